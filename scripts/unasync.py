@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Write the blocking twin of everything async: `src/tradesdk/_async` → `_sync`, `tests/_async` → `tests/_sync`.
+
+    scripts/unasync.py           write what is not current
+    scripts/unasync.py --check   write nothing, exit 1 when something is not current
+
+It also fails on a rule that matches nowhere, on a generated file without a source, on a word of async that no rule
+took away, and on a hand-written twin that does not define the same names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TREES = (("src/tradesdk/_async", "src/tradesdk/_sync"), ("tests/_async", "tests/_sync"))
+HAND_WRITTEN = ("src/tradesdk/_async/primitives.py",)
+
+# Applied in this order to every line. Each must match somewhere.
+RULES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # text
+        (r"It belongs to one event loop\.", "Threads may share it."),
+        # language
+        (r"\basync (def|for|with)\b", r"\1"),
+        (r"\bawait ", ""),
+        (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
+        (r"\bStopAsyncIteration\b", "StopIteration"),
+        (r"\bAsyncIterator\b", "Iterator"),
+        # libraries
+        (r"\bAsyncByteStream\b", "SyncByteStream"),
+        (r"\bhandle_async_request\b", "handle_request"),
+        (r"\baiter_(raw|stream)\b", r"iter_\1"),
+        (r"\ba(close|next)\b", r"\1"),
+        # ours
+        (r"\b(_?)Async(?=[A-Z])", r"\1"),
+    )
+]
+LEFT_OVER = re.compile(
+    r"\b(async|await|anyio|asyncio|trio|\w*Async[A-Z]\w*|a(close|iter|next|enter|exit)(_\w+)?|__a(iter|next|enter|exit)__)\b"
+)
+
+
+def generate(source: Path, text: str, used: set[int]) -> str:
+    lines = []
+    for line in text.splitlines(keepends=True):
+        for number, (pattern, replacement) in enumerate(RULES):
+            line, count = pattern.subn(replacement, line)
+            if count:
+                used.add(number)
+        lines.append(line)
+    header = (
+        f"# Generated from {source.relative_to(ROOT).as_posix()} by scripts/unasync.py: change that file instead.\n"
+    )
+    return header + "".join(lines)
+
+
+def formatted(text: str, target: Path) -> str:
+    """As `ruff check --fix` (imports) and `ruff format` leave it, so that the generated tree passes the same checks."""
+    for command in (["check", "--fix-only", "--quiet", "--select", "I"], ["format", "--quiet"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(target), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return text
+
+
+def public_names(path: Path) -> set[str]:
+    body = ast.parse(path.read_text("utf-8")).body
+    defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name.removeprefix("Async") for node in body if isinstance(node, defined)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is not current")
+    check = parser.parse_args().check
+    problems: list[str] = []
+    used: set[int] = set()
+    for source_root, target_root in TREES:
+        expected: set[Path] = set()
+        for source in sorted((ROOT / source_root).rglob("*.py")):
+            target = ROOT / target_root / source.relative_to(ROOT / source_root)
+            expected.add(target)
+            name = target.relative_to(ROOT).as_posix()
+            if source.relative_to(ROOT).as_posix() in HAND_WRITTEN:
+                if not target.exists() or public_names(source) != public_names(target):
+                    problems.append(f"{name}: does not define the same names as its twin")
+                continue
+            text = generate(source, source.read_text("utf-8"), used)
+            for number, line in enumerate(text.splitlines()[1:], 2):
+                if match := LEFT_OVER.search(line):
+                    problems.append(f"{name}:{number}: {match[0]!r} is left over: {line.strip()}")
+            text = formatted(text, target)
+            if target.exists() and target.read_text("utf-8") == text:
+                continue
+            if check:
+                problems.append(f"{name}: is not current; run scripts/unasync.py")
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, "utf-8")
+                print(f"wrote {name}")
+        for found in sorted((ROOT / target_root).rglob("*.py")):
+            if found not in expected:
+                problems.append(f"{found.relative_to(ROOT).as_posix()}: has no source; delete it")
+    problems += [f"the rule {RULES[number][0].pattern!r} matches nowhere" for number in set(range(len(RULES))) - used]
+    print("\n".join(problems) or "the generated tree is current")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Typed clients for a trading agent and market signal service, blocking and async.
+
+```python
+from tradesdk import TradeClient
+
+with TradeClient() as client:  # TRADE_API_KEY and TRADE_BASE_URL
+    print(client.account.get().plan)
+```
+
+Every name is loaded when it is first used, so that importing the package costs next to nothing.
+"""
+
+from ._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._async.client import AsyncTradeClient
+    from ._async.pager import AsyncPager
+    from ._clock import Clock, SystemClock
+    from ._config import Timeout
+    from ._response import RateLimit, RawResponse
+    from ._retry import RetryPolicy
+    from ._sync.client import TradeClient
+    from ._sync.pager import Pager
+    from .errors import (
+        AmbiguousOutcomeError,
+        APIConnectionError,
+        APIError,
+        APIResponseError,
+        APIStatusError,
+        APITimeoutError,
+        AuthenticationError,
+        BadGatewayError,
+        ConfigError,
+        ConflictError,
+        InternalServerError,
+        InvalidArgumentError,
+        InvalidRequestError,
+        InvalidSignatureError,
+        NotFoundError,
+        PermissionDeniedError,
+        RateLimitError,
+        ServiceUnavailableError,
+        TradeError,
+        UnprocessableEntityError,
+    )
+    from .models._base import Page
+    from .models.account import Account, Quota, Usage
+    from .models.agents import Agent, AgentStats, AgentSummary, Risk
+    from .models.positions import Position
+    from .models.signals import Signal
+    from .models.trades import Trade, TradeDetail
+    from .models.wallets import TokenBalance, Wallet, WalletBalance
+    from .payments.signer import LocalSigner, Signer, wallet_message
+
+_HOMES = {
+    "_async.client": ("AsyncTradeClient",),
+    "_async.pager": ("AsyncPager",),
+    "_clock": ("Clock", "SystemClock"),
+    "_config": ("Timeout",),
+    "_response": ("RateLimit", "RawResponse"),
+    "_retry": ("RetryPolicy",),
+    "_sync.client": ("TradeClient",),
+    "_sync.pager": ("Pager",),
+    "errors": (
+        "AmbiguousOutcomeError",
+        "APIConnectionError",
+        "APIError",
+        "APIResponseError",
+        "APIStatusError",
+        "APITimeoutError",
+        "AuthenticationError",
+        "BadGatewayError",
+        "ConfigError",
+        "ConflictError",
+        "InternalServerError",
+        "InvalidArgumentError",
+        "InvalidRequestError",
+        "InvalidSignatureError",
+        "NotFoundError",
+        "PermissionDeniedError",
+        "RateLimitError",
+        "ServiceUnavailableError",
+        "TradeError",
+        "UnprocessableEntityError",
+    ),
+    "models._base": ("Page",),
+    "models.account": ("Account", "Quota", "Usage"),
+    "models.agents": ("Agent", "AgentStats", "AgentSummary", "Risk"),
+    "models.positions": ("Position",),
+    "models.signals": ("Signal",),
+    "models.trades": ("Trade", "TradeDetail"),
+    "models.wallets": ("TokenBalance", "Wallet", "WalletBalance"),
+    "payments.signer": ("LocalSigner", "Signer", "wallet_message"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    # clients
+    "AsyncPager",
+    "AsyncTradeClient",
+    "Page",
+    "Pager",
+    "TradeClient",
+    # settings and values
+    "Clock",
+    "LocalSigner",
+    "RateLimit",
+    "RawResponse",
+    "RetryPolicy",
+    "Signer",
+    "SystemClock",
+    "Timeout",
+    "wallet_message",
+    # models
+    "Account",
+    "Agent",
+    "AgentStats",
+    "AgentSummary",
+    "Position",
+    "Quota",
+    "Risk",
+    "Signal",
+    "TokenBalance",
+    "Trade",
+    "TradeDetail",
+    "Usage",
+    "Wallet",
+    "WalletBalance",
+    # errors
+    "APIConnectionError",
+    "APIError",
+    "APIResponseError",
+    "APIStatusError",
+    "APITimeoutError",
+    "AmbiguousOutcomeError",
+    "AuthenticationError",
+    "BadGatewayError",
+    "ConfigError",
+    "ConflictError",
+    "InternalServerError",
+    "InvalidArgumentError",
+    "InvalidRequestError",
+    "InvalidSignatureError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "RateLimitError",
+    "ServiceUnavailableError",
+    "TradeError",
+    "UnprocessableEntityError",
+    "__version__",
+]
+
+
+if not TYPE_CHECKING:  # a type checker would take any misspelt name for an object
+
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Everything that waits, written once. `scripts/unasync.py` writes the blocking twin from it."""

@@ -1,0 +1,173 @@
+"""Sends a request until it is answered or given up. What to do is decided elsewhere; here it is done."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import httpx
+
+from .._clock import Clock
+from .._config import USER_AGENT, ApiKey, Timeout
+from .._request import Request
+from .._response import BodyReader, RawResponse, moment_after, status_error
+from .._retry import Operation, RetryBudget, RetryPolicy
+from .._throttle import Throttle
+from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url
+from ..errors import APIError, APIResponseError, RateLimitError, TradeError
+from .primitives import sleep
+
+T = TypeVar("T")
+
+logger = logging.getLogger("tradesdk")
+
+
+@dataclass
+class AsyncCalls:
+    """How a client sends. Copies with other settings share the connections, the throttle and the retry budget."""
+
+    base_url: str
+    key: ApiKey
+    http: httpx.AsyncClient
+    injected: bool
+    clock: Clock
+    timeout: Timeout
+    policy: RetryPolicy
+    deadline: float
+    hold_back: bool
+    throttle: Throttle = field(default_factory=Throttle)
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
+    """Ids of what this client created: none of them can be the outcome of another create."""
+
+    def __post_init__(self) -> None:
+        self._headers = httpx.Headers(self._header_list(None)) if self.key.fixed else None
+        self._headers_json = httpx.Headers(self._header_list(b"")) if self.key.fixed else None
+
+    def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> AsyncCalls:
+        twin = copy.copy(self)
+        twin.timeout = timeout or self.timeout
+        twin.policy = policy or self.policy
+        twin.deadline = deadline or self.deadline
+        return twin
+
+    async def call(self, request: Request[T], *, give_up: float | None = None) -> T:
+        """Send `request`, again if that is right, and read its answer. `give_up` is a monotonic time."""
+        started = self.clock.monotonic()
+        if give_up is None:
+            give_up = started + self.deadline
+        try:
+            result = await self.attempt(request, give_up)
+        except APIError as error:
+            from .retrying import again  # tenacity is loaded only when something failed
+
+            return await again(self, request, error, started=started, give_up=give_up)
+        self.budget.give_back(1)
+        return result
+
+    async def attempt(self, request: Request[T], give_up: float) -> T:
+        """Send `request` once and read its answer."""
+        response = await self._exchange(request, give_up)
+        url = self.base_url + request.target
+        if not 200 <= response.status < 300:
+            raise status_error(request.method, url, response, now=self.clock.now())
+        return self.read(request, response)
+
+    def read(self, request: Request[T], response: RawResponse) -> T:
+        """The result from a successful answer."""
+        try:
+            result = request.decode(request.method, self.base_url + request.target, response)
+        except APIResponseError as error:
+            error.outcome = "none" if request.operation is Operation.READ else "unknown"
+            raise
+        if request.look is not None:
+            self.made.append(request.look.id_of(result))
+        return result
+
+    async def _exchange(self, request: Request[T], give_up: float) -> RawResponse:
+        url = self.base_url + request.target
+        if self.http.is_closed:
+            raise TradeError("this client is closed")
+        if self.hold_back:
+            await self._wait_for_limit(request, url, give_up)
+        clock = self.clock
+        started = clock.monotonic()
+        outgoing = self._outgoing(request, url, give_up - started)
+        try:
+            incoming = await self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
+            try:
+                headers = headers_of(incoming)
+                body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
+                if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
+                    body = BodyReader(incoming.status_code, "")
+                    body.feed(incoming.content)
+                elif body.problem is None:
+                    async for chunk in incoming.aiter_raw():
+                        if not body.feed(chunk):
+                            break
+            finally:
+                await incoming.aclose()
+        except HTTP_ERRORS as error:
+            lost = connection_error(error, request.method, url)
+            if self.hold_back and not lost.sent:
+                self.throttle.give_back()
+            logger.debug("%s %s: %s", request.method, url, lost.message)
+            raise lost from error
+        ended = clock.monotonic()
+        response = RawResponse(incoming.status_code, headers, body.content())
+        self.throttle.observe(headers, now=clock.now(), monotonic=ended)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s %s: %d in %.0f ms", request.method, url, response.status, (ended - started) * 1000)
+        if body.problem is not None and 200 <= response.status < 300:
+            raise APIResponseError(
+                f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
+            )
+        return response
+
+    def _outgoing(self, request: Request[T], url: str, time_left: float) -> httpx.Request:
+        headers = self._headers if request.body is None else self._headers_json
+        if headers is None:
+            headers = httpx.Headers(self._header_list(request.body))
+        timeout = self.timeout.within(time_left)
+        if self.injected:
+            return self.http.build_request(
+                request.method, url, headers=headers, content=request.body, timeout=httpx.Timeout(**timeout)
+            )
+        return httpx.Request(
+            request.method, parsed_url(url), headers=headers, content=request.body, extensions={"timeout": timeout}
+        )
+
+    def _header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
+        headers = [
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"gzip"),
+            (b"User-Agent", USER_AGENT),
+            (b"Authorization", self.key.header()),
+        ]
+        if body is not None:
+            headers.append((b"Content-Type", b"application/json"))
+        return headers
+
+    async def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> None:
+        while wait := self.throttle.claim(now := self.clock.monotonic()):
+            if now + wait > give_up:
+                raise RateLimitError(
+                    f"not sent: the rate limit is used up for another {wait:.0f} s, which is past the deadline",
+                    method=request.method,
+                    url=url,
+                    status=429,
+                    code="rate_limited",
+                    retry_after=wait,
+                    retry_at=moment_after(self.clock.now(), wait),
+                    rate_limit=self.throttle.rate_limit,
+                )
+            logger.info("the rate limit is used up; waiting %.1f s for the reset", wait)
+            await sleep(self.clock, wait)
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they were handed in."""
+        if not self.injected:
+            await self.http.aclose()

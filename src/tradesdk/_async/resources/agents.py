@@ -1,0 +1,148 @@
+"""Agents."""
+
+from __future__ import annotations
+
+from ..._request import (
+    Listing,
+    Look,
+    Request,
+    chain,
+    confidence,
+    endpoint,
+    identifier,
+    integer,
+    model_request,
+    optional_identifier,
+    optional_text,
+    request,
+    required_text,
+    settings,
+)
+from ..._response import decode_nothing
+from ...models._types import AgentStatus
+from ...models.agents import Agent, AgentSummary, Risk
+from ..calls import AsyncCalls
+from ..pager import AsyncPager
+
+
+class AsyncAgentsResource:
+    """`client.agents`: trading agents, each bound to a wallet and a chain.
+
+    The service shows no endpoint that starts, stops or pauses an agent; when it does, `client.request` reaches it.
+    """
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        status: AgentStatus | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> AsyncPager[AgentSummary]:
+        """All agents as summaries, page by page (`GET /v1/agents`).
+
+        Args:
+            status: only those that are `active`, `idle`, `paused` or `error`.
+            limit: items per page, 1 to 100 (default 100).
+            cursor: where to begin: a page's `next_cursor`.
+            max_items: items in all.
+        """
+        listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
+        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+
+    async def create(
+        self,
+        *,
+        name: str,
+        wallet_id: str,
+        chain_id: int,
+        risk: Risk | None = None,
+        min_confidence: float | None = None,
+        max_positions: int | None = None,
+    ) -> Agent:
+        """Create an agent; it is `idle` (`POST /v1/agents`).
+
+        When an answer is lost, the agents are listed to see whether it was created after all before it is sent again.
+
+        Args:
+            name: a name for people.
+            wallet_id: a wallet that is connected already.
+            chain_id: 8453 (Base) or 56 (BNB Chain).
+            risk: risk rules; what is None is left to the service.
+            min_confidence: trade signals from this confidence on, 0.0 to 1.0 (the service's default is 0.75).
+            max_positions: positions open at the same time (the service's default is 5).
+
+        Raises:
+            InvalidArgumentError: an argument was refused; nothing was sent.
+            UnprocessableEntityError: a value is not acceptable; the message names the field.
+            PermissionDeniedError: the key may not write, or the plan allows no more agents.
+            AmbiguousOutcomeError: it is not known whether it was created, or which one it is.
+        """
+        body = {
+            "name": required_text("name", name),
+            "wallet_id": identifier("wallet_id", wallet_id),
+            "chain_id": chain("chain_id", chain_id),
+            "risk": settings("risk", Risk, risk),
+            "min_confidence": confidence(min_confidence),
+            "max_positions": integer("max_positions", max_positions),
+        }
+
+        def is_it(agent: AgentSummary) -> bool:
+            return (agent.name, agent.wallet_id, agent.chain_id) == (name, wallet_id, chain_id)
+
+        look = Look(Listing(endpoint("agents"), AgentSummary, {}), matches=is_it, fetch=_get)
+        return await self._calls.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
+
+    async def get(self, agent_id: str) -> Agent:
+        """One agent with its settings and results (`GET /v1/agents/{agent_id}`).
+
+        Raises:
+            NotFoundError: there is none with this id, or it is not yours.
+        """
+        return await self._calls.call(_get(agent_id))
+
+    async def update(
+        self,
+        agent_id: str,
+        *,
+        name: str | None = None,
+        wallet_id: str | None = None,
+        risk: Risk | None = None,
+        min_confidence: float | None = None,
+        max_positions: int | None = None,
+    ) -> Agent:
+        """Change settings of an agent, running or not (`PATCH /v1/agents/{agent_id}`).
+
+        Only what is given changes, and of `risk` only the rules that are set.
+
+        Raises:
+            InvalidArgumentError: an argument was refused; nothing was sent.
+            NotFoundError: there is none with this id, or it is not yours.
+            UnprocessableEntityError: a value is not acceptable; the message names the field.
+        """
+        body = {
+            "name": optional_text("name", name),
+            "wallet_id": optional_identifier("wallet_id", wallet_id),
+            "risk": settings("risk", Risk, risk),
+            "min_confidence": confidence(min_confidence),
+            "max_positions": integer("max_positions", max_positions),
+        }
+        path = endpoint("agents", identifier("agent_id", agent_id))
+        return await self._calls.call(model_request(Agent, "PATCH", path, body=body))
+
+    async def delete(self, agent_id: str) -> None:
+        """Delete an agent that is not active, for good (`DELETE /v1/agents/{agent_id}`).
+
+        Raises:
+            ConflictError: it is active; it has to be stopped first.
+            NotFoundError: there is none with this id, or it is not yours.
+        """
+        path = endpoint("agents", identifier("agent_id", agent_id))
+        await self._calls.call(request("DELETE", path, decode_nothing))
+
+
+def _get(agent_id: str) -> Request[Agent]:
+    return model_request(Agent, "GET", endpoint("agents", identifier("agent_id", agent_id)))

@@ -1,0 +1,34 @@
+"""Open positions."""
+
+from __future__ import annotations
+
+from ..._request import Listing, endpoint, optional_identifier
+from ...models.positions import Position
+from ..calls import AsyncCalls
+from ..pager import AsyncPager
+
+
+class AsyncPositionsResource:
+    """`client.positions`: what agents hold now."""
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> AsyncPager[Position]:
+        """All open positions, page by page (`GET /v1/positions`).
+
+        Args:
+            agent_id: only those of this agent.
+            limit: items per page, 1 to 100 (default 100).
+            cursor: where to begin: a page's `next_cursor`.
+            max_items: items in all.
+        """
+        listing = Listing(endpoint("positions"), Position, {"agent_id": optional_identifier("agent_id", agent_id)})
+        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)

@@ -1,0 +1,47 @@
+"""Trades."""
+
+from __future__ import annotations
+
+from ..._request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
+from ...models._types import TradeStatus
+from ...models.trades import Trade, TradeDetail
+from ..calls import AsyncCalls
+from ..pager import AsyncPager
+
+
+class AsyncTradesResource:
+    """`client.trades`: what agents bought and sold."""
+
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        status: TradeStatus | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> AsyncPager[Trade]:
+        """All trades, page by page, without transaction hashes (`GET /v1/trades`).
+
+        Args:
+            agent_id: only those of this agent.
+            status: only those that are `open` or `closed`.
+            limit: items per page, 1 to 100 (default 100).
+            cursor: where to begin: a page's `next_cursor`.
+            max_items: items in all.
+        """
+        query = {"agent_id": optional_identifier("agent_id", agent_id), "status": optional_text("status", status)}
+        listing = Listing(endpoint("trades"), Trade, query)
+        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+
+    async def get(self, trade_id: str) -> TradeDetail:
+        """One trade with its transaction hashes (`GET /v1/trades/{trade_id}`).
+
+        Raises:
+            NotFoundError: there is none with this id, or it is not yours.
+        """
+        path = endpoint("trades", identifier("trade_id", trade_id))
+        return await self._calls.call(model_request(TradeDetail, "GET", path))

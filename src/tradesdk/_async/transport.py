@@ -1,0 +1,139 @@
+"""Connections to the service, kept in a last-in-first-out list.
+
+httpx's own pool looks through every connection for every request, which costs more the more tasks share it. Here a
+request takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections
+age at the bottom.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+
+import httpcore
+import httpx
+
+from .primitives import AsyncSlots
+
+_ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+
+
+class AsyncConnections(httpx.AsyncBaseTransport):
+    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
+
+    def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._slots = AsyncSlots(max_connections)
+        self._keepalive_expiry = keepalive_expiry
+        self._idle: dict[tuple[bytes, bytes, int | None], list[httpcore.AsyncHTTPConnection]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._closed = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        if not await self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+            raise httpx.PoolTimeout("no connection became free in time", request=request)
+        connection = None
+        try:
+            connection = await self._connection(url)
+            response = await connection.handle_async_request(
+                httpcore.Request(
+                    method=request.method,
+                    url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        except BaseException as error:
+            if connection is None:
+                self._slots.give_back()
+            else:
+                await self.finished(url, connection)
+            if isinstance(error, _ERRORS):
+                raise _as_httpx(error, request) from error
+            raise
+        return httpx.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=AsyncBody(self, request, connection, response),
+            extensions=response.extensions,
+        )
+
+    async def _connection(self, url: httpx.URL) -> httpcore.AsyncHTTPConnection:
+        idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
+        while idle:
+            connection = idle.pop()
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        secure = url.scheme == "https"
+        return httpcore.AsyncHTTPConnection(
+            origin=httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
+            ssl_context=self._tls_context() if secure else None,
+            keepalive_expiry=self._keepalive_expiry,
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:  # reading the certificates takes 20 ms, and plain loopback never needs them
+            self._tls = httpx.create_ssl_context()
+        return self._tls
+
+    async def finished(self, url: httpx.URL, connection: httpcore.AsyncHTTPConnection) -> None:
+        """A connection is no longer in use: keep it if it can serve again, else close it."""
+        try:
+            if connection.is_closed():
+                return
+            if self._closed or not connection.is_idle():
+                await connection.aclose()
+                return
+            idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
+            idle.append(connection)
+            if len(idle) > 1 and idle[0].has_expired():
+                await idle.pop(0).aclose()
+        finally:
+            self._slots.give_back()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for idle in self._idle.values():
+            while idle:
+                await idle.pop().aclose()
+
+
+class AsyncBody(httpx.AsyncByteStream):
+    """The body of a response; closing it gives its connection back."""
+
+    def __init__(
+        self,
+        connections: AsyncConnections,
+        request: httpx.Request,
+        connection: httpcore.AsyncHTTPConnection,
+        response: httpcore.Response,
+    ) -> None:
+        self._connections = connections
+        self._request = request
+        self._connection = connection
+        self._response = response
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.aiter_stream():
+                yield chunk
+        except _ERRORS as error:
+            raise _as_httpx(error, self._request) from error
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._response.aclose()
+        finally:
+            await self._connections.finished(self._request.url, self._connection)
+
+
+def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
+    """httpcore's errors have the same names in httpx."""
+    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__, httpx.TransportError)
+    return kind(str(error), request=request)

@@ -1,0 +1,271 @@
+"""When a request is sent again, and when: decisions only, no clock and no socket.
+
+A retry waits at least `2**k` seconds (k = 1, 2, …), with jitter upwards, never more than 60 s unless the service itself
+named a later time. What the service names (`Retry-After`, `X-RateLimit-Reset`) is read against the service's own clock.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ._httpdate import parse_http_date
+
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_RESET = re.compile(r"[0-9]{9,11}")
+_AGE = re.compile(r"[0-9]{1,9}")
+
+
+class Operation(StrEnum):
+    """What a request does, as far as sending it twice is concerned."""
+
+    READ = "read"
+    """GET: changes nothing."""
+    WRITE = "write"
+    """DELETE, PATCH, PUT: twice is the same as once."""
+    CREATE = "create"
+    """POST that makes something: twice may make two."""
+    QUERY = "query"
+    """POST that only asks."""
+
+
+class Cause(StrEnum):
+    """Why a request failed."""
+
+    STATUS = "status"
+    NOT_SENT = "not_sent"
+    """Certainly never reached the service: refused, no connection in time, name resolution failing for now."""
+    LOST = "lost"
+    """Sent, perhaps only in part, and no complete answer."""
+    HOPELESS = "hopeless"
+    """Another try cannot help: certificate, unknown host, bad URL or header, an answer that makes no sense."""
+
+
+class Action(StrEnum):
+    """What to do about a failure."""
+
+    AGAIN = "again"
+    LOOK = "look"
+    """Look whether it happened; send it again only if it did not."""
+    RAISE = "raise"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt.
+
+    Attributes:
+        cause: what kind of failure.
+        status: the HTTP status when `cause` is STATUS, else 0.
+        headers: the answer's headers, with lower-case names.
+        service_error: whether the body was an error of the service itself, not of something in front of it.
+    """
+
+    cause: Cause
+    status: int = 0
+    headers: Mapping[str, str] | None = None
+    service_error: bool = False
+
+    @property
+    def outcome_unknown(self) -> bool:
+        """Whether the service may have carried the request out all the same."""
+        if self.cause is Cause.STATUS:
+            return self.status in (500, 502, 504) or (self.status == 503 and not self.service_error)
+        return self.cause is Cause.LOST
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long to wait before the next attempt.
+
+    Attributes:
+        seconds: the wait.
+        server: the part of it that the service asked for (0 when it asked for nothing).
+    """
+
+    seconds: float
+    server: float
+
+
+def server_now(headers: Mapping[str, str], local_now: float) -> float:
+    """The service's time when it answered: `Date` plus `Age`; the local clock when there is no usable `Date`."""
+    date = headers.get("date")
+    moment = parse_http_date(date, now=local_now) if date else None
+    if moment is None:
+        return local_now
+    age = headers.get("age", "").strip()
+    return moment + int(age) if _AGE.fullmatch(age) else moment
+
+
+def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
+    """Seconds to wait that the service named, the longest of all; None when it named none."""
+    now = server_now(headers, local_now)
+    named: list[float] = []
+    retry_after = headers.get("retry-after", "").strip()
+    if retry_after:
+        parts = [part.strip() for part in retry_after.split(",")]  # a header that came twice is joined by commas
+        if all(_SECONDS.fullmatch(part) for part in parts):
+            named.append(max(float(part) for part in parts))
+        elif (date := parse_http_date(retry_after, now=local_now)) is not None:
+            named.append(date - now)
+    reset = reset_time(headers)
+    if reset is not None:
+        named.append(reset + 1 - now)
+    return max(0.0, *named) if named else None
+
+
+def reset_time(headers: Mapping[str, str]) -> int | None:
+    """`X-RateLimit-Reset` in Unix seconds; None when it is missing or cannot be a time of this era."""
+    text = headers.get("x-ratelimit-reset", "").strip()
+    return int(text) if _RESET.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """When a failed request is sent again. A value: share it, compare it, pass it to a client as `retry=`.
+
+    Attributes:
+        max_retries: retries per call, all causes together (0 to 5).
+        base: seconds; retry k waits `base * 2**k`, at least. 1 or more keeps to the service's rules.
+        cap: seconds; the longest wait of our own. A longer one is taken only when the service names it.
+        jitter: the share of the wait that is added at random, upwards only, at least a quarter of a second wide.
+        max_server_wait: seconds; a longer wait named by the service raises at once, with `retry_at` on the error.
+        max_server_errors: retries after a 500, within `max_retries`.
+    """
+
+    max_retries: int = 5
+    base: float = 1.0
+    cap: float = 60.0
+    jitter: float = 0.25
+    max_server_wait: float = 120.0
+    max_server_errors: int = 2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_retries <= 5:
+            raise ValueError("max_retries must be 0 to 5: the service asks for at most 5")
+        if self.max_server_errors < 0:
+            raise ValueError("max_server_errors must not be negative")
+        for name in ("base", "cap", "jitter", "max_server_wait"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a finite number, 0 or more")
+
+    def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> Action:
+        """What to do after `failure`, when `retries` retries (`server_errors` of them after a 500) were made."""
+        if retries >= self.max_retries:
+            return Action.RAISE
+        again_or_look = Action.LOOK if operation is Operation.CREATE else Action.AGAIN
+        match failure.cause:
+            case Cause.HOPELESS:
+                return Action.RAISE
+            case Cause.NOT_SENT:
+                return Action.AGAIN
+            case Cause.LOST:
+                return again_or_look
+            case Cause.STATUS:
+                pass
+        match failure.status:
+            case 429:
+                return Action.AGAIN
+            case 503:
+                return Action.AGAIN if failure.service_error else again_or_look
+            case 502 if operation is Operation.QUERY and failure.service_error:
+                return Action.RAISE
+            case 502 | 504:
+                return again_or_look
+            case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
+                return Action.AGAIN
+        return Action.RAISE
+
+    def wait(
+        self,
+        retry: int,
+        failure: Failure,
+        *,
+        now: float,
+        random: Callable[[], float] = random.random,
+    ) -> Wait:
+        """How long to wait before retry number `retry` (1, 2, …), at the local time `now`.
+
+        Never shorter than our own backoff, nor than any time the service named on a 429 or 503.
+        """
+        backoff = min(self.cap, self.base * 2.0 ** min(retry, 64))
+        spread = max(backoff * self.jitter, 0.25)
+        own = min(self.cap, backoff + spread * random())
+        server = 0.0
+        if failure.status in (429, 503) and failure.headers is not None:
+            server = server_wait(failure.headers, now) or 0.0
+        return Wait(max(own, server), server)
+
+
+class RetryBudget:
+    """What a client may spend on retries, so that an outage is not made worse by many calls retrying at once.
+
+    A retry costs 14 tokens, 5 after a 429. A success gives back what its own retries cost, otherwise 1.
+    """
+
+    def __init__(self, tokens: int = 500) -> None:
+        self.full = tokens
+        self.tokens = tokens
+
+    @staticmethod
+    def cost(failure: Failure) -> int:
+        return 5 if failure.status == 429 else 14
+
+    def take(self, tokens: int) -> bool:
+        if self.tokens < tokens:
+            return False
+        self.tokens -= tokens
+        return True
+
+    def give_back(self, tokens: int) -> None:
+        if self.tokens < self.full:
+            self.tokens = min(self.full, self.tokens + tokens)
+
+
+class Retries:
+    """The retries of one call: counts them, and says what to do next. Made only after a first failure."""
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        budget: RetryBudget,
+        operation: Operation,
+        *,
+        can_look: bool = False,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._policy = policy
+        self._budget = budget
+        self._operation = operation
+        self._can_look = can_look
+        self._random = random
+        self._server_errors = 0
+        self.count = 0
+        self.spent = 0
+        self.look = False
+        self.outcome_unknown = False
+
+    def next(self, failure: Failure, *, now: float, time_left: float) -> float | None:
+        """Seconds to wait before the next attempt; None when the failure is to be raised."""
+        if failure.outcome_unknown and self._operation is not Operation.READ:
+            self.outcome_unknown = True
+        action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
+        if action is Action.RAISE or (action is Action.LOOK and not self._can_look):
+            return None
+        wait = self._policy.wait(self.count + 1, failure, now=now, random=self._random)
+        if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
+            return None
+        cost = self._budget.cost(failure)
+        if not self._budget.take(cost):
+            return None
+        self.spent += cost
+        self.count += 1
+        self._server_errors += failure.status == 500
+        # Once an attempt may have created something, every later one has to look first, whatever failed in between.
+        self.look = self._operation is Operation.CREATE and (action is Action.LOOK or self.look)
+        return wait.seconds

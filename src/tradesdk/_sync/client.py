@@ -1,0 +1,204 @@
+# Generated from src/tradesdk/_async/client.py by scripts/unasync.py: change that file instead.
+"""The client of the account API."""
+
+from __future__ import annotations
+
+import http.cookiejar
+import urllib.request
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import httpx
+
+from .. import _config
+from .._clock import Clock, SystemClock
+from .._config import Timeout
+from .._request import raw_request
+from .._response import RateLimit, RawResponse, decode_raw
+from .._retry import RetryPolicy
+from .calls import Calls
+from .transport import Connections
+
+if TYPE_CHECKING:
+    from .resources.account import AccountResource
+    from .resources.agents import AgentsResource
+    from .resources.positions import PositionsResource
+    from .resources.signals import SignalsResource
+    from .resources.trades import TradesResource
+    from .resources.wallets import WalletsResource
+
+DEADLINE = 180.0
+
+
+class TradeClient:
+    """The account API: agents, wallets, trades, positions, signals, account.
+
+    Close it, or use it as a context manager. Threads may share it.
+
+    Args:
+        api_key: the key, or a function that gives it and is asked before every attempt; else TRADE_API_KEY.
+        base_url: where the service is, with or without `/v1`; else TRADE_BASE_URL. https, or http to this machine.
+        timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, write 30, pool 10).
+        max_retries: retries per call, 0 to 5 (default 5); short for `retry=RetryPolicy(max_retries=…)`.
+        deadline: seconds that one call may take with all its retries (default 180).
+        retry: when a failed request is sent again.
+        throttle: wait for the reset when the rate limit is used up, rather than collect an error.
+        allow_insecure: allow plain http to other machines.
+        clock: the time to live by; tests hand in another one.
+        http_client: an httpx client to send with. Its headers, proxies and hooks apply; our authentication, timeouts
+            and no-redirects rule win. It is never closed or changed.
+
+    Raises:
+        ConfigError: a setting is missing or unusable; it says which.
+
+    Example:
+        ```python
+        with TradeClient() as client:
+            account = client.account.get()
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | Callable[[], str] | None = None,
+        base_url: str | None = None,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float = DEADLINE,
+        retry: RetryPolicy | None = None,
+        throttle: bool = True,
+        allow_insecure: bool = False,
+        clock: Clock | None = None,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        key = _config.api_key(api_key)
+        url = _config.base_url(base_url, allow_insecure=allow_insecure)
+        self._owner = True
+        self._calls = Calls(
+            base_url=url,
+            key=key,
+            timeout=Timeout.of(timeout),
+            policy=_config.policy(retry or RetryPolicy(), max_retries),
+            deadline=_config.deadline(deadline),
+            hold_back=throttle,
+            clock=clock or SystemClock(),
+            injected=http_client is not None,
+            http=http_client if http_client is not None else _http_client(url),
+        )
+
+    @cached_property
+    def account(self) -> AccountResource:
+        """Who the key belongs to, and what is used up."""
+        from .resources.account import AccountResource
+
+        return AccountResource(self._calls)
+
+    @cached_property
+    def agents(self) -> AgentsResource:
+        """Trading agents."""
+        from .resources.agents import AgentsResource
+
+        return AgentsResource(self._calls)
+
+    @cached_property
+    def wallets(self) -> WalletsResource:
+        """Connected wallets and what they hold."""
+        from .resources.wallets import WalletsResource
+
+        return WalletsResource(self._calls)
+
+    @cached_property
+    def trades(self) -> TradesResource:
+        """What agents bought and sold."""
+        from .resources.trades import TradesResource
+
+        return TradesResource(self._calls)
+
+    @cached_property
+    def positions(self) -> PositionsResource:
+        """What agents hold now."""
+        from .resources.positions import PositionsResource
+
+        return PositionsResource(self._calls)
+
+    @cached_property
+    def signals(self) -> SignalsResource:
+        """BUY and SELL signals."""
+        from .resources.signals import SignalsResource
+
+        return SignalsResource(self._calls)
+
+    @property
+    def base_url(self) -> str:
+        """Where the service is, without `/v1`."""
+        return self._calls.base_url
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit as the last answer told it; None while none has."""
+        return self._calls.throttle.rate_limit
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None
+    ) -> RawResponse:
+        """Send any request, with the same authentication, retries and errors as all others.
+
+        A POST whose answer is lost is not sent again, because what it does is not known here.
+
+        Args:
+            method: GET, POST, PUT, PATCH or DELETE.
+            path: from `/v1` on, quoted where needed.
+            query: its values are quoted here; None is left out.
+            json: the body.
+        """
+        return self._calls.call(raw_request(method, path, decode_raw, query=query, body=json))
+
+    def with_options(
+        self,
+        *,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float | None = None,
+    ) -> TradeClient:
+        """A copy with other settings that shares the connections. Closing the copy closes nothing."""
+        copy = object.__new__(type(self))
+        copy._owner = False
+        copy._calls = self._calls.copy_with(
+            timeout=None if timeout is None else Timeout.of(timeout),
+            policy=_config.policy(self._calls.policy, max_retries),
+            deadline=None if deadline is None else _config.deadline(deadline),
+        )
+        return copy
+
+    def close(self) -> None:
+        """Close the connections. An `http_client` that was handed in stays open."""
+        if self._owner:
+            self._calls.close()
+
+    def __enter__(self) -> TradeClient:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._calls.base_url}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
+
+
+def _http_client(base_url: str) -> httpx.Client:
+    cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+    proxies = urllib.request.getproxies()
+    if proxies.get(base_url.partition(":")[0]) or proxies.get("all"):
+        return httpx.Client(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+    return httpx.Client(transport=Connections(), trust_env=False, cookies=cookies)

@@ -1,0 +1,23 @@
+# Generated from src/tradesdk/_async/resources/account.py by scripts/unasync.py: change that file instead.
+"""The account."""
+
+from __future__ import annotations
+
+from ..._request import endpoint, model_request
+from ...models.account import Account, Usage
+from ..calls import Calls
+
+
+class AccountResource:
+    """`client.account`: who the key belongs to, and what is used up."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def get(self) -> Account:
+        """The account that the key belongs to (`GET /v1/account`)."""
+        return self._calls.call(model_request(Account, "GET", endpoint("account")))
+
+    def usage(self) -> Usage:
+        """Requests and agents used in the billing period (`GET /v1/account/usage`)."""
+        return self._calls.call(model_request(Usage, "GET", endpoint("account", "usage")))

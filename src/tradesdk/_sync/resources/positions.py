@@ -1,0 +1,35 @@
+# Generated from src/tradesdk/_async/resources/positions.py by scripts/unasync.py: change that file instead.
+"""Open positions."""
+
+from __future__ import annotations
+
+from ..._request import Listing, endpoint, optional_identifier
+from ...models.positions import Position
+from ..calls import Calls
+from ..pager import Pager
+
+
+class PositionsResource:
+    """`client.positions`: what agents hold now."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        agent_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> Pager[Position]:
+        """All open positions, page by page (`GET /v1/positions`).
+
+        Args:
+            agent_id: only those of this agent.
+            limit: items per page, 1 to 100 (default 100).
+            cursor: where to begin: a page's `next_cursor`.
+            max_items: items in all.
+        """
+        listing = Listing(endpoint("positions"), Position, {"agent_id": optional_identifier("agent_id", agent_id)})
+        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)

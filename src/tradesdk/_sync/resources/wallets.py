@@ -1,0 +1,103 @@
+# Generated from src/tradesdk/_async/resources/wallets.py by scripts/unasync.py: change that file instead.
+"""Wallets."""
+
+from __future__ import annotations
+
+from ..._request import (
+    Listing,
+    Look,
+    chain,
+    endpoint,
+    identifier,
+    model_request,
+    optional_chain,
+    required_text,
+)
+from ...models.wallets import Wallet, WalletBalance
+from ...payments.signer import Signer, checksummed, sign_message, wallet_message
+from ..calls import Calls
+from ..pager import Pager
+
+
+class WalletsResource:
+    """`client.wallets`: wallets that agents trade with."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
+        """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
+
+        When an answer is lost, the wallets are listed to see whether it was connected after all before it is sent
+        again.
+
+        Args:
+            address: the wallet's address.
+            chain_id: 8453 (Base) or 56 (BNB Chain).
+            label: a name for people.
+            signature: over the verification message, made with the wallet's private key.
+
+        Raises:
+            InvalidArgumentError: an argument was refused; nothing was sent.
+            InvalidSignatureError: the signature is bad, or is not by this address.
+            ConflictError: it is connected already.
+            AmbiguousOutcomeError: it is not known whether it was connected.
+        """
+        body = {
+            "address": identifier("address", address),
+            "chain_id": chain("chain_id", chain_id),
+            "label": required_text("label", label),
+            "signature": required_text("signature", signature),
+        }
+
+        def is_it(wallet: Wallet) -> bool:
+            return wallet.address.lower() == address.lower() and wallet.chain_id == chain_id
+
+        look: Look[Wallet] = Look(Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}), matches=is_it)
+        return self._calls.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
+
+    def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
+        """Sign the verification message and connect the wallet (`POST /v1/wallets`).
+
+        Args:
+            signer: signs for the wallet, for example `LocalSigner.from_key(…)`; the text is signed as EIP-191 has it.
+            label: a name for people.
+            chain_id: 8453 (Base) or 56 (BNB Chain).
+            message: the text to sign, when the service asks for another one than `wallet_message(address, chain_id)`.
+
+        Raises:
+            The same as `connect`.
+        """
+        address = checksummed(signer.address)
+        chain("chain_id", chain_id)
+        required_text("label", label)
+        text = wallet_message(address, chain_id) if message is None else required_text("message", message)
+        return self.connect(address=address, chain_id=chain_id, label=label, signature=sign_message(signer, text))
+
+    def list(
+        self,
+        *,
+        chain_id: int | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> Pager[Wallet]:
+        """All connected wallets, page by page (`GET /v1/wallets`).
+
+        Args:
+            chain_id: only those on this chain.
+            limit: items per page, 1 to 100 (default 100).
+            cursor: where to begin: a page's `next_cursor`.
+            max_items: items in all.
+        """
+        listing = Listing(endpoint("wallets"), Wallet, {"chain_id": optional_chain("chain_id", chain_id)})
+        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+
+    def balance(self, wallet_id: str) -> WalletBalance:
+        """What a wallet holds, in USD and in tokens (`GET /v1/wallets/{wallet_id}/balance`).
+
+        Raises:
+            NotFoundError: there is none with this id, or it is not yours.
+        """
+        path = endpoint("wallets", identifier("wallet_id", wallet_id), "balance")
+        return self._calls.call(model_request(WalletBalance, "GET", path))

@@ -1,0 +1,140 @@
+# Generated from src/tradesdk/_async/transport.py by scripts/unasync.py: change that file instead.
+"""Connections to the service, kept in a last-in-first-out list.
+
+httpx's own pool looks through every connection for every request, which costs more the more tasks share it. Here a
+request takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections
+age at the bottom.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+import httpcore
+import httpx
+
+from .primitives import Slots
+
+_ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+
+
+class Connections(httpx.BaseTransport):
+    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
+
+    def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._slots = Slots(max_connections)
+        self._keepalive_expiry = keepalive_expiry
+        self._idle: dict[tuple[bytes, bytes, int | None], list[httpcore.HTTPConnection]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._closed = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        if not self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+            raise httpx.PoolTimeout("no connection became free in time", request=request)
+        connection = None
+        try:
+            connection = self._connection(url)
+            response = connection.handle_request(
+                httpcore.Request(
+                    method=request.method,
+                    url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        except BaseException as error:
+            if connection is None:
+                self._slots.give_back()
+            else:
+                self.finished(url, connection)
+            if isinstance(error, _ERRORS):
+                raise _as_httpx(error, request) from error
+            raise
+        return httpx.Response(
+            status_code=response.status,
+            headers=response.headers,
+            stream=Body(self, request, connection, response),
+            extensions=response.extensions,
+        )
+
+    def _connection(self, url: httpx.URL) -> httpcore.HTTPConnection:
+        idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
+        while idle:
+            connection = idle.pop()
+            if not connection.has_expired():
+                return connection
+            connection.close()
+        secure = url.scheme == "https"
+        return httpcore.HTTPConnection(
+            origin=httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
+            ssl_context=self._tls_context() if secure else None,
+            keepalive_expiry=self._keepalive_expiry,
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:  # reading the certificates takes 20 ms, and plain loopback never needs them
+            self._tls = httpx.create_ssl_context()
+        return self._tls
+
+    def finished(self, url: httpx.URL, connection: httpcore.HTTPConnection) -> None:
+        """A connection is no longer in use: keep it if it can serve again, else close it."""
+        try:
+            if connection.is_closed():
+                return
+            if self._closed or not connection.is_idle():
+                connection.close()
+                return
+            idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
+            idle.append(connection)
+            if len(idle) > 1 and idle[0].has_expired():
+                idle.pop(0).close()
+        finally:
+            self._slots.give_back()
+
+    def close(self) -> None:
+        self._closed = True
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+
+
+class Body(httpx.SyncByteStream):
+    """The body of a response; closing it gives its connection back."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        request: httpx.Request,
+        connection: httpcore.HTTPConnection,
+        response: httpcore.Response,
+    ) -> None:
+        self._connections = connections
+        self._request = request
+        self._connection = connection
+        self._response = response
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for chunk in self._response.iter_stream():
+                yield chunk
+        except _ERRORS as error:
+            raise _as_httpx(error, self._request) from error
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._response.close()
+        finally:
+            self._connections.finished(self._request.url, self._connection)
+
+
+def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
+    """httpcore's errors have the same names in httpx."""
+    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__, httpx.TransportError)
+    return kind(str(error), request=request)

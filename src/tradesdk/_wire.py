@@ -1,0 +1,78 @@
+"""What httpx reports, in our own words. Nothing here waits, so both flavours share it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import httpx
+
+from ._response import Headers
+from .errors import APIConnectionError, APITimeoutError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Raised by the HTTP library for a request: its own errors, and what its layers below sometimes let through.
+HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
+
+
+@lru_cache(maxsize=256)
+def parsed_url(url: str) -> httpx.URL:
+    """Parsing costs more than all else in making a request, and most requests go to the same few places."""
+    return httpx.URL(url)
+
+
+def headers_of(response: httpx.Response) -> Headers:
+    return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
+
+
+def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:
+    """Our error for an attempt that got no complete answer."""
+    sent, temporary, message = _explain(error)
+    kind = APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError
+    return kind(message, method=method, url=url, sent=sent, temporary=temporary)
+
+
+def _explain(error: Exception) -> tuple[bool, bool, str]:
+    """Whether it was (perhaps) sent, whether another try could help, and what to say."""
+    causes = list(_causes(error))
+    reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
+    match error:
+        case httpx.ConnectTimeout():
+            return False, True, "no connection in time"
+        case httpx.PoolTimeout():
+            return False, True, "no connection became free in time: more requests at once than connections"
+        case httpx.ReadTimeout():
+            return True, True, "no answer in time"
+        case httpx.WriteTimeout():
+            return True, True, "sending took too long"
+        case httpx.TimeoutException():
+            return True, True, "time ran out"
+        case httpx.ProxyError():
+            return False, not str(error).startswith("4"), f"the proxy refused: {reason}"
+        case httpx.ConnectError():
+            if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+                return False, False, f"the certificate was refused: {reason}"
+            for cause in causes:
+                if isinstance(cause, socket.gaierror):
+                    if cause.errno == socket.EAI_AGAIN:
+                        return False, True, "the host name could not be resolved for now"
+                    return False, False, "unknown host: check the base URL"
+            return False, True, f"could not connect: {reason}"
+        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
+            return False, False, f"the request cannot be sent: {reason}"
+        case httpx.RemoteProtocolError():
+            return True, True, f"the connection broke off: {reason}"
+    return True, True, f"the connection was lost: {reason}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__

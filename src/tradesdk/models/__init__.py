@@ -1,0 +1,1 @@
+"""What the service sends, as frozen values. Import the names from `tradesdk` itself."""

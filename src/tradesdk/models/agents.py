@@ -1,0 +1,72 @@
+"""Trading agents and their risk rules."""
+
+from ._base import Model
+from ._types import AgentStatus, Timestamp
+
+
+class Risk(Model):
+    """Risk rules of an agent, all in per cent, all optional. What is None is not sent and keeps its value.
+
+    Attributes:
+        position_size_pct: share of the available balance for one position.
+        stop_loss_pct: stop loss, this far below the entry price.
+        trailing_stop_pct: trailing stop.
+        take_profit_pct: take profit, this far above the entry price.
+    """
+
+    position_size_pct: float | None = None
+    stop_loss_pct: float | None = None
+    trailing_stop_pct: float | None = None
+    take_profit_pct: float | None = None
+
+
+class AgentStats(Model):
+    """Results of an agent.
+
+    Attributes:
+        total_trades: completed trades.
+        win_rate_pct: share of them that won, in per cent.
+        total_pnl_usd: realised profit or loss in USD.
+    """
+
+    total_trades: int
+    win_rate_pct: float
+    total_pnl_usd: float
+
+
+class AgentSummary(Model):
+    """An agent as lists show it (`GET /v1/agents`).
+
+    Attributes:
+        id: the agent's id.
+        name: its name.
+        status: `active`, `idle`, `paused` or `error`.
+        chain_id: 8453 (Base) or 56 (BNB Chain).
+        wallet_id: the wallet it trades with.
+        created_at: when it was created.
+    """
+
+    id: str
+    name: str
+    status: AgentStatus
+    chain_id: int
+    wallet_id: str
+    created_at: Timestamp
+
+
+class Agent(AgentSummary):
+    """An agent with its settings (`GET /v1/agents/{agent_id}`).
+
+    Attributes:
+        risk: its risk rules; a rule that was never set may be None.
+        min_confidence: signals below it are not traded, 0.0 to 1.0.
+        max_positions: positions open at the same time, at most.
+        stats: its results; None in the answer to a create.
+        updated_at: when its settings last changed; None in the answer to a create.
+    """
+
+    risk: Risk
+    min_confidence: float
+    max_positions: int
+    stats: AgentStats | None = None
+    updated_at: Timestamp | None = None

@@ -1,0 +1,54 @@
+"""Wallets and what they hold."""
+
+from ._base import Model
+from ._types import Timestamp
+
+
+class Wallet(Model):
+    """A connected wallet (`GET /v1/wallets`).
+
+    Attributes:
+        id: the wallet's id.
+        address: its address on the chain.
+        chain_id: 8453 (Base) or 56 (BNB Chain).
+        label: a name for people.
+        created_at: when it was connected.
+    """
+
+    id: str
+    address: str
+    chain_id: int
+    label: str
+    created_at: Timestamp
+
+
+class TokenBalance(Model):
+    """One token in a wallet.
+
+    Attributes:
+        token_address: the token's contract.
+        token_symbol: its symbol, as its makers chose it.
+        balance: in units of the token.
+        balance_usd: in USD.
+    """
+
+    token_address: str
+    token_symbol: str
+    balance: float
+    balance_usd: float
+
+
+class WalletBalance(Model):
+    """What a wallet holds (`GET /v1/wallets/{wallet_id}/balance`).
+
+    Attributes:
+        wallet_id: the wallet.
+        native_balance_usd: the chain's own coin, in USD.
+        token_balances: its tokens.
+        updated_at: when the balances were last refreshed.
+    """
+
+    wallet_id: str
+    native_balance_usd: float
+    token_balances: list[TokenBalance]
+    updated_at: Timestamp

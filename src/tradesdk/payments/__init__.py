@@ -1,0 +1,1 @@
+"""Signing with a wallet's key."""
