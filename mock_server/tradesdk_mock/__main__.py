@@ -1,0 +1,55 @@
+"""python -m tradesdk_mock: the mock server in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tradesdk_mock",
+        description="A mock of the trading agent service on this machine. Ctrl-C ends it.",
+        epilog="Any API key like mock_full_NAME or mock_read_NAME works, e.g.: "
+        "curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:8000/v1/account",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port; 0 lets the system choose (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="decides every id, price and address (default: 7)")
+    parser.add_argument("--db", metavar="FILE", help="keep the state in this file (default: in memory)")
+    parser.add_argument("--populate", metavar="TENANT", action="append", default=[], help="give a tenant some history")
+    parser.add_argument(
+        "--gap", metavar="NAME=VALUE", action="append", default=[], help="choose where the specification is silent"
+    )
+    parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
+    options = parser.parse_args(argv)
+
+    from .errors import MockServerError
+    from .gaps import GapOptions
+
+    if options.gaps:
+        lines = [f"{i.name}={i.default}  (or: {', '.join(i.others)})\n    {i.text}" for i in GapOptions.describe()]
+        # Whoever reads only the first lines (`| head`) closes the pipe: no reason to complain.
+        with contextlib.suppress(BrokenPipeError):
+            print("\n".join(lines), flush=True)
+        return 0
+    try:
+        chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
+        gaps = GapOptions().changed(**chosen) if chosen else None
+        from .server import MockServer
+
+        with MockServer(seed=options.seed, host=options.host, port=options.port, db=options.db, gaps=gaps) as server:
+            for tenant in options.populate:
+                server.populate(tenant)
+            print(server.url, flush=True)
+            server.wait()
+    except (MockServerError, ModuleNotFoundError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

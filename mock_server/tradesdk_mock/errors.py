@@ -1,0 +1,79 @@
+"""What can go wrong: the service's error answers, and the errors of the mock itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Header = tuple[bytes, bytes]
+
+
+class MockServerError(RuntimeError):
+    """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
+
+
+class ApiError(Exception):
+    """An error answer of the service: it becomes `{"error": {"code", "message"}}` with the given status."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Sequence[Header] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = tuple(headers)
+
+
+def invalid(message: str) -> ApiError:
+    """400: the body or the query is malformed, or something required is missing."""
+    return ApiError(400, "invalid_request", message)
+
+
+def unacceptable(field: str, message: str) -> ApiError:
+    """422: well formed, but the business rules say no. The message starts with the field's name."""
+    return ApiError(422, "validation_error", f"{field}: {message}")
+
+
+def refused(status: str, field: str, message: str) -> ApiError:
+    """A refusal whose status is a gap option: 400 or 422."""
+    return unacceptable(field, message) if status == "422" else invalid(f"{field}: {message}")
+
+
+def bad_signature(message: str) -> ApiError:
+    return ApiError(400, "invalid_signature", message)
+
+
+def unauthorized(message: str) -> ApiError:
+    return ApiError(401, "unauthorized", message, [(b"www-authenticate", b"Bearer")])
+
+
+def forbidden(message: str) -> ApiError:
+    return ApiError(403, "forbidden", message)
+
+
+def missing(kind: str, ident: str) -> ApiError:
+    shown = ident if len(ident) <= 80 else ident[:77] + "..."
+    return ApiError(404, "not_found", f"No {kind} {shown!r}.")
+
+
+def no_route(path: str) -> ApiError:
+    shown = path if len(path) <= 80 else path[:77] + "..."
+    return ApiError(404, "not_found", f"No such path: {shown!r}.")
+
+
+def wrong_method(method: str, allowed: Sequence[str]) -> ApiError:
+    names = ", ".join(allowed)
+    shown = method if len(method) <= 20 else method[:17] + "..."
+    return ApiError(
+        405, "invalid_request", f"{shown} is not allowed here; use {names}.", [(b"allow", names.encode("ascii"))]
+    )
+
+
+def conflict(message: str) -> ApiError:
+    return ApiError(409, "conflict", message)
+
+
+def internal() -> ApiError:
+    return ApiError(500, "internal_error", "Something went wrong in the server.")
+
+
+def overloaded() -> ApiError:
+    return ApiError(503, "service_unavailable", "The state is busy; try again.", [(b"retry-after", b"1")])

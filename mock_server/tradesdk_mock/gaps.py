@@ -1,0 +1,140 @@
+"""Where the specification is silent: every choice of the mock is an option with a default and its other values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+PLANS = ("free", "pro", "enterprise")
+_QUOTAS = {"free": (10_000, 3), "pro": (100_000, 25), "enterprise": (10_000_000, 1_000)}
+_QUOTA = re.compile(r"(free|pro|enterprise)=(\d{1,12})/(\d{1,9})", re.ASCII)
+
+
+def _choice(text: str, default: str, *others: str) -> Any:
+    return field(default=default, metadata={"text": text, "values": (default, *others)})
+
+
+def _number(text: str, default: int, low: int, high: int, *examples: int) -> Any:
+    return field(default=default, metadata={"text": text, "range": (low, high), "examples": examples})
+
+
+def _text(text: str, default: str, *examples: str) -> Any:
+    return field(default=default, metadata={"text": text, "examples": examples})
+
+
+@dataclass(frozen=True)
+class GapInfo:
+    """One option as `trade mock gaps` shows it. `others` are values worth trying besides the default."""
+
+    name: str
+    default: str
+    others: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapOptions:
+    """What the mock does where nothing is written. Values may be given as text, as a command line has them.
+
+    ValueError for a value that an option doesn't have, TypeError for an unknown option.
+    """
+
+    write_status: str = _choice("status of a successful POST / PATCH", "201/200", "200/200", "201/201")
+    risk_defaults: str = _choice(
+        "risk fields that a create leaves out: absent, or filled in with 5/3/2/10", "absent", "filled"
+    )
+    bounds: str = _choice(
+        "percentages in (0, 100] and max_positions 1 to 100 are checked (422), or nothing is", "checked", "none"
+    )
+    delete_stopped: str = _choice("deleting a paused or error agent: 204 or 409", "204", "409")
+    wallet_message: str = _text(
+        "text that a wallet signs: default, or a template with {address} and {chain_id}",
+        "default",
+        "I own {address} on chain {chain_id}",
+    )
+    order: str = _choice("order of lists; signal history is newest first in any case", "newest", "oldest")
+    unknown_values: str = _choice("a status and a field that no client knows, in everything", "off", "on")
+    clock_skew: int = _number("seconds that the service's clock is ahead of the mock's", 0, -86_400, 86_400, 600, -600)
+    rate_headers: str = _choice("X-RateLimit headers on 401 and 404 too", "always", "never")
+    cursor_ttl: int = _number("seconds until a cursor expires (400); 0 means never", 0, 0, 10**9, 3_600)
+    quotas: str = _text(
+        "requests/agents per plan in the usage record, e.g. free=100/1,pro=500/2; what is left out keeps its default",
+        "default",
+        "free=10/1,pro=20/2,enterprise=30/3",
+    )
+    agent_quota_status: str = _choice("creating an agent when the plan's agents are used up", "403", "422")
+    request_quota: str = _choice("requests beyond the period's quota: served, or 429", "served", "429")
+    unknown_wallet: str = _choice("binding an agent to a wallet that isn't connected", "404", "422")
+    wallet_chain: str = _choice("binding an agent to a wallet of another chain", "422", "400")
+    wallet_twice: str = _choice("connecting a wallet a second time: 409, or it is returned again", "409", "again")
+    unknown_agent_filter: str = _choice("agent_id filter with an unknown agent: an empty page, or 404", "empty", "404")
+    unknown_field: str = _choice("a body field that isn't in the specification", "ignored", "400")
+    empty_patch: str = _choice("a PATCH that changes nothing", "200", "400")
+    time_bounds: str = _choice("from and to of the signal history", "inclusive", "exclusive")
+    range_status: str = _choice("a limit, chain or filter value out of range", "422", "400")
+    enterprise_limit: int = _number("requests a minute of the enterprise plan", 3_000, 1, 10**9, 60_000)
+    read_only_account: str = _choice("a read-only key reads account and positions", "allowed", "403")
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            # Frozen: the checked value is put in place past the guard, once.
+            object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
+
+    def quota(self, plan: str) -> tuple[int, int]:
+        """(requests a period, agents) of a plan."""
+        found = dict(_QUOTAS)
+        if self.quotas != "default":
+            found.update((name, (int(r), int(a))) for name, r, a in _QUOTA.findall(self.quotas))
+        return found[plan]
+
+    def as_dict(self) -> dict[str, str | int]:
+        return {option.name: getattr(self, option.name) for option in fields(self)}
+
+    def changed(self, **options: object) -> GapOptions:
+        """A copy with some options changed. ValueError names an unknown option or a value that it doesn't have."""
+        known = self.as_dict()
+        for name in options:
+            if name not in known:
+                raise ValueError(f"there is no gap option {name!r}; there are: {', '.join(known)}")
+        merged: Mapping[str, Any] = {**known, **options}
+        return GapOptions(**merged)
+
+    @classmethod
+    def describe(cls) -> list[GapInfo]:
+        """Every option with its default, its other values and a line of explanation."""
+        found = []
+        for option in fields(cls):
+            others = option.metadata.get("examples") or option.metadata.get("values", ())[1:]
+            found.append(
+                GapInfo(option.name, str(option.default), tuple(map(str, others)), str(option.metadata["text"]))
+            )
+        return found
+
+
+def _checked(option: Field[Any], value: object) -> str | int:
+    if "range" in option.metadata:
+        low, high = option.metadata["range"]
+        if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,12}", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"gap option {option.name}: {value!r} is not an integer from {low} to {high}")
+        return value
+    if "values" in option.metadata:
+        text = value if isinstance(value, str) else str(value) if type(value) is int else ""
+        if text not in option.metadata["values"]:
+            raise ValueError(
+                f"gap option {option.name}: {value!r} is not one of {', '.join(option.metadata['values'])}"
+            )
+        return text
+    if not isinstance(value, str):
+        raise ValueError(f"gap option {option.name}: {value!r} is not text")
+    if option.name == "quotas" and value != "default" and not all(map(_QUOTA.fullmatch, value.split(","))):
+        raise ValueError(f"gap option quotas: {value!r} is not like free=100/1,pro=500/2")
+    if option.name == "wallet_message" and value != "default":
+        if "{address}" not in value:
+            raise ValueError("gap option wallet_message: the template needs {address}")
+        if len(value) > 2_000:
+            raise ValueError("gap option wallet_message: the template is longer than 2,000 characters")
+    return value

@@ -1,0 +1,108 @@
+"""Ids, numbers and addresses that follow from the seed alone: the same seed gives the same world."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+
+def digest(seed: int, *parts: object) -> bytes:
+    """32 bytes for (seed, kind, tenant, ordinal …). Parts are length-prefixed: ("a", "bc") isn't ("ab", "c")."""
+    message = b"".join(len(text).to_bytes(4, "big") + text for text in (str(part).encode() for part in parts))
+    return hmac.digest(str(seed).encode(), message, "sha256")
+
+
+def ident(prefix: str, seed: int, *parts: object) -> str:
+    """An id such as `agt_5f0c…`: 24 hex digits after the prefix."""
+    return f"{prefix}_{digest(seed, prefix, *parts).hex()[:24]}"
+
+
+class Dice:
+    """Numbers in [0, 1) drawn one after the other from (seed, parts); no state outlives the object."""
+
+    def __init__(self, seed: int, *parts: object, rolls: int = 16) -> None:
+        self._bytes = hashlib.shake_128(digest(seed, *parts)).digest(rolls * 6)
+        self._at = 0
+
+    def unit(self) -> float:
+        start, self._at = self._at, self._at + 6
+        if self._at > len(self._bytes):
+            raise IndexError("more rolls than were asked for")
+        return int.from_bytes(self._bytes[start : self._at], "big") / (1 << 48)
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * self.unit()
+
+    def below(self, count: int) -> int:
+        return int(self.unit() * count)
+
+
+def address(seed: int, *parts: object) -> str:
+    """A made-up EVM address with its checksum."""
+    return checksum_address("0x" + digest(seed, "address", *parts)[:20].hex())
+
+
+def tx_hash(seed: int, *parts: object) -> str:
+    return "0x" + digest(seed, "tx", *parts).hex()
+
+
+def checksum_address(text: str) -> str:
+    """The EIP-55 spelling of `0x` and 40 hex digits."""
+    digits = text[2:].lower()
+    nibbles = keccak256(digits.encode("ascii")).hex()
+    return "0x" + "".join(c.upper() if int(n, 16) > 7 else c for c, n in zip(digits, nibbles, strict=False))
+
+
+# Keccak-256 in pure Python: a handful of addresses at a time, and no import that costs a tenth of a second at start.
+
+_MASK = (1 << 64) - 1
+
+
+def _constants() -> tuple[list[int], list[tuple[int, int]]]:
+    rounds, state = [], 1
+    for _ in range(24):
+        constant = 0
+        for power in range(7):
+            state = ((state << 1) ^ ((state >> 7) * 0x171)) & 0xFF
+            if state & 2:
+                constant ^= 1 << ((1 << power) - 1)
+        rounds.append(constant)
+    x, y, steps = 1, 0, []
+    for step in range(24):
+        x, y = y, (2 * x + 3 * y) % 5
+        steps.append((x + 5 * y, ((step + 1) * (step + 2) // 2) % 64))
+    return rounds, steps
+
+
+_ROUNDS, _STEPS = _constants()
+
+
+def _permute(lanes: list[int]) -> None:
+    for constant in _ROUNDS:
+        column = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
+        for x in range(5):
+            right = column[(x + 1) % 5]
+            mix = column[x - 1] ^ ((right << 1 | right >> 63) & _MASK)
+            for y in range(0, 25, 5):
+                lanes[x + y] ^= mix
+        held = lanes[1]
+        for place, turn in _STEPS:
+            lanes[place], held = (held << turn | held >> (64 - turn)) & _MASK, lanes[place]
+        for y in range(0, 25, 5):
+            row = lanes[y : y + 5]
+            for x in range(5):
+                lanes[x + y] = row[x] ^ (~row[(x + 1) % 5] & _MASK & row[(x + 2) % 5])
+        lanes[0] ^= constant
+
+
+def keccak256(data: bytes) -> bytes:
+    """The hash that Ethereum addresses are checked with (the padding before SHA-3 was standardised)."""
+    rate = 136
+    padded = bytearray(data + b"\x01" + b"\x00" * (-(len(data) + 1) % rate))
+    padded[-1] |= 0x80
+    lanes = [0] * 25
+    for start in range(0, len(padded), rate):
+        for lane in range(rate // 8):
+            lanes[lane] ^= int.from_bytes(padded[start + lane * 8 : start + lane * 8 + 8], "little")
+        _permute(lanes)
+    return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])

@@ -1,0 +1,54 @@
+"""What was asked of the server, for tests that look at what their program sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+_KEPT = 10_000
+_TEXT = 2_000
+BODY_KEPT = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One request and how it was answered. The key's value is never kept, only its last four characters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    key_last4: str | None
+    tenant: str | None
+    status: int
+    at: float
+    """Unix seconds on the mock's clock."""
+    error: str | None = None
+    """The error code of the answer, None for a success."""
+    body: object = None
+    """The JSON that was sent, when it was JSON and at most 4 KiB."""
+
+
+class Journal:
+    """The latest 10,000 requests to the service (not to the control API) of this process."""
+
+    def __init__(self) -> None:
+        self._entries: deque[JournalEntry] = deque(maxlen=_KEPT)
+
+    def add(self, entry: JournalEntry) -> None:
+        self._entries.append(entry)
+
+    def entries(self, tenant: str | None = None) -> list[JournalEntry]:
+        """Oldest first; with `tenant`, only its requests."""
+        return [entry for entry in list(self._entries) if tenant is None or entry.tenant == tenant]
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _TEXT else text[:_TEXT]
+
+
+def as_json(entry: JournalEntry) -> dict[str, object]:
+    return asdict(entry)

@@ -1,0 +1,225 @@
+"""Tenants and their API keys: who is calling, with which scope, on which plan."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .errors import MockServerError, unauthorized
+from .gaps import PLANS
+from .identity import digest, ident
+
+if TYPE_CHECKING:
+    from .world import World
+
+SCOPES = ("read-only", "full-access")
+PERIOD = 30 * 86_400
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_PATTERN = re.compile(
+    r"mock_(?P<scope>full|read)_(?:(?P<plan>free|pro|enterprise)_)?(?P<tenant>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})",
+    re.ASCII,
+)
+_BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
+
+
+@dataclass(frozen=True, slots=True)
+class MockKey:
+    """An API key. `value` is shown here once and stored only as a hash."""
+
+    id: str
+    value: str = field(repr=False)
+    name: str
+    scope: str
+    tenant: str
+    last4: str
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who sent a request: the key and its tenant as they are now."""
+
+    key_id: str
+    last4: str
+    scope: str
+    tenant: str
+    plan: str
+    requests_used: int
+    reset_at: int
+
+
+def ensure_tenant(world: World, tenant: str, plan: str | None = None) -> None:
+    """Create the tenant on first use; an existing one keeps its plan. MockServerError for a bad name or plan."""
+    if not _TENANT.fullmatch(tenant):
+        raise MockServerError(f"{tenant!r} is not a tenant name: letters, digits, `_`, `.` and `-`, at most 64")
+    if plan is not None and plan not in PLANS:
+        raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
+    now = world.second()
+    world.store.run(
+        "INSERT INTO tenants (name, id, email, plan, created_at, reset_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (tenant, ident("acc", world.seed, tenant), f"{tenant}@example.test", plan or "pro", now, now + PERIOD),
+    )
+
+
+def create(
+    world: World,
+    *,
+    name: str = "bot",
+    scope: str = "full-access",
+    plan: str | None = None,
+    tenant: str | None = None,
+    value: str | None = None,
+) -> MockKey:
+    """A new key; without `tenant` it gets a tenant of its own."""
+    if scope not in SCOPES:
+        raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
+    with world.store:
+        if tenant is None:
+            tenant = f"tenant-{world.store.next('', 'tenant')}"
+        ensure_tenant(world, tenant, plan)
+        ordinal = world.store.next(tenant, "key")
+        key_id = ident("key", world.seed, tenant, ordinal)
+        if value is None:
+            value = "mocksk_" + digest(world.seed, "key value", tenant, ordinal).hex()[:40]
+        world.store.add(
+            "keys",
+            id=key_id,
+            hash=_hash(value),
+            last4=value[-4:],
+            name=name,
+            scope=scope,
+            tenant=tenant,
+            created_at=world.second(),
+        )
+    return MockKey(key_id, value, name, scope, tenant, value[-4:])
+
+
+def revoke(world: World, key_id: str) -> None:
+    _change(world, key_id, "revoked_at = coalesce(revoked_at, ?)", world.second())
+
+
+def expire(world: World, key_id: str, at: float | None = None) -> None:
+    """The key stops working at `at` (Unix seconds), by default now."""
+    _change(world, key_id, "expires_at = ?", world.now() if at is None else at)
+
+
+def set_scope(world: World, key_id: str, scope: str) -> None:
+    if scope not in SCOPES:
+        raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
+    _change(world, key_id, "scope = ?", scope)
+
+
+def rotate(world: World, key_id: str) -> MockKey:
+    """Revoke a key and make one of the same name, scope and tenant."""
+    with world.store:
+        row = world.store.one("SELECT name, scope, tenant FROM keys WHERE id = ?", (key_id,))
+        if row is None:
+            raise MockServerError(f"there is no key {key_id!r}")
+        revoke(world, key_id)
+        return create(world, name=row[0], scope=row[1], tenant=row[2])
+
+
+def _change(world: World, key_id: str, assignment: str, value: object) -> None:
+    with world.store:
+        # The assignment is one of the literals above.
+        if not world.store.run(f"UPDATE keys SET {assignment} WHERE id = ?", (value, key_id)):  # noqa: S608
+            raise MockServerError(f"there is no key {key_id!r}")
+
+
+def set_plan(world: World, tenant: str, plan: str) -> None:
+    """An upgrade holds at once, a downgrade from the end of the billing period."""
+    with world.store:
+        if plan not in PLANS:
+            raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
+        ensure_tenant(world, tenant, plan)
+        row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
+        assert row is not None  # noqa: S101 - made sure of above
+        current = roll(world, tenant, str(row[0]), int(row[1]))[0]
+        if PLANS.index(plan) >= PLANS.index(current):
+            world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
+        else:
+            world.store.run("UPDATE tenants SET next_plan = ? WHERE name = ?", (plan, tenant))
+
+
+def roll(world: World, tenant: str, plan: str, reset_at: int) -> tuple[str, int]:
+    """Begin a new billing period when the old one is over; (plan, reset_at) afterwards."""
+    now = world.second()
+    if now < reset_at:
+        return plan, reset_at
+    reset_at += ((now - reset_at) // PERIOD + 1) * PERIOD
+    world.store.run(
+        "UPDATE tenants SET requests_used = 0, plan = coalesce(next_plan, plan), next_plan = NULL, reset_at = ?"
+        " WHERE name = ?",
+        (reset_at, tenant),
+    )
+    return str(world.store.value("SELECT plan FROM tenants WHERE name = ?", (tenant,))), reset_at
+
+
+def listing(world: World) -> list[dict[str, object]]:
+    """Every key without its value, oldest first."""
+    now = world.now()
+    found: list[dict[str, object]] = []
+    for key_id, name, scope, tenant, last4, created_at, revoked_at, expires_at in world.store.all(
+        "SELECT id, name, scope, tenant, last4, created_at, revoked_at, expires_at FROM keys ORDER BY seq"
+    ):
+        expired = expires_at is not None and expires_at <= now
+        state = "revoked" if revoked_at is not None else "expired" if expired else "valid"
+        found.append(
+            {
+                "id": key_id,
+                "name": name,
+                "scope": scope,
+                "tenant": tenant,
+                "last4": last4,
+                "state": state,
+                "created_at": created_at,
+            }
+        )
+    return found
+
+
+def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
+    """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired."""
+    given = [value for name, value in headers if name == b"authorization"]
+    if not given:
+        raise unauthorized("No API key: send Authorization: Bearer <API_KEY>.")
+    match = _BEARER.fullmatch(given[0])
+    if len(given) > 1 or not match:
+        raise unauthorized("The Authorization header is not of the form: Bearer <API_KEY>.")
+    value = match[1].decode("ascii")
+    row = _lookup(world, value)
+    if row is None:
+        pattern = _PATTERN.fullmatch(value)
+        if not pattern:
+            raise unauthorized("The API key is not valid.")
+        scope = "full-access" if pattern["scope"] == "full" else "read-only"
+        plan, tenant = pattern["plan"], pattern["tenant"]
+        create(world, name="by pattern", scope=scope, plan=plan, tenant=tenant, value=value)
+        if plan is not None:
+            # The tenant may be older than the key: the plan in a key holds from the key's first use.
+            world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
+        row = _lookup(world, value)
+        assert row is not None  # noqa: S101 - created above, in the same transaction
+    key_id, last4, scope, tenant, plan, used, reset_at, revoked_at, expires_at = row
+    if revoked_at is not None:
+        raise unauthorized("The API key has been revoked.")
+    if expires_at is not None and expires_at <= world.now():
+        raise unauthorized("The API key has expired.")
+    rolled_plan, rolled_reset = roll(world, tenant, plan, reset_at)
+    if rolled_reset != reset_at:
+        used = 0
+    return Caller(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
+
+
+def _lookup(world: World, value: str) -> tuple[str, str, str, str, str, int, int, int | None, float | None] | None:
+    return world.store.one(
+        "SELECT k.id, k.last4, k.scope, k.tenant, t.plan, t.requests_used, t.reset_at, k.revoked_at, k.expires_at"
+        " FROM keys k JOIN tenants t ON t.name = k.tenant WHERE k.hash = ?",
+        (_hash(value),),
+    )
+
+
+def _hash(value: str) -> bytes:
+    return hashlib.sha256(value.encode("ascii")).digest()

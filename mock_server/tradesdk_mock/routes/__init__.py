@@ -1,0 +1,15 @@
+"""The paths of the account API, one module per noun."""
+
+from __future__ import annotations
+
+from ..web import Routes
+from . import account, agents, positions, signals, trades, wallets
+
+ROUTES: Routes = [
+    *account.ROUTES,
+    *agents.ROUTES,
+    *wallets.ROUTES,
+    *trades.ROUTES,
+    *positions.ROUTES,
+    *signals.ROUTES,
+]

@@ -1,0 +1,55 @@
+"""GET /v1/signals, GET /v1/signals/history"""
+
+from __future__ import annotations
+
+from ..pages import page
+from ..seedsignals import ensure_signals
+from ..web import Answer, Call, Endpoint, Routes
+
+COLUMNS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
+
+
+def latest(call: Call) -> Answer:
+    ensure_signals(call.world)
+    query = call.query()
+    chain = query.chain("chain", required=True)
+    limit = query.limit()
+    floor = query.confidence()
+    way = "DESC" if call.world.gaps.order == "newest" else "ASC"
+    # The latest ones in any case; the gap option only turns around how they are listed.
+    rows = call.world.store.all(
+        f"SELECT {', '.join(COLUMNS)} FROM (SELECT * FROM signals WHERE chain_id = ? AND confidence >= ?"  # noqa: S608
+        f" ORDER BY timestamp DESC, seq DESC LIMIT ?) ORDER BY timestamp {way}, seq {way}",
+        (chain, 0.0 if floor is None else floor, limit),
+    )
+    data = [call.shown(dict(zip(COLUMNS, row, strict=True))) for row in rows]
+    return Answer(200, call.shown({"data": data}))
+
+
+def history(call: Call) -> Answer:
+    ensure_signals(call.world)
+    query = call.query()
+    filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
+    start, end = query.integer("from"), query.integer("to")
+    equal = "=" if call.world.gaps.time_bounds == "inclusive" else ""
+    where: list[tuple[str, object]] = []
+    if start is not None:
+        where.append((f"timestamp >{equal} ?", start))
+    if end is not None:
+        where.append((f"timestamp <{equal} ?", end))
+    return page(
+        call,
+        query,
+        table="signals",
+        columns=COLUMNS,
+        time="timestamp",
+        filters=filters,
+        where=where,
+        always_newest_first=True,
+    )
+
+
+ROUTES: Routes = [
+    ("/v1/signals", {"GET": Endpoint(latest)}),
+    ("/v1/signals/history", {"GET": Endpoint(history)}),
+]

@@ -1,0 +1,51 @@
+"""GET /v1/trades, GET /v1/trades/{trade_id}"""
+
+from __future__ import annotations
+
+from ..errors import missing
+from ..pages import agent_filter, page
+from ..web import Answer, Call, Endpoint, Routes
+
+COLUMNS = (
+    "id",
+    "agent_id",
+    "token_address",
+    "token_symbol",
+    "chain_id",
+    "direction",
+    "entry_price_usd",
+    "exit_price_usd",
+    "pnl_usd",
+    "roi_pct",
+    "status",
+    "opened_at",
+    "closed_at",
+)
+DETAIL = (*COLUMNS, "entry_tx_hash", "exit_tx_hash")
+
+
+def listing(call: Call) -> Answer:
+    query = call.query()
+    filters = {
+        "tenant": call.tenant,
+        "agent_id": agent_filter(call, query),
+        "status": query.one_of("status", ("open", "closed")),
+    }
+    return page(call, query, table="trades", columns=COLUMNS, time="opened_at", filters=filters)
+
+
+def read(call: Call) -> Answer:
+    trade_id = call.param("trade_id")
+    row = call.world.store.one(
+        f"SELECT {', '.join(DETAIL)} FROM trades WHERE id = ? AND tenant = ?",  # noqa: S608 - constant columns
+        (trade_id, call.tenant),
+    )
+    if row is None:
+        raise missing("trade", trade_id)
+    return Answer(200, call.shown(dict(zip(DETAIL, row, strict=True))))
+
+
+ROUTES: Routes = [
+    ("/v1/trades", {"GET": Endpoint(listing)}),
+    ("/v1/trades/{trade_id}", {"GET": Endpoint(read)}),
+]

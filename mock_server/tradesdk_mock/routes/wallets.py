@@ -1,0 +1,77 @@
+"""GET and POST /v1/wallets, GET /v1/wallets/{wallet_id}/balance"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import wallets
+from ..balances import balance_record
+from ..errors import conflict, missing, unacceptable
+from ..identity import checksum_address, ident
+from ..pages import page
+from ..validation import check_chain, check_text, is_evm_address
+from ..web import Answer, Call, Endpoint, Routes
+
+COLUMNS = ("id", "address", "chain_id", "label", "created_at")
+
+
+def listing(call: Call) -> Answer:
+    query = call.query()
+    filters = {"tenant": call.tenant, "chain_id": query.chain("chain_id", required=False)}
+    return page(call, query, table="wallets", columns=COLUMNS, time="created_at", filters=filters)
+
+
+def connect(call: Call) -> Answer:
+    gaps, store = call.world.gaps, call.world.store
+    from ..bodies import ConnectWalletBody, read_body
+
+    body = read_body(call, ConnectWalletBody)
+    chain = check_chain(body.chain_id, "chain_id", gaps)
+    check_text(body.label, "label")
+    if not is_evm_address(body.address):
+        raise unacceptable("address", "not an EVM address")
+    address = checksum_address(body.address)
+    wallets.verify(address, wallets.wallet_message(address, chain, gaps.wallet_message), body.signature)
+    status = int(gaps.write_status[:3])
+    known = store.one(
+        f"SELECT {', '.join(COLUMNS)} FROM wallets"  # noqa: S608 - constant columns
+        " WHERE tenant = ? AND address = ? AND chain_id = ?",
+        (call.tenant, address, chain),
+    )
+    if known is not None:
+        if gaps.wallet_twice == "409":
+            raise conflict("This wallet is connected already.")
+        return Answer(status, call.shown(dict(zip(COLUMNS, known, strict=True))))
+    record: dict[str, Any] = {
+        "id": ident("wal", call.world.seed, call.tenant, store.next(call.tenant, "wallet")),
+        "address": address,
+        "chain_id": chain,
+        "label": body.label,
+        "created_at": call.world.second(),
+    }
+    store.add("wallets", **record, tenant=call.tenant)
+    return Answer(status, call.shown(record))
+
+
+def balance(call: Call) -> Answer:
+    wallet_id = call.param("wallet_id")
+    row = call.world.store.one(
+        "SELECT chain_id, created_at FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant)
+    )
+    if row is None:
+        raise missing("wallet", wallet_id)
+    record = balance_record(call.world, wallet_id, *row)
+    record["token_balances"] = [call.shown(item) for item in record["token_balances"]]
+    return Answer(200, call.shown(record))
+
+
+ROUTES: Routes = [
+    (
+        "/v1/wallets",
+        {
+            "GET": Endpoint(listing),
+            "POST": Endpoint(connect, needs="write", ready=wallets.ready, load=wallets.load),
+        },
+    ),
+    ("/v1/wallets/{wallet_id}/balance", {"GET": Endpoint(balance)}),
+]

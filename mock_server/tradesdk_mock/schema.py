@@ -1,0 +1,64 @@
+"""The tables. Every id column is unique; `seq` is the order of insertion and breaks ties between equal times."""
+
+from __future__ import annotations
+
+VERSION = 1
+
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE counters (
+    tenant TEXT NOT NULL, kind TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (tenant, kind)
+) WITHOUT ROWID;
+CREATE TABLE tenants (
+    name TEXT PRIMARY KEY, id TEXT NOT NULL, email TEXT NOT NULL, plan TEXT NOT NULL, next_plan TEXT,
+    created_at INTEGER NOT NULL, reset_at INTEGER NOT NULL, requests_used INTEGER NOT NULL DEFAULT 0,
+    populated INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE keys (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, hash BLOB NOT NULL UNIQUE, last4 TEXT NOT NULL,
+    name TEXT NOT NULL, scope TEXT NOT NULL, tenant TEXT NOT NULL,
+    created_at INTEGER NOT NULL, revoked_at INTEGER, expires_at REAL
+);
+CREATE TABLE wallets (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, address TEXT NOT NULL,
+    chain_id INTEGER NOT NULL, label TEXT NOT NULL, created_at INTEGER NOT NULL,
+    UNIQUE (tenant, address, chain_id)
+);
+CREATE INDEX wallets_page ON wallets (tenant, created_at, seq);
+CREATE TABLE agents (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,
+    chain_id INTEGER NOT NULL, wallet_id TEXT NOT NULL, risk TEXT NOT NULL, min_confidence REAL NOT NULL,
+    max_positions INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
+CREATE INDEX agents_page ON agents (tenant, created_at, seq);
+CREATE INDEX agents_status ON agents (tenant, status, created_at, seq);
+CREATE TABLE trades (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, agent_id TEXT NOT NULL,
+    token_address TEXT NOT NULL, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL, direction TEXT NOT NULL,
+    amount REAL NOT NULL, entry_price_usd REAL NOT NULL, exit_price_usd REAL, pnl_usd REAL, roi_pct REAL,
+    status TEXT NOT NULL, opened_at INTEGER NOT NULL, closed_at INTEGER,
+    entry_tx_hash TEXT NOT NULL, exit_tx_hash TEXT
+);
+CREATE INDEX trades_page ON trades (tenant, opened_at, seq);
+CREATE INDEX trades_status ON trades (tenant, status, opened_at, seq);
+CREATE INDEX trades_agent ON trades (tenant, agent_id, opened_at, seq);
+CREATE INDEX trades_agent_status ON trades (tenant, agent_id, status, opened_at, seq);
+CREATE TABLE positions (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, trade_id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,
+    agent_id TEXT NOT NULL, token_address TEXT NOT NULL, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,
+    entry_price_usd REAL NOT NULL, current_price_usd REAL NOT NULL, unrealized_pnl_usd REAL NOT NULL,
+    stop_loss_price REAL NOT NULL, take_profit_price REAL NOT NULL, trailing_stop_price REAL NOT NULL,
+    opened_at INTEGER NOT NULL
+);
+CREATE INDEX positions_page ON positions (tenant, opened_at, seq);
+CREATE INDEX positions_agent ON positions (tenant, agent_id, opened_at, seq);
+CREATE TABLE signals (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, token_address TEXT NOT NULL COLLATE NOCASE,
+    token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL, direction TEXT NOT NULL, confidence REAL NOT NULL,
+    price_usd REAL NOT NULL, timestamp INTEGER NOT NULL
+);
+CREATE INDEX signals_page ON signals (chain_id, timestamp, seq);
+CREATE INDEX signals_token ON signals (chain_id, token_address, timestamp, seq);
+"""
+
+NAMES = ("meta", "counters", "tenants", "keys", "wallets", "agents", "trades", "positions", "signals")

@@ -1,0 +1,146 @@
+"""The state in one SQLite database: in memory, or a file that several runs and processes may use."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import schema
+from .errors import MockServerError, overloaded
+
+Row = tuple[Any, ...]
+
+
+class Store:
+    """One connection under one lock. `with store:` is a write transaction; nested ones join the outer."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None or str(path) == ":memory:" else os.fspath(path)
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._version = 0
+        try:
+            # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
+            self._db = sqlite3.connect(
+                self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise MockServerError(f"the state file {self.path} can't be opened: {error}") from error
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise MockServerError(f"the state file {self.path} can't be used: {error}") from error
+        except MockServerError:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        if self.path is not None:
+            # With a write-ahead log a commit outlives the process, and readers don't block the writer.
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+        with self:
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version == schema.VERSION:
+                return
+            if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise MockServerError(f"{self.path} is not a state file of this version of the mock server")
+            for statement in filter(str.strip, schema.TABLES.split(";")):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version={schema.VERSION}")
+
+    def __enter__(self) -> Store:
+        self._lock.acquire()
+        if self._depth == 0:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                self._lock.release()
+                if "locked" in str(error):
+                    raise overloaded() from error
+                raise
+            except BaseException:
+                self._lock.release()
+                raise
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        try:
+            if self._depth == 0 and kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            # After a crash inside, or when the commit itself failed (a full disk), nothing stays half done.
+            if self._depth == 0 and self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self._lock.release()
+
+    def run(self, sql: str, args: Sequence[object] = ()) -> int:
+        """Change something; the number of rows changed."""
+        with self._lock:
+            return self._db.execute(sql, args).rowcount
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        with self._lock:
+            self._db.executemany(sql, rows)
+
+    def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
+        with self._lock:
+            return self._db.execute(sql, args).fetchall()
+
+    def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
+        with self._lock:
+            row: Row | None = self._db.execute(sql, args).fetchone()
+            return row
+
+    def value(self, sql: str, args: Sequence[object] = ()) -> Any:
+        """The first column of the first row, None without one."""
+        row = self.one(sql, args)
+        return None if row is None else row[0]
+
+    def add(self, table: str, **values: object) -> None:
+        names = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        # Table and column names come from this package, never from a request.
+        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608
+
+    def next(self, tenant: str, kind: str) -> int:
+        """The next ordinal of a kind within a tenant, from 1: an unrelated call never shifts it."""
+        return int(
+            self.value(
+                "INSERT INTO counters VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1 RETURNING n", (tenant, kind)
+            )
+        )
+
+    def get_meta(self, name: str) -> str | None:
+        value: str | None = self.value("SELECT value FROM meta WHERE name = ?", (name,))
+        return value
+
+    def set_meta(self, name: str, value: str) -> None:
+        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has written to the file since the last question."""
+        if self.path is None:
+            return False
+        version = int(self.value("PRAGMA data_version"))
+        changed, self._version = version != self._version, version
+        return changed
+
+    def clear(self) -> None:
+        """Empty every table."""
+        with self:
+            for name in schema.NAMES:
+                self.run(f"DELETE FROM {name}")  # noqa: S608 - names of our own tables
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()

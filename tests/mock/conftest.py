@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tradesdk_mock import MockClock, MockServer
+
+from ._support import READ, START, client
+
+
+@pytest.fixture
+def server() -> Iterator[MockServer]:
+    """An empty world whose time stands still."""
+    with MockServer(clock=MockClock(START)) as running:
+        yield running
+
+
+@pytest.fixture
+def api(server: MockServer) -> Iterator[httpx.Client]:
+    """The tenant `main` with full access, on the pro plan."""
+    with client(server) as http:
+        yield http
+
+
+@pytest.fixture
+def reader(server: MockServer) -> Iterator[httpx.Client]:
+    """The same tenant with a read-only key."""
+    with client(server, READ) as http:
+        yield http
+
+
+@pytest.fixture
+def anyone(server: MockServer) -> Iterator[httpx.Client]:
+    """Somebody without a key."""
+    with client(server, None) as http:
+        yield http
+
+
+@pytest.fixture
+def rich(server: MockServer, api: httpx.Client) -> httpx.Client:
+    """`main` with wallets, agents, trades and positions."""
+    server.populate("main")
+    return api

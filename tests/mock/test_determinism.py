@@ -1,0 +1,132 @@
+"""The same seed, calls and clock give the same bytes."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from eth_utils.crypto import keccak
+
+from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock.identity import Dice, address, checksum_address, digest, ident, keccak256
+
+from ._support import OTHER, START, add_agent, client, connection, ok, walk
+
+
+def story(server: MockServer, *, noise: bool = False) -> list[tuple[int, list[tuple[str, str]], bytes]]:
+    """A fixed course of calls; with `noise`, another tenant is busy in between."""
+    seen: list[httpx.Response] = []
+    with client(server) as http, client(server, "mock_full_noise") as other:
+
+        def step(method: str, path: str, body: object = None) -> dict[str, object]:
+            if noise:
+                other.post("/v1/wallets", json=connection(owner=OTHER))
+                other.get("/v1/nothing")
+            answer = http.request(method, path, json=body)
+            seen.append(answer)
+            return answer.json() if answer.content else {}
+
+        server.populate("main")
+        if noise:
+            server.populate("noise")
+            server.create_key()
+        wallet = step("POST", "/v1/wallets", connection())["id"]
+        agent = step("POST", "/v1/agents", {"name": "a", "wallet_id": wallet, "chain_id": 8453})["id"]
+        server.clock.advance(61.25)
+        step("PATCH", f"/v1/agents/{agent}", {"risk": {"stop_loss_pct": 2}})
+        for path in (
+            "/v1/account",
+            "/v1/account/usage",
+            "/v1/agents?limit=2",
+            "/v1/trades?limit=100",
+            "/v1/positions",
+            "/v1/signals?chain=8453&limit=100",
+            "/v1/signals/history?chain=56",
+            f"/v1/wallets/{wallet}/balance",
+            "/v1/agents/unknown",
+        ):
+            step("GET", path)
+        step("DELETE", f"/v1/agents/{agent}")
+    return [(answer.status_code, sorted(answer.headers.multi_items()), answer.content) for answer in seen]
+
+
+def run(seed: int, *, noise: bool = False) -> list[tuple[int, list[tuple[str, str]], bytes]]:
+    with MockServer(seed=seed, clock=MockClock(START)) as server:
+        return story(server, noise=noise)
+
+
+def test_same_seed_same_bytes() -> None:
+    assert run(7) == run(7)
+
+
+def test_what_others_do_shifts_nothing() -> None:
+    assert run(7, noise=True) == run(7)
+
+
+def test_another_seed_another_world() -> None:
+    with (
+        MockServer(seed=1, clock=MockClock(START)) as one,
+        MockServer(seed=2, clock=MockClock(START)) as two,
+        client(one) as first,
+        client(two) as second,
+    ):
+        one.populate("main")
+        two.populate("main")
+        for path in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/signals/history?chain=56"):
+            ids = [{item["id"] for item in ok(http.get(path))["data"]} for http in (first, second)]
+            assert not ids[0] & ids[1]
+
+
+def test_a_reset_starts_the_same_world_again(server: MockServer) -> None:
+    first = story(server)
+    server.reset()
+    server.clock.set(START, allow_backwards=True)
+    assert story(server) == first
+
+
+def test_ids_are_unique_across_kinds_and_tenants(server: MockServer) -> None:
+    found: list[str] = []
+    for tenant in ("a", "b", "a_b"):
+        server.populate(tenant)
+        with client(server, f"mock_full_{tenant}") as http:
+            for path in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions"):
+                found += [item["id"] for item in walk(http, path, limit=100)]
+            wallet = ok(http.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+            found += [add_agent(http, wallet)["id"]]
+    assert len(found) == len(set(found)) == 3 * (6 + 2 + 250 + 8 + 1)
+
+
+@pytest.mark.parametrize("length", [0, 1, 31, 32, 135, 136, 137, 271, 272, 273, 1_000])
+def test_our_keccak_is_keccak(length: int) -> None:
+    data = digest(1, "some bytes", length) * 40
+    assert keccak256(data[:length]) == keccak(data[:length])
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "0x52908400098527886E0F7030069857D2E4169EE7",
+        "0xde709f2102306220921060314715629080e2fb77",
+        "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+        "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+    ],
+)
+def test_checksums_of_the_standard(spelled: str) -> None:
+    assert checksum_address(spelled.lower()) == spelled
+    assert checksum_address(spelled.upper().replace("0X", "0x")) == spelled
+
+
+def test_parts_of_an_id_can_not_be_confused() -> None:
+    assert digest(1, "a", "bc") != digest(1, "ab", "c")
+    assert ident("agt", 1, "t", 12) != ident("agt", 11, "t", 2)
+    assert address(1, "x") != address(2, "x")
+
+
+def test_dice_stay_in_range_and_run_out() -> None:
+    dice = Dice(1, "test", rolls=200)
+    units = [dice.unit() for _ in range(100)]
+    assert all(0 <= unit < 1 for unit in units)
+    assert 0.35 < sum(units) / 100 < 0.65
+    assert {dice.below(3) for _ in range(50)} == {0, 1, 2}
+    assert all(5 <= dice.between(5, 6) < 6 for _ in range(50))
+    with pytest.raises(IndexError):
+        dice.unit()

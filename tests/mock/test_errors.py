@@ -1,0 +1,277 @@
+"""Whatever is wrong with a request, the answer is the service's error object and the server goes on serving."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._support import FULL, add_agent, add_wallet, client, connection, error, ok
+
+PATHS = {
+    "/v1/account": "GET",
+    "/v1/account/usage": "GET",
+    "/v1/agents": "GET, POST",
+    "/v1/agents/agt_1": "DELETE, GET, PATCH",
+    "/v1/wallets": "GET, POST",
+    "/v1/wallets/wal_1/balance": "GET",
+    "/v1/trades": "GET",
+    "/v1/trades/trd_1": "GET",
+    "/v1/positions": "GET",
+    "/v1/signals": "GET",
+    "/v1/signals/history": "GET",
+}
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_methods_that_a_path_lacks(api: httpx.Client, path: str) -> None:
+    refused = [method for method in METHODS if method not in PATHS[path].split(", ")]
+    for method in refused:
+        answer = api.request(method, path)
+        message = error(answer, 405, "invalid_request")
+        assert message.startswith(method)
+        assert answer.headers["allow"] == PATHS[path]
+
+
+def test_head_is_refused_without_a_body(api: httpx.Client) -> None:
+    answer = api.head("/v1/account")
+    assert answer.status_code == 405
+    assert answer.content == b""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/v1", "/v1/", "/v2/agents", "/v1/nothing", "/v1/agents/", "/v1/agents/a/b", "/v1/agents/a%2Fb"),
+        *("/v1/Agents", "/v1/account%0A", "/v1//agents", "/v1/wallets/w", "/favicon.ico"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_paths_that_do_not_exist(api: httpx.Client, method: str, path: str) -> None:
+    error(api.request(method, path), 404, "not_found")
+
+
+def test_unknown_paths_below_v1_need_a_key_like_the_others(anyone: httpx.Client) -> None:
+    error(anyone.get("/v1/nothing"), 401, "unauthorized")
+    error(anyone.get("/nothing"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/agents/{}", "/v1/trades/{}", "/v1/wallets/{}/balance"], ids=["agent", "trade", "wallet"]
+)
+@pytest.mark.parametrize("ident", ["nope", "%00", "%0A", "..", "%F0%9F", "é", "a" * 10_000, "' OR 1=1 --"])
+def test_ids_that_do_not_exist(rich: httpx.Client, path: str, ident: str) -> None:
+    message = error(rich.get(path.format(ident)), 404, "not_found")
+    assert len(message) < 200
+
+
+def test_what_belongs_to_others_does_not_exist(server: MockServer, rich: httpx.Client) -> None:
+    agent = ok(rich.get("/v1/agents"))["data"][0]["id"]
+    trade = ok(rich.get("/v1/trades"))["data"][0]["id"]
+    wallet = ok(rich.get("/v1/wallets"))["data"][0]["id"]
+    with client(server, "mock_full_other") as other:
+        for path in (f"/v1/agents/{agent}", f"/v1/trades/{trade}", f"/v1/wallets/{wallet}/balance"):
+            error(other.get(path), 404, "not_found")
+        error(other.patch(f"/v1/agents/{agent}", json={"name": "mine now"}), 404, "not_found")
+        error(other.delete(f"/v1/agents/{agent}"), 404, "not_found")
+        body = {"name": "n", "wallet_id": wallet, "chain_id": 8453}
+        error(other.post("/v1/agents", json=body), 404, "not_found")
+    assert ok(rich.get(f"/v1/agents/{agent}"))["name"] != "mine now"
+
+
+@pytest.fixture
+def writes(api: httpx.Client) -> list[tuple[str, str]]:
+    agent = add_agent(api, add_wallet(api))["id"]
+    return [("POST", "/v1/agents"), ("PATCH", f"/v1/agents/{agent}"), ("POST", "/v1/wallets")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"{]",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"1",
+        b"\xff\xfe",
+        b'{"name": "\xff"}',
+        b'{"name": "\\ud800"}',
+        b'{"min_confidence": NaN}',
+        b'{"min_confidence": Infinity}',
+        b'{"risk": {"stop_loss_pct": -Infinity}}',
+        b'{"name": "a"} {}',
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"name=a&chain_id=8453",
+    ],
+)
+def test_bodies_that_are_no_json_object(api: httpx.Client, writes: list[tuple[str, str]], content: bytes) -> None:
+    for method, path in writes:
+        answer = api.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        error(answer, 400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        None,
+        "",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonp",
+        "application/json; charset=latin-1",
+    ],
+)
+def test_content_types_that_are_not_json(api: httpx.Client, writes: list[tuple[str, str]], kind: str | None) -> None:
+    for method, path in writes:
+        answer = api.request(method, path, content=b"{}", headers={} if kind is None else {"Content-Type": kind})
+        assert "JSON" in error(answer, 400, "invalid_request")
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON", "application/json; charset=utf-8"])
+def test_content_types_that_are_json(api: httpx.Client, writes: list[tuple[str, str]], kind: str) -> None:
+    ok(api.patch(writes[1][1], content=b'{"name": "\xc3\xa9"}', headers={"Content-Type": kind}))
+
+
+def test_compressed_bodies_are_refused(api: httpx.Client, writes: list[tuple[str, str]]) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    for method, path in writes:
+        error(api.request(method, path, content=b"{}", headers=headers), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_bodies_over_a_mebibyte(api: httpx.Client, writes: list[tuple[str, str]], chunked: bool) -> None:
+    def pieces() -> list[bytes]:
+        return [b'{"name": "', *[b"a" * 65_536] * 40, b'"}']
+
+    for method, path in writes:
+        content = iter(pieces()) if chunked else b"".join(pieces())
+        answer = api.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        assert "1 MiB" in error(answer, 400, "invalid_request")
+    ok(api.get("/v1/account"))
+
+
+def test_a_body_of_just_under_a_mebibyte_is_read(api: httpx.Client, writes: list[tuple[str, str]]) -> None:
+    name = "n" * (1024 * 1024 - 100)
+    assert ok(api.patch(writes[1][1], json={"name": name}))["name"] == name
+
+
+def test_a_crash_is_an_internal_error_and_the_server_goes_on(
+    server: MockServer, api: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = ok(api.get("/v1/account/usage"))["requests"]["used"]
+    server.world.store.run("ALTER TABLE trades RENAME TO elsewhere")
+    answer = api.get("/v1/trades")
+    assert "trades" not in error(answer, 500, "internal_error")
+    assert answer.headers["x-ratelimit-limit"] == "300"
+    assert "crashed" in caplog.text
+    assert ok(api.get("/v1/account/usage"))["requests"]["used"] == before + 1
+    server.world.store.run("ALTER TABLE elsewhere RENAME TO trades")
+    assert ok(api.get("/v1/trades")) == {"data": []}
+
+
+def test_a_crash_undoes_what_its_request_had_written(
+    server: MockServer, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = add_agent(api, add_wallet(api))["id"]
+    real = server.world.store.run
+
+    def failing(sql: str, args: tuple[object, ...] = ()) -> int:
+        if sql.startswith("DELETE FROM agents"):
+            real(sql, args)
+            raise RuntimeError("the disk is gone")
+        return real(sql, args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(server.world.store, "run", failing)
+        error(api.delete(f"/v1/agents/{agent}"), 500, "internal_error")
+    assert ok(api.get(f"/v1/agents/{agent}"))["id"] == agent
+
+
+def test_state_that_another_process_holds_is_503(tmp_path: object) -> None:
+    import sqlite3
+    from pathlib import Path
+
+    path = Path(str(tmp_path)) / "state.db"
+    with MockServer(db=path) as server, client(server) as http:
+        ok(http.get("/v1/account"))
+        server.world.store.run("PRAGMA busy_timeout = 0")
+        other = sqlite3.connect(path, isolation_level=None)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            answer = http.get("/v1/account")
+            error(answer, 503, "service_unavailable")
+            assert answer.headers["retry-after"] == "1"
+        finally:
+            other.close()
+        ok(http.get("/v1/account"))
+
+
+def exchange(server: MockServer, sent: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
+        wire.sendall(sent)
+        wire.shutdown(socket.SHUT_WR)
+        received = b""
+        while chunk := wire.recv(65_536):
+            received += chunk
+    return received
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"hello\r\n\r\n",
+        b"GET /v1/account HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 66_000,
+        b"POST /v1/agents HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/agents HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+    ids=["no http", "no host", "raw bytes", "long header", "negative", "letters", "tls"],
+)
+def test_what_is_not_even_http(server: MockServer, sent: bytes) -> None:
+    head, _, body = exchange(server, sent).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/json" in head.lower()
+    assert httpx.Response(400, content=body).json()["error"]["code"] == "invalid_request"
+
+
+def test_a_client_that_leaves_in_the_middle_changes_nothing(server: MockServer, api: httpx.Client) -> None:
+    wallet = add_wallet(api)
+    body = f'{{"name": "half", "wallet_id": "{wallet}", "chain_id": 8453}}'.encode()
+    head = (
+        f"POST /v1/agents HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body) + 5}\r\n\r\n"
+    )
+    exchange(server, head.encode() + body)
+    assert ok(api.get("/v1/agents")) == {"data": []}
+
+
+def test_pipelined_requests_are_answered_in_order(server: MockServer) -> None:
+    one = f"GET /v1/account HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode()
+    two = f"GET /v1/agents HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode()
+    received = exchange(server, one + two + one)
+    assert received.count(b"HTTP/1.1 200") == 3
+    assert received.index(b"api_key_last4") < received.index(b'{"data":[]}') < received.rindex(b"api_key_last4")
+
+
+@pytest.mark.parametrize("field", ["name", "wallet_id", "chain_id"])
+def test_a_missing_field_is_named(api: httpx.Client, field: str) -> None:
+    body = {"name": "n", "wallet_id": add_wallet(api), "chain_id": 8453}
+    del body[field]
+    assert error(api.post("/v1/agents", json=body), 400, "invalid_request").startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("field", ["address", "chain_id", "label", "signature"])
+def test_a_missing_field_of_a_wallet_is_named(api: httpx.Client, field: str) -> None:
+    body = connection()
+    del body[field]
+    assert error(api.post("/v1/wallets", json=body), 400, "invalid_request").startswith(f"{field}: ")

@@ -1,0 +1,214 @@
+"""State in a file: kept from run to run, shared by processes, and safe before an answer leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError
+
+from ._support import START, add_agent, add_wallet, client, error, ok, walk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "world.db"
+
+
+def everything(http: httpx.Client) -> list[object]:
+    found: list[object] = [ok(http.get("/v1/account"))]
+    for listed in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions"):
+        found.append(walk(http, listed, limit=100))
+    return found
+
+
+def test_a_second_run_goes_on_where_the_first_ended(path: Path) -> None:
+    with MockServer(seed=11, db=path) as first:
+        first.clock.set(START, allow_backwards=True)
+        first.clock.freeze()
+        first.clock.set(START, allow_backwards=True)
+        first.populate("main")
+        made = first.create_key(tenant="main", scope="read-only")
+        first.set_gaps(write_status="200/200")
+        with client(first) as http:
+            agent = ok(http.post("/v1/agents", json=body_for(http)), 200)["id"]
+            before = everything(http)
+            page = ok(http.get("/v1/trades?limit=10"))
+            used = ok(http.get("/v1/account/usage"))["requests"]["used"]
+    with MockServer(db=path) as second:
+        assert (second.world.seed, second.clock.now(), second.clock.frozen) == (11, START, True)
+        assert second.gaps == GapOptions(write_status="200/200")
+        assert second.journal() == []
+        with client(second) as http:
+            assert everything(http) == before
+            assert ok(http.get(f"/v1/agents/{agent}"))["name"] == "kept"
+            rest = ok(http.get("/v1/trades", params={"limit": 90, "cursor": page["next_cursor"]}))
+            assert page["data"] + rest["data"] == ok(http.get("/v1/trades?limit=100"))["data"]
+            assert ok(http.get("/v1/account/usage"))["requests"]["used"] > used
+            # Ordinals go on: a new id is none of the old ones.
+            assert ok(http.post("/v1/agents", json=body_for(http)), 200)["id"] != agent
+        with client(second, made.value) as http:
+            error(http.post("/v1/agents", json={}), 403, "forbidden")
+
+
+def body_for(http: httpx.Client) -> dict[str, object]:
+    wallet = ok(http.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+    return {"name": "kept", "wallet_id": wallet, "chain_id": 8453}
+
+
+def test_the_offset_of_a_running_clock_is_kept(path: Path) -> None:
+    with MockServer(db=path) as first:
+        first.clock.advance(86_400)
+        then = first.clock.now()
+    with MockServer(db=path) as second:
+        assert then <= second.clock.now() < then + 60
+        assert not second.clock.frozen
+
+
+def test_a_given_clock_or_options_win(path: Path) -> None:
+    with MockServer(db=path, gaps=GapOptions(order="oldest")) as first:
+        first.clock.advance(86_400)
+    with MockServer(db=path, clock=MockClock(START), gaps=GapOptions()) as second:
+        assert second.clock.now() == START
+        assert second.gaps.order == "newest"
+    with MockServer(db=path) as third:
+        assert third.clock.now() == START
+        assert third.gaps.order == "newest"
+
+
+def test_another_seed_than_the_files_is_refused(path: Path) -> None:
+    with MockServer(seed=1, db=path):
+        pass
+    with pytest.raises(MockServerError, match="seed 1, not 2"):
+        MockServer(seed=2, db=path)
+    with MockServer(seed=1, db=path) as server:
+        server.reset(seed=2)
+    with MockServer(seed=2, db=path):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["text", "directory", "missing folder", "other database", "newer"])
+def test_files_that_are_no_state(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "state.db"
+    if kind == "text":
+        path.write_text("not a database " * 100)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "missing folder":
+        path = tmp_path / "nowhere" / "state.db"
+    else:
+        database = sqlite3.connect(path)
+        database.execute("CREATE TABLE t (x)" if kind == "other database" else "PRAGMA user_version = 99")
+        database.commit()
+        database.close()
+    with pytest.raises(MockServerError, match="state"):
+        MockServer(db=path)
+
+
+def test_two_servers_on_one_file_agree(path: Path) -> None:
+    with MockServer(db=path) as one, MockServer(db=path) as two, client(one) as first, client(two) as second:
+        wallet = add_wallet(first)
+        agent = add_agent(second, wallet)["id"]
+        assert ok(first.get(f"/v1/agents/{agent}"))["wallet_id"] == wallet
+        one.clock.advance(86_400)
+        one.clock.freeze()
+        one.set_gaps(range_status="400")
+        error(second.get("/v1/trades?limit=0"), 400, "invalid_request")
+        assert two.clock.now() == one.clock.now()
+        assert second.get("/v1/account").headers["date"] == first.get("/v1/account").headers["date"]
+        one.reset(seed=23)
+        ok(second.get("/v1/account"))
+        assert two.world.seed == 23
+
+
+def test_writers_on_one_file_do_not_lose_each_other(path: Path) -> None:
+    with MockServer(db=path) as one, MockServer(db=path) as two:
+        with client(one) as http:
+            wallet = add_wallet(http)
+
+        def make(server: MockServer) -> None:
+            with client(server, "mock_full_main") as http:
+                for _ in range(12):
+                    add_agent(http, wallet)
+
+        threads = [threading.Thread(target=make, args=(server,)) for server in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with client(one) as http:
+            assert len(walk(http, "/v1/agents")) == 24
+            assert ok(http.get("/v1/account/usage"))["requests"]["used"] == 1 + 24 + 2 + 1
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tradesdk_mock", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        url = running.stdout.readline().strip()
+        assert url.startswith("http://"), running.stderr.read()
+        yield running, url
+    finally:
+        running.kill()
+        running.communicate(timeout=20)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system can't kill a process in the middle")
+def test_a_killed_process_has_lost_nothing_that_it_answered(path: Path) -> None:
+    answered: list[str] = []
+    with process("--db", str(path)) as (running, url):
+        enough = threading.Event()
+
+        def hammer() -> None:
+            with httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_full_enterprise_main"}) as http:
+                wallet = add_wallet(http)
+                try:
+                    while True:
+                        answered.append(str(add_agent(http, wallet)["id"]))
+                        if len(answered) == 40:
+                            enough.set()
+                except httpx.HTTPError:
+                    # The kill: whether this last one was written is open, as it would be for any client.
+                    return
+
+        worker = threading.Thread(target=hammer)
+        worker.start()
+        assert enough.wait(60)
+        running.send_signal(signal.SIGKILL)
+        worker.join(60)
+    with MockServer(db=path) as server, client(server, "mock_full_enterprise_main") as http:
+        kept = {agent["id"] for agent in walk(http, "/v1/agents", limit=100)}
+        assert set(answered) <= kept
+        assert len(kept) <= len(answered) + 1
+        used = ok(http.get("/v1/account/usage"))["requests"]["used"]
+        assert used >= 1 + len(answered)
+
+
+def test_the_program_ends_cleanly(path: Path) -> None:
+    with process("--db", str(path), "--seed", "3", "--populate", "me", "--gap", "order=oldest") as (running, url):
+        with httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_read_me"}) as http:
+            assert len(ok(http.get("/v1/agents"))["data"]) == 6
+        running.terminate()
+        output, errors = running.communicate(timeout=20)
+        assert (running.returncode, output, errors) == (0, "", "")
+    with MockServer(db=path) as server:
+        assert (server.world.seed, server.gaps.order) == (3, "oldest")
+    assert sorted(item.name for item in path.parent.iterdir()) == ["world.db"], "no leftovers of the log"

@@ -1,0 +1,249 @@
+"""The server as a thing that starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+import tradesdk_mock
+from tradesdk_mock import MockClock, MockServer, MockServerError
+from tradesdk_mock.__main__ import main
+
+from ._support import FULL, START, client, connection, ok
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_system_gives_a_port() -> None:
+    with MockServer() as one, MockServer() as two:
+        assert one.url == f"http://127.0.0.1:{one.port}"
+        assert one.port != two.port
+        for server in (one, two):
+            with client(server) as http:
+                ok(http.get("/v1/account"))
+
+
+def test_after_the_block_nothing_is_left() -> None:
+    threads = threading.active_count()
+    with MockServer() as server, client(server) as http:
+        ok(http.get("/v1/account"))
+        port = server.port
+    assert threading.active_count() == threads
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    # The same port is free again at once.
+    with MockServer(port=port) as again, client(again) as http:
+        ok(http.get("/v1/account"))
+
+
+def test_stopping_does_not_wait_for_clients() -> None:
+    server = MockServer().start()
+    idle = socket.create_connection(("127.0.0.1", server.port))
+    half = socket.create_connection(("127.0.0.1", server.port))
+    head = f"POST /v1/agents HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\nContent-Length: 50\r\n\r\n"
+    half.sendall(head.encode() + b"{")
+    with client(server) as http:
+        ok(http.get("/v1/account"))
+        started = time.monotonic()
+        server.stop()
+        # Generous: it takes a few milliseconds, and 50 more for the request that never comes to its end.
+        assert time.monotonic() - started < 5
+    for wire in (idle, half):
+        wire.settimeout(5)
+        assert wire.recv(100) == b""
+        wire.close()
+
+
+def test_stopping_twice_and_without_a_start() -> None:
+    server = MockServer()
+    server.stop()
+    server.stop()
+    with MockServer() as running:
+        running.stop()
+
+
+def test_starting_twice_is_refused() -> None:
+    with MockServer() as server, pytest.raises(MockServerError, match="already"):
+        server.start()
+
+
+def test_a_port_in_use_is_named() -> None:
+    with MockServer() as server:
+        with pytest.raises(MockServerError, match=str(server.port)):
+            MockServer(port=server.port).__enter__()
+        with pytest.raises(MockServerError, match="65535"), MockServer(port=99_999):
+            pass
+        with pytest.raises(MockServerError, match=r"no\.such\.host\.invalid"), MockServer(host="no.such.host.invalid"):
+            pass
+
+
+def test_what_happened_can_be_read_after_the_end() -> None:
+    with MockServer() as server, client(server) as http:
+        http.get("/v1/account")
+    assert [entry.path for entry in server.journal()] == ["/v1/account"]
+
+
+def test_ipv6() -> None:
+    try:
+        server = MockServer(host="::1").start()
+    except MockServerError:
+        pytest.skip("this machine has no IPv6 loopback")
+    try:
+        assert server.url.startswith("http://[::1]:")
+        with client(server) as http:
+            ok(http.get("/v1/account"))
+            ok(http.get("/_mock/status"))
+    finally:
+        server.stop()
+
+
+def test_many_clients_at_once() -> None:
+    with MockServer(clock=MockClock(START)) as server:
+
+        async def main() -> list[int]:
+            headers = {"Authorization": f"Bearer {FULL}"}
+            async with httpx.AsyncClient(base_url=server.url, headers=headers) as http:
+                answers = await asyncio.gather(*(http.get("/v1/account") for _ in range(200)))
+            return sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in answers)
+
+        assert asyncio.run(main()) == list(range(100, 300))
+
+
+def test_python_and_http_callers_may_work_at_the_same_time() -> None:
+    with MockServer() as server, client(server) as http:
+
+        def busy() -> None:
+            for number in range(20):
+                server.create_key(tenant=f"t{number}")
+                server.populate(f"t{number % 3}", trades=20)
+
+        thread = threading.Thread(target=busy)
+        thread.start()
+        for _ in range(60):
+            ok(http.get("/v1/account"))
+        thread.join()
+        assert server.world.store.value("SELECT count(*) FROM trades") == 60
+
+
+def test_other_uvicorn_loggers_are_left_alone() -> None:
+    before = [
+        (logging.getLogger(name).level, logging.getLogger(name).propagate)
+        for name in ("uvicorn.error", "uvicorn.access")
+    ]
+    with MockServer() as server, client(server) as http:
+        ok(http.get("/v1/account"))
+    after = [
+        (logging.getLogger(name).level, logging.getLogger(name).propagate)
+        for name in ("uvicorn.error", "uvicorn.access")
+    ]
+    assert before == after
+
+
+def test_a_start_loads_nothing_heavy_and_nothing_of_the_client() -> None:
+    code = (
+        "import sys\n"
+        "from tradesdk_mock import MockServer\n"
+        "with MockServer(): pass\n"
+        "print(sorted({n for n in sys.modules} & {'eth_account', 'eth_utils', 'pydantic.main', 'httpx', 'tradesdk',"
+        " 'tradesdk_cli', 'typer'}))"
+    )
+    done = python(code)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_the_signature_library_is_loaded_with_the_first_wallet_and_leaves_no_thread() -> None:
+    code = (
+        "import json, sys, threading, urllib.request\n"
+        "from tradesdk_mock import MockServer\n"
+        "with MockServer() as server:\n"
+        "    request = urllib.request.Request(server.url + '/v1/wallets', method='POST', data=sys.argv[1].encode(),"
+        " headers={'Content-Type': 'application/json', 'Authorization': 'Bearer mock_full_x'})\n"
+        "    assert 'eth_account' not in sys.modules\n"
+        "    with urllib.request.urlopen(request, timeout=30) as answer: print(answer.status)\n"
+        "    assert 'eth_account' in sys.modules\n"
+        "print(threading.active_count())\n"
+    )
+    done = python(code, json.dumps(connection()))
+    assert (done.stdout.split(), done.stderr) == (["201", "1"], "")
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    done = python(
+        "import sys, tradesdk_mock; print(sorted(n for n in sys.modules if 'tradesdk' in n or n == 'typing'))"
+    )
+    assert done.stdout.strip() == "['tradesdk_mock']"
+
+
+@pytest.mark.parametrize("absent", ["starlette", "uvicorn"])
+def test_a_missing_extra_is_named(absent: str) -> None:
+    code = (
+        "import sys\n"
+        f"sys.modules[{absent!r}] = None\n"
+        "import tradesdk_mock\n"
+        "tradesdk_mock.GapOptions, tradesdk_mock.MockClock\n"
+        "try:\n"
+        "    tradesdk_mock.MockServer\n"
+        "except ModuleNotFoundError as error:\n"
+        "    print(error)\n"
+    )
+    done = python(code)
+    assert done.stdout.strip() == f'the mock server needs {absent}: pip install "tradesdk[mock]"', done.stderr
+
+
+def test_public_names() -> None:
+    for name in tradesdk_mock.__all__:
+        assert getattr(tradesdk_mock, name) is not None
+    assert dir(tradesdk_mock) == sorted(tradesdk_mock.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = tradesdk_mock.nothing
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for word in ("--port", "--seed", "--db", "--populate", "--gap", "mock_full_"):
+        assert word in shown
+
+
+def test_gaps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--gaps"]) == 0
+    shown = capsys.readouterr().out
+    assert "write_status=201/200  (or: 200/200, 201/201)" in shown
+    assert shown.count("\n") == 2 * len(tradesdk_mock.GapOptions.describe())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gap", "mood=good"], "no gap option 'mood'"),
+        (["--gap", "order=random"], "order"),
+        (["--port", "99999"], "65535"),
+        (["--db", "/dev/null/x"], "state file"),
+        (["--port", "0", "--populate", "a b"], "tenant name"),
+    ],
+)
+def test_mistakes_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert main(arguments) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert message in shown.err
+    assert shown.err.count("\n") == 1

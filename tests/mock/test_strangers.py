@@ -1,0 +1,175 @@
+"""Whatever strangers send: never a 5xx, never an answer in another form, never a change of what isn't theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tradesdk_mock import GapOptions, MockClock, MockServer
+
+from ._support import START, client, connection, ok
+
+CODES = {
+    400: {"invalid_request", "invalid_signature"},
+    401: {"unauthorized"},
+    403: {"forbidden"},
+    404: {"not_found"},
+    405: {"invalid_request"},
+    409: {"conflict"},
+    422: {"validation_error"},
+}
+
+
+@pytest.fixture(scope="module", params=["defaults", "strict"])
+def stranger(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    strict = GapOptions(unknown_field="400", bounds="none", quotas="enterprise=1000000/1000000")
+    options = strict if request.param == "strict" else GapOptions(quotas="enterprise=1000000/1000000")
+    options = options.changed(enterprise_limit=10**9)
+    with (
+        MockServer(clock=MockClock(START), gaps=options) as server,
+        client(server, "mock_full_enterprise_main") as http,
+    ):
+        server.populate("main")
+        yield http
+
+
+def check(answer: httpx.Response) -> None:
+    if answer.status_code == 204:
+        assert answer.content == b""
+        return
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    if answer.status_code in (200, 201):
+        assert isinstance(body, dict)
+        assert "error" not in body
+        return
+    assert body["error"]["code"] in CODES[answer.status_code], (answer.status_code, body)
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions", "address", "label", "signature")
+bodies = st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), json_values, max_size=6)
+risks = st.dictionaries(
+    st.sampled_from(("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct", "x")),
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3) | st.none() | st.booleans(),
+)
+FIXED = settings(max_examples=60, deadline=None)
+
+
+@FIXED
+@given(body=bodies, target=st.sampled_from(["agents", "wallets", "agent"]))
+def test_bodies(stranger: httpx.Client, body: dict[str, Any], target: str) -> None:
+    if target == "agent":
+        agent = ok(stranger.get("/v1/agents?limit=1"))["data"][0]["id"]
+        check(stranger.patch(f"/v1/agents/{agent}", json=body))
+        check(stranger.get(f"/v1/agents/{agent}"))
+    else:
+        check(stranger.post(f"/v1/{target}", json=body))
+
+
+@FIXED
+@given(
+    risk=risks,
+    name=st.text(max_size=30),
+    confidence=st.floats(allow_nan=False, allow_infinity=False) | st.integers(),
+    positions=st.integers(),
+)
+def test_agents_that_are_nearly_right(
+    stranger: httpx.Client, risk: dict[str, Any], name: str, confidence: float, positions: int
+) -> None:
+    wallet = ok(stranger.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+    body = {
+        "name": name,
+        "wallet_id": wallet,
+        "chain_id": 8453,
+        "risk": risk,
+        "min_confidence": confidence,
+        "max_positions": positions,
+    }
+    answer = stranger.post("/v1/agents", json=body)
+    check(answer)
+    if answer.status_code == 201:
+        made = ok(stranger.get(f"/v1/agents/{answer.json()['id']}"))
+        assert (made["name"], made["min_confidence"], made["max_positions"]) == (name, confidence, positions)
+        assert stranger.delete(f"/v1/agents/{made['id']}").status_code == 204
+
+
+@FIXED
+@given(signature=st.binary(min_size=60, max_size=70), text=st.text(max_size=10))
+def test_signatures(stranger: httpx.Client, signature: bytes, text: str) -> None:
+    body = {**connection(), "signature": "0x" + signature.hex() + text}
+    answer = stranger.post("/v1/wallets", json=body)
+    assert answer.json()["error"]["code"] == "invalid_signature"
+    check(answer)
+
+
+@FIXED
+@given(content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_bytes(stranger: httpx.Client, content: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    check(stranger.post("/v1/agents", content=content, headers=headers))
+    check(stranger.post("/v1/wallets", content=content, headers=headers))
+    answer = stranger.put("/_mock/gaps", content=content or b"[]", headers=headers)
+    # An empty object is the only change of options that bytes at random will hit.
+    assert answer.status_code == 400 or not json.loads(content)
+
+
+@FIXED
+@given(
+    path=st.sampled_from(
+        ["agents", "wallets", "trades", "positions", "signals", "signals/history", "account", "agents/x", "trades/x"]
+    ),
+    query=st.dictionaries(
+        st.sampled_from(
+            ("limit", "cursor", "status", "agent_id", "chain", "chain_id", "token_address", "from", "to", "")
+        ),
+        st.sampled_from(["8453", "56", "1", "20", "100", "open", "idle", "0.5", "0x" + "ab" * 20])
+        | st.integers().map(str)
+        | st.floats().map(str)
+        | st.text(max_size=20),
+        max_size=5,
+    ),
+)
+def test_queries(stranger: httpx.Client, path: str, query: dict[str, str]) -> None:
+    check(stranger.get(f"/v1/{path}", params=query))
+
+
+@FIXED
+@given(raw=st.binary(max_size=60))
+def test_raw_queries_and_paths(stranger: httpx.Client, raw: bytes) -> None:
+    check(stranger.get("/v1/trades?" + quote(raw)))
+    check(stranger.get("/v1/signals/history?chain=56&" + quote(raw, safe="=&%+;")))
+    check(stranger.get("/v1/agents/" + quote(raw, safe="")))
+    check(stranger.get("/" + quote(raw, safe="/")))
+
+
+@FIXED
+@given(value=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80))
+def test_keys(stranger: httpx.Client, value: str) -> None:
+    answer = stranger.get("/v1/account", headers={"Authorization": f"Bearer {value}"})
+    check(answer)
+    assert answer.status_code in (200, 401)
+    assert answer.status_code == 401 or value.startswith("mock_")
+
+
+@FIXED
+@given(path=st.sampled_from(["reset", "keys", "clock", "tenants/t/plan", "agents/a/status"]), body=bodies)
+def test_control(stranger: httpx.Client, path: str, body: dict[str, Any]) -> None:
+    if path == "reset":
+        body = {**body, "unknown": 1}
+    answer = stranger.post(f"/_mock/{path}", json=body)
+    check(answer)
+    ok(stranger.get("/_mock/status"))

@@ -1,0 +1,137 @@
+"""Wallets: proof by signature, lists, balances."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from eth_utils.address import is_checksum_address
+
+from tradesdk_mock import MockServer, wallet_message
+
+from ._support import OTHER, OWNER, START, add_wallet, connection, error, ok, sign, walk
+
+FIELDS = ["id", "address", "chain_id", "label", "created_at"]
+
+
+def test_the_message_is_exactly_this() -> None:
+    assert wallet_message(OWNER.address.lower(), 56) == (
+        f"Trade wallet verification\nAddress: {OWNER.address}\nChain ID: 56"
+    )
+
+
+def test_connect(api: httpx.Client) -> None:
+    wallet = ok(api.post("/v1/wallets", json=connection(label="Main ✓")), 201)
+    assert list(wallet) == FIELDS
+    assert wallet == {
+        "id": wallet["id"],
+        "address": OWNER.address,
+        "chain_id": 8453,
+        "label": "Main ✓",
+        "created_at": START,
+    }
+    assert wallet["id"].startswith("wal_")
+    assert ok(api.get("/v1/wallets")) == {"data": [wallet]}
+
+
+def test_the_address_may_be_spelled_in_lower_case(api: httpx.Client) -> None:
+    body = connection()
+    body["address"] = body["address"].lower()
+    assert ok(api.post("/v1/wallets", json=body), 201)["address"] == OWNER.address
+
+
+def test_the_recovery_byte_may_be_0_or_27(api: httpx.Client) -> None:
+    body = connection()
+    last = int(body["signature"][-2:], 16)
+    assert last in (27, 28)
+    body["signature"] = body["signature"][:-2] + f"{last - 27:02X}"
+    ok(api.post("/v1/wallets", json=body), 201)
+
+
+SIGNATURES = {
+    "somebody else's": sign(wallet_message(OWNER.address, 8453), OTHER),
+    "another chain's": sign(wallet_message(OWNER.address, 56)),
+    "another address's": sign(wallet_message(OTHER.address, 8453)),
+    "another text's": sign("Trade wallet verification"),
+    "empty": "",
+    "no hex": "0x" + "zz" * 65,
+    "short": "0x" + "00" * 64,
+    "long": "0x" + "00" * 66,
+    "zeros": "0x" + "00" * 65,
+    "no point": "0x" + "ff" * 64 + "1b",
+    "bad recovery": "0x" + "11" * 64 + "63",
+    "no prefix": connection()["signature"][2:],
+    "newline": connection()["signature"] + "\n",
+}
+
+
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_signatures_that_prove_nothing(api: httpx.Client, kind: str) -> None:
+    body = {**connection(), "signature": SIGNATURES[kind]}
+    error(api.post("/v1/wallets", json=body), 400, "invalid_signature")
+    assert ok(api.get("/v1/wallets")) == {"data": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code", "named"),
+    [
+        ({"address": "0x12"}, 422, "validation_error", "address"),
+        ({"address": "me"}, 422, "validation_error", "address"),
+        ({"address": ""}, 422, "validation_error", "address"),
+        ({"chain_id": 1}, 422, "validation_error", "chain_id"),
+        ({"label": ""}, 422, "validation_error", "label"),
+        ({"address": 5}, 400, "invalid_request", "address"),
+        ({"address": None}, 400, "invalid_request", "address"),
+        ({"chain_id": "8453"}, 400, "invalid_request", "chain_id"),
+        ({"chain_id": True}, 400, "invalid_request", "chain_id"),
+        ({"label": 5}, 400, "invalid_request", "label"),
+        ({"signature": 5}, 400, "invalid_request", "signature"),
+        ({"signature": None}, 400, "invalid_request", "signature"),
+    ],
+)
+def test_what_else_can_be_wrong(api: httpx.Client, fields: dict[str, Any], status: int, code: str, named: str) -> None:
+    message = error(api.post("/v1/wallets", json={**connection(), **fields}), status, code)
+    assert message.startswith(f"{named}: ")
+
+
+def test_a_wallet_is_connected_once_for_each_chain(api: httpx.Client) -> None:
+    add_wallet(api)
+    add_wallet(api, 56)
+    error(api.post("/v1/wallets", json=connection()), 409, "conflict")
+    error(api.post("/v1/wallets", json={**connection(), "signature": "0x"}), 400, "invalid_signature")
+    assert [wallet["chain_id"] for wallet in ok(api.get("/v1/wallets"))["data"]] == [56, 8453]
+    assert [wallet["chain_id"] for wallet in walk(api, "/v1/wallets", chain_id=56)] == [56]
+    assert [wallet["chain_id"] for wallet in walk(api, "/v1/wallets", limit=1)] == [56, 8453]
+
+
+def test_chain_filter(api: httpx.Client) -> None:
+    assert error(api.get("/v1/wallets?chain_id=1"), 422, "validation_error").startswith("chain_id: ")
+    assert error(api.get("/v1/wallets?chain_id=base"), 400, "invalid_request").startswith("chain_id: ")
+
+
+def test_balance_and_its_refresh(server: MockServer, api: httpx.Client) -> None:
+    server.clock.advance(15)
+    wallet = add_wallet(api)
+    path = f"/v1/wallets/{wallet}/balance"
+    first = ok(api.get(path))
+    assert list(first) == ["wallet_id", "native_balance_usd", "token_balances", "updated_at"]
+    assert (first["wallet_id"], first["updated_at"]) == (wallet, START + 15)
+    assert isinstance(first["native_balance_usd"], float)
+    assert len({item["token_address"] for item in first["token_balances"]}) == len(first["token_balances"]) == 4
+    for item in first["token_balances"]:
+        assert list(item) == ["token_address", "token_symbol", "balance", "balance_usd"]
+        assert is_checksum_address(item["token_address"])
+        assert re.fullmatch("[A-Z]+", item["token_symbol"])
+        assert isinstance(item["balance"], float)
+        assert item["balance"] > 0
+        assert isinstance(item["balance_usd"], float)
+    server.clock.advance(40)
+    assert ok(api.get(path)) == first, "not refreshed yet"
+    server.clock.advance(10)
+    second = ok(api.get(path))
+    assert second["updated_at"] == START + 60
+    assert second["native_balance_usd"] != first["native_balance_usd"]
+    amounts = [[item["balance"] for item in record["token_balances"]] for record in (first, second)]
+    assert amounts[0] == amounts[1], "prices move, what is held doesn't"
