@@ -1,0 +1,210 @@
+"""`trade agents`: list, get, create, update and delete trading agents."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.context import Change, session
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import All, Chain, Confidence, Cursor, DryRun, Limit, PageSize, Yes
+from tradesdk_cli.plumbing import TradeCommand, examples, noun
+
+if TYPE_CHECKING:
+    from tradesdk import Risk
+
+app = noun("agents", "Trading agents: list, get, create, update, delete.")
+
+
+class Status(StrEnum):
+    """What an agent is doing."""
+
+    active = "active"
+    idle = "idle"
+    paused = "paused"
+    error = "error"
+
+
+AgentId = Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")]
+MaxPositions = Annotated[
+    int | None, typer.Option("--max-positions", metavar="N", help="Open positions at the same time.")
+]
+PositionSize = Annotated[
+    float | None, typer.Option("--position-size-pct", metavar="PCT", help="Share of the balance per position.")
+]
+StopLoss = Annotated[
+    float | None, typer.Option("--stop-loss-pct", metavar="PCT", help="Stop loss below the entry price.")
+]
+TrailingStop = Annotated[float | None, typer.Option("--trailing-stop-pct", metavar="PCT", help="Trailing stop.")]
+TakeProfit = Annotated[
+    float | None, typer.Option("--take-profit-pct", metavar="PCT", help="Take profit above the entry price.")
+]
+
+
+@app.command(
+    "list",
+    cls=TradeCommand,
+    epilog=examples("trade agents list", "trade agents list --status active --all -o ndjson"),
+)
+def list_agents(
+    ctx: typer.Context,
+    status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
+    limit: Limit = None,
+    everything: All = False,
+    cursor: Cursor = None,
+    page_size: PageSize = None,
+) -> None:
+    """List agents; the first 20 when nothing else is said."""
+    from tradesdk_cli.paging import plan
+    from tradesdk_cli.views import AGENTS
+
+    walk = plan(limit, everything, cursor, page_size)
+    with session(ctx) as run:
+        run.show_list(
+            AGENTS,
+            walk,
+            run.client.agents.list(status=status.value if status else None, **walk.asked),
+            empty="no agents" + (f" with the status {status.value}" if status else ""),
+        )
+
+
+@app.command("get", cls=TradeCommand, epilog=examples("trade agents get AGENT_ID", "trade agents get AGENT_ID -o json"))
+def get(ctx: typer.Context, agent_id: AgentId) -> None:
+    """Show one agent with its risk rules and its results so far."""
+    with session(ctx) as run:
+        run.show(run.client.agents.get(agent_id))
+
+
+@app.command(
+    "create",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade agents create --name momentum --wallet-id WALLET_ID --chain base --yes",
+        "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
+    ),
+)
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What you call it.")],
+    wallet_id: Annotated[
+        str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: trade wallets list.")
+    ],
+    chain: Chain,
+    position_size_pct: PositionSize = None,
+    stop_loss_pct: StopLoss = None,
+    trailing_stop_pct: TrailingStop = None,
+    take_profit_pct: TakeProfit = None,
+    min_confidence: Confidence = None,
+    max_positions: MaxPositions = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Create an agent. It is idle at first."""
+    risk = _given(
+        position_size_pct=position_size_pct,
+        stop_loss_pct=stop_loss_pct,
+        trailing_stop_pct=trailing_stop_pct,
+        take_profit_pct=take_profit_pct,
+    )
+    body = _given(
+        name=name,
+        wallet_id=wallet_id,
+        chain_id=chain,
+        risk=risk or None,
+        min_confidence=min_confidence,
+        max_positions=max_positions,
+    )
+    with session(ctx) as run:
+        change = Change(f"create the agent {name}", "POST", "/v1/agents", body)
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            agent = run.client.agents.create(
+                name=name,
+                wallet_id=wallet_id,
+                chain_id=chain,
+                risk=_risk(risk),
+                min_confidence=min_confidence,
+                max_positions=max_positions,
+            )
+            run.show(agent)
+
+
+@app.command(
+    "update",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade agents update AGENT_ID --name calmer --yes",
+        "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
+    ),
+)
+def update(
+    ctx: typer.Context,
+    agent_id: AgentId,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="A new name.")] = None,
+    wallet_id: Annotated[
+        str | None, typer.Option("--wallet-id", metavar="ID", help="Another connected wallet.")
+    ] = None,
+    position_size_pct: PositionSize = None,
+    stop_loss_pct: StopLoss = None,
+    trailing_stop_pct: TrailingStop = None,
+    take_profit_pct: TakeProfit = None,
+    min_confidence: Confidence = None,
+    max_positions: MaxPositions = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Change an agent; what is not named stays as it is. It need not be stopped for this."""
+    risk = _given(
+        position_size_pct=position_size_pct,
+        stop_loss_pct=stop_loss_pct,
+        trailing_stop_pct=trailing_stop_pct,
+        take_profit_pct=take_profit_pct,
+    )
+    body = _given(
+        name=name,
+        wallet_id=wallet_id,
+        risk=risk or None,
+        min_confidence=min_confidence,
+        max_positions=max_positions,
+    )
+    if not body:
+        raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
+    with session(ctx) as run:
+        change = Change(f"change the agent {agent_id}", "PATCH", f"/v1/agents/{agent_id}", body)
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            agent = run.client.agents.update(
+                agent_id,
+                name=name,
+                wallet_id=wallet_id,
+                risk=_risk(risk),
+                min_confidence=min_confidence,
+                max_positions=max_positions,
+            )
+            run.show(agent)
+
+
+@app.command(
+    "delete",
+    cls=TradeCommand,
+    epilog=examples("trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID --yes"),
+)
+def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Delete an agent for good. An active one must be stopped first."""
+    with session(ctx) as run:
+        change = Change(f"delete the agent {agent_id} for good", "DELETE", f"/v1/agents/{agent_id}")
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            run.client.agents.delete(agent_id)
+            run.out.one({"id": agent_id, "deleted": True})
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _risk(fields: dict[str, Any]) -> Risk | None:
+    if not fields:
+        return None
+    from tradesdk import Risk
+
+    return Risk(**fields)

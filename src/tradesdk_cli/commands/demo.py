@@ -1,0 +1,28 @@
+"""`trade demo`: the whole service in a few seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.context import session
+from tradesdk_cli.plumbing import TradeCommand, examples, single
+
+app = single("See it all work, without an account or a network.")
+
+
+@app.command("demo", cls=TradeCommand, epilog=examples("trade demo", "trade demo --seed 11 -o json"))
+def demo(
+    ctx: typer.Context,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another seed shows another world.")] = 7,
+) -> None:
+    """See it all work: real calls through the real client against the mock service on this machine.
+
+    Account and plan, a wallet with a real signature, agents, trades, signals, and a rate limit that is waited out on
+    the mock's clock. Every answer is checked; when one is wrong the exit code says so.
+    """
+    from tradesdk_cli.demo.story import tell
+
+    with session(ctx) as run:
+        tell(run.out, seed)

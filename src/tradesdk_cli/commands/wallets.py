@@ -1,0 +1,115 @@
+"""`trade wallets`: list, connect, and what is in them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.context import Change, session
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import All, AnyChain, Chain, Cursor, DryRun, Limit, PageSize, Yes
+from tradesdk_cli.plumbing import TradeCommand, examples, noun
+
+if TYPE_CHECKING:
+    from tradesdk import LocalSigner
+
+app = noun("wallets", "Wallets: list, connect, balance.")
+
+KEY_VARIABLE = "TRADE_WALLET_KEY"
+
+
+@app.command("list", cls=TradeCommand, epilog=examples("trade wallets list", "trade wallets list --chain base -o json"))
+def list_wallets(
+    ctx: typer.Context,
+    chain: AnyChain = None,
+    limit: Limit = None,
+    everything: All = False,
+    cursor: Cursor = None,
+    page_size: PageSize = None,
+) -> None:
+    """List connected wallets; the first 20 when nothing else is said."""
+    from tradesdk_cli.paging import plan
+    from tradesdk_cli.views import WALLETS
+
+    walk = plan(limit, everything, cursor, page_size)
+    with session(ctx) as run:
+        run.show_list(
+            WALLETS,
+            walk,
+            run.client.wallets.list(chain_id=chain, **walk.asked),
+            empty="no wallets; connect one: trade wallets connect --help",
+        )
+
+
+@app.command(
+    "connect",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade wallets connect --label main --chain base --yes",
+        "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE --yes",
+    ),
+)
+def connect(
+    ctx: typer.Context,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What you call it.")],
+    chain: Chain,
+    address: Annotated[str | None, typer.Option("--address", metavar="ADDRESS", help="The wallet's address.")] = None,
+    signature: Annotated[
+        str | None, typer.Option("--signature", metavar="HEX", help="The verification message, signed.")
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="Sign this text, not the usual one.")
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Connect a wallet by proving that it is yours.
+
+    Either sign the verification message elsewhere and give --address and --signature, or let this program sign it with
+    the private key in the variable TRADE_WALLET_KEY. The key itself is never sent and never stands on a command line.
+    """
+    signer = None
+    if signature is None:
+        signer = _signer(address)
+        address = signer.address
+    elif address is None:
+        raise UsageProblem("--signature needs --address", "the address whose key made the signature")
+    elif message is not None:
+        raise UsageProblem("--message is for signing here; --signature is already signed", "leave one of them out")
+    shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
+    with session(ctx) as run:
+        change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            wallets = run.client.wallets
+            if signer is not None:
+                run.show(wallets.connect_with(signer, label=label, chain_id=chain, message=message))
+            elif signature is not None:
+                run.show(wallets.connect(address=address, chain_id=chain, label=label, signature=signature))
+
+
+def _signer(address: str | None) -> LocalSigner:
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        raise UsageProblem(
+            "nothing proves that the wallet is yours",
+            f"give --address and --signature, or export {KEY_VARIABLE} (a private key, 0x and 64 hex digits)",
+        )
+    from tradesdk import LocalSigner
+
+    signer = LocalSigner.from_key(key)
+    if address is not None and address.lower() != signer.address.lower():
+        raise UsageProblem(f"--address is not the address of {KEY_VARIABLE}", f"that one is {signer.address}")
+    return signer
+
+
+@app.command(
+    "balance",
+    cls=TradeCommand,
+    epilog=examples("trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json"),
+)
+def balance(ctx: typer.Context, wallet_id: Annotated[str, typer.Argument(metavar="WALLET_ID")]) -> None:
+    """Show what a wallet holds, in USD and token by token."""
+    with session(ctx) as run:
+        run.show(run.client.wallets.balance(wallet_id))

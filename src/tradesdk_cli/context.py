@@ -1,0 +1,222 @@
+"""What a command works with: settings, output, a client that is made when it is needed, and the embedded mock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.config import Settings, resolve
+from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
+from tradesdk_cli.output import Output
+from tradesdk_cli.text import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import typer
+
+    from tradesdk import Clock, TradeClient
+    from tradesdk_cli.paging import AnyPager, Walk
+    from tradesdk_cli.views import Column
+    from tradesdk_mock import MockServer
+
+
+class Session:
+    """One command's run."""
+
+    def __init__(self, settings: Settings, output: Output) -> None:
+        self.settings = settings
+        self.out = output
+        self._stack = ExitStack()
+        self._reason = _LastReason()
+
+    @cached_property
+    def client(self) -> TradeClient:
+        """The SDK's client for the service, or for the embedded mock."""
+        from tradesdk import SystemClock, TradeClient
+
+        self._listen()
+        base_url, key = self.settings.base_url, self.settings.api_key
+        if self.settings.mock:
+            from tradesdk_cli.embedded import KEY
+
+            base_url = self.mock.url
+            # A key for the real service has no business here; one for a mock chooses scope, plan and tenant.
+            key = key if key is not None and key.startswith("mock_") else KEY
+        if self.settings.api_key_stdin:
+            key = _key_from_stdin()
+        hint = "try it without an account or a network: trade --mock account show"
+        if key is None:
+            raise ConfigProblem("no API key: set TRADE_API_KEY, or use --api-key-stdin", hint)
+        if not (base_url or os.environ.get("TRADE_BASE_URL")):
+            raise ConfigProblem("no base URL: set TRADE_BASE_URL, or use --base-url", hint)
+        client = TradeClient(
+            api_key=key,
+            base_url=base_url,
+            timeout=self.settings.timeout,
+            max_retries=None if self.settings.retry else 0,
+            clock=SayingClock(SystemClock(), self.out, self._reason),
+        )
+        self._stack.callback(client.close)
+        return client
+
+    @cached_property
+    def mock(self) -> MockServer:
+        """The embedded mock with the state that earlier commands left."""
+        from tradesdk_cli.embedded import open_world
+
+        return self._stack.enter_context(open_world(self.settings))
+
+    def close(self) -> None:
+        """Closes the client and stops the mock."""
+        self._stack.close()
+
+    def _listen(self) -> None:
+        logger = logging.getLogger("tradesdk")
+        level = logger.level
+        logger.setLevel(logging.DEBUG if self.settings.verbose > 1 else logging.INFO)
+        handlers: list[logging.Handler] = [self._reason]
+        if self.settings.verbose:
+            handlers.append(_Stderr(self.out))
+        for handler in handlers:
+            logger.addHandler(handler)
+            self._stack.callback(logger.removeHandler, handler)
+        self._stack.callback(logger.setLevel, level)
+
+    # What nearly every command does
+
+    def show(self, model: Any) -> None:
+        """Prints one model."""
+        self.out.one(wire(model))
+
+    def show_list(self, columns: Sequence[Column], walk: Walk, pager: AnyPager, *, empty: str) -> None:
+        """Prints a list as far as it was asked for, and says on stderr where it goes on."""
+        pages = ([wire(item) for item in page] for page in walk.pages(pager))
+        count = self.out.many(columns, pages, empty=empty)
+        if walk.next_cursor is not None:
+            shown = f"the first {count}" if walk.cursor is None else f"{count} more"
+            self.out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=walk.next_cursor)
+
+    def approve(self, change: Change, *, yes: bool, dry_run: bool) -> bool:
+        """True when `change` may be carried out; with `--dry-run` it is printed instead.
+
+        Raises:
+            UsageProblem: nobody can be asked and `--yes` is missing.
+            Declined: the person said no.
+        """
+        if dry_run:
+            self.out.one(change.as_dict())
+            self.out.note("nothing was sent (--dry-run)")
+            return False
+        if yes:
+            return True
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageProblem(f"{change.what} needs --yes: there is no terminal to ask on", "add --yes, or --dry-run")
+        for name, value in change.fields():
+            print(f"  {name}: {visible(str(value))}", file=sys.stderr)
+        print(f"{one_line(change.what)}? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Declined("nothing was changed")
+        return True
+
+
+@dataclass(frozen=True)
+class Change:
+    """A request that changes something, before it is sent."""
+
+    what: str
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `--dry-run` prints."""
+        shown: dict[str, Any] = {"method": self.method, "path": self.path}
+        return shown if self.body is None else {**shown, "body": dict(self.body)}
+
+    def fields(self) -> Iterator[tuple[str, Any]]:
+        """What is set, by dotted names, for whoever is asked."""
+        for name, value in (self.body or {}).items():
+            if isinstance(value, dict):
+                yield from ((f"{name}.{inner}", part) for inner, part in value.items())
+            else:
+                yield name, value
+
+
+@contextmanager
+def session(ctx: typer.Context) -> Iterator[Session]:
+    """The session of the command that runs in `ctx`; closed at the end."""
+    settings = resolve(ctx.obj, os.environ)
+    opened = Session(settings, Output(settings, os.environ))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def wire(model: Any) -> dict[str, Any]:
+    """A model with the service's own names and values; fields that it did not send are absent."""
+    dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
+    return dumped
+
+
+class SayingClock:
+    """A clock that says on stderr when it waits for more than a second, why, and until when."""
+
+    def __init__(self, inner: Clock, output: Output, reason: _LastReason) -> None:
+        self._inner = inner
+        self._output = output
+        self._reason = reason
+
+    def now(self) -> float:
+        return self._inner.now()
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 1:
+            until = datetime.fromtimestamp(self.now() + seconds, UTC)
+            reason = self._reason.text or "the service asked for it"
+            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z: {reason} (Ctrl-C stops)")
+        self._inner.sleep(seconds)
+
+    async def sleep_async(self, seconds: float) -> None:
+        await self._inner.sleep_async(seconds)
+
+
+class _LastReason(logging.Handler):
+    """Remembers what the SDK said last; before it waits, that is the reason."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = one_line(record.getMessage(), 200)
+
+
+class _Stderr(logging.Handler):
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.DEBUG)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._output.note(record.getMessage())
+
+
+def _key_from_stdin() -> str:
+    if sys.stdin.isatty():
+        raise UsageProblem(
+            "--api-key-stdin reads from a pipe, not from a terminal", "for example: pass show trade | trade …"
+        )
+    key = sys.stdin.readline().strip()
+    if not key:
+        raise ConfigProblem("standard input held no API key", "its first line is the key")
+    return key

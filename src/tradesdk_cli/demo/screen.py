@@ -1,0 +1,103 @@
+"""How the demo looks: numbered steps, the call as it stands in code, what came of it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from tradesdk_cli.table import print_line, render_list
+from tradesdk_cli.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from tradesdk_cli.output import Output
+    from tradesdk_cli.views import Column
+
+_WIDTH_IN_A_PIPE = 100
+_INDENT = 4
+
+
+class Screen:
+    """Prints steps as they happen; as JSON, collects them and prints one object at the end."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._form = out.format_for(many=False) if out.settings.output != "auto" else "table"
+        self._steps: list[dict[str, Any]] = []
+
+    def title(self, text: str) -> None:
+        """The first line."""
+        self._print(Text(text, style="bold"))
+
+    def step(self, title: str) -> None:
+        """Begins a step."""
+        self._steps.append({"step": title, "calls": [], "results": []})
+        self._print(Text())
+        self._print(Text.assemble((f"{len(self._steps):>2}  ", "cyan"), (title, "bold")))
+
+    def call(self, code: str) -> None:
+        """A call as it stands in a program."""
+        self._steps[-1]["calls"].append(code)
+        self._print(Text(code, style="dim"), _INDENT, hang=4)
+
+    def result(self, text: str, style: str = "") -> None:
+        """What came of it."""
+        self._steps[-1]["results"].append(text)
+        self._print(Text(visible(text), style=style), _INDENT, mark=Text(self._mark(), style="green"))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+        """A few rows of what came."""
+        self._steps[-1]["rows"] = [{column.key: row.get(column.key) for column in columns} for row in rows]
+        if self._form != "table":
+            return
+
+        def draw(console: Console) -> None:
+            render_list(console, columns, rows, self._width(), indent=_INDENT + 2)
+
+        self._out.draw(draw)
+
+    def end(self, headline: str, tries: Sequence[tuple[str, str]], **facts: Any) -> None:
+        """The last lines: what it amounts to, and what to try next."""
+        if self._form != "table":
+            self._out.one({"ok": True, **facts, "steps": self._steps, "next": [command for command, _ in tries]})
+            return
+        self._print(Text())
+        self._print(Text(headline, style="bold green"))
+        self._print(Text())
+        self._print(Text("Try next", style="bold"))
+        width = max(len(command) for command, _ in tries)
+        narrow = any(self._width() < _INDENT + width + 2 + len(what) for _, what in tries)
+        for command, what in tries:
+            if narrow:
+                self._print(Text(command, style="cyan"), _INDENT)
+                self._print(Text(what), _INDENT + 2)
+            else:
+                self._print(Text.assemble((command.ljust(width + 2), "cyan"), what), _INDENT)
+
+    def _mark(self) -> str:
+        encoding = (self._out.stdout.encoding or "ascii").lower()
+        return "✓ " if encoding.startswith("utf") else "+ "
+
+    def _width(self) -> int:
+        return shutil.get_terminal_size().columns if self._out.on_terminal else _WIDTH_IN_A_PIPE
+
+    def _print(self, text: Text, indent: int = 0, *, mark: Text | None = None, hang: int = 0) -> None:
+        """Prints `text` after `mark`; lines that follow begin below the text, `hang` cells further right."""
+        if self._form != "table":
+            return
+        mark = mark or Text()
+        first = Text.assemble(" " * indent, mark)
+        other = Text(" " * (indent + len(mark) + hang))
+
+        def draw(console: Console) -> None:
+            lines = text.wrap(console, max(20, self._width() - len(other)))
+            for number, line in enumerate(lines or [Text()]):
+                line.rstrip()
+                print_line(console, Text.assemble(other if number else first, line))
+
+        self._out.draw(draw)

@@ -1,0 +1,237 @@
+"""What the demo does: every part of the account API once, on a mock whose clock stands still, each answer checked."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.context import wire
+from tradesdk_cli.demo.screen import Screen
+from tradesdk_cli.embedded import mock_server_class
+from tradesdk_cli.errors import CliError
+from tradesdk_cli.views import Column
+
+if TYPE_CHECKING:
+    from tradesdk import TradeClient
+    from tradesdk_cli.output import Output
+    from tradesdk_mock import MockServer
+
+TENANT = "demo"
+START = 1_767_268_800.0  # 2026-01-01 12:00 UTC: the mock's clock begins here in every run
+BASE = 8453
+CONFIDENCE = 0.8
+TRADES = 250
+
+
+class DemoFailed(CliError):
+    """Something was not as it should be."""
+
+    code = "demo_failed"
+
+
+def check(holds: bool, what: str) -> None:
+    """Ends the demo when something is not as it should be."""
+    if not holds:
+        raise DemoFailed(
+            f"the demo found something wrong: {what}", "please report it, with the output of: trade --version"
+        )
+
+
+def tell(out: Output, seed: int) -> None:
+    """Runs the whole demo and prints it.
+
+    Raises:
+        DemoFailed: an answer was not as it should be.
+    """
+    began = time.perf_counter()
+    server_class = mock_server_class()
+    from tradesdk import TradeError
+
+    try:
+        _tell(Screen(out), server_class, seed)
+    except TradeError as error:
+        check(False, str(error))
+    out.note(f"took {time.perf_counter() - began:.1f} s")
+
+
+def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
+    from tradesdk import TradeClient
+    from tradesdk_mock import MockClock
+
+    clock = MockClock(START)
+    with server_class(seed=seed, clock=clock) as server:
+        server.populate(TENANT, trades=TRADES)
+        screen.title(f"trade demo: real calls to the mock service inside this process (seed {seed})")
+        with TradeClient(api_key=f"mock_full_{TENANT}", base_url=server.url, clock=clock) as client:
+            _account(screen, client)
+            wallet_id = _wallet(screen, client, seed)
+            _agents(screen, client, server, wallet_id)
+            _trades(screen, client)
+            _signals(screen, client)
+        _rate_limit(screen, server)
+        calls = len(server.journal())
+        screen.end(
+            f"Everything is as it should be: {calls} requests, every answer checked.",
+            (
+                ("trade --mock agents list", "the same world, kept between commands"),
+                ("trade --mock signals latest --chain base", "what the market says"),
+                ("trade mock serve", "the mock for your own bot's tests"),
+                ("trade --help", "all commands"),
+            ),
+            seed=seed,
+            requests=calls,
+        )
+
+
+def _account(screen: Screen, client: TradeClient) -> None:
+    screen.step("Account and plan")
+    screen.call("account = client.account.get(); usage = client.account.usage()")
+    account, usage = client.account.get(), client.account.usage()
+    check(account.plan == "pro", f"the plan is {account.plan}, not pro")
+    check(account.api_key_last4 == TENANT[-4:], "the account names another key")
+    check(usage.requests.used >= 1, "the first request was not counted")
+    limit = client.rate_limit
+    check(limit is not None and limit.limit == 300, "the rate limit of the plan pro is not 300 a minute")
+    screen.result(f"{account.email}, plan {account.plan}, key ending in {account.api_key_last4}")
+    screen.result(f"{usage.agents.used} of {usage.agents.limit} agents, 300 requests a minute")
+
+
+def _wallet(screen: Screen, client: TradeClient, seed: int) -> str:
+    from tradesdk import InvalidSignatureError, LocalSigner
+
+    screen.step("Connect a wallet by proving that it is yours")
+    screen.call("signer = LocalSigner.from_key(private_key)")
+    screen.call('wallet = client.wallets.connect_with(signer, label="demo")')
+    signer = LocalSigner.from_key(hashlib.sha256(f"trade demo {seed}".encode()).hexdigest())
+    wallet = client.wallets.connect_with(signer, label="demo", chain_id=BASE)
+    check(wallet.address == signer.address, "the wallet has another address than its signer")
+    check(any(known.id == wallet.id for known in client.wallets.list()), "the new wallet is not listed")
+    screen.result(f"{wallet.address} is {wallet.id} on Base")
+    forged = "0x" + "11" * 64 + "1b"
+    try:
+        client.wallets.connect(address=signer.address, chain_id=BASE, label="forged", signature=forged)
+    except InvalidSignatureError as error:
+        screen.result(f"a forged signature is refused: {error.status} {error.code}")
+    else:
+        check(False, "a forged signature was accepted")
+    return wallet.id
+
+
+_AGENT_COLUMNS = (
+    Column("id", "id"),
+    Column("name"),
+    Column("status", "state"),
+    Column("created_at", "time", optional=True),
+)
+
+
+def _agents(screen: Screen, client: TradeClient, server: MockServer, wallet_id: str) -> None:
+    from tradesdk import ConflictError, NotFoundError, Risk
+
+    screen.step("Agents: create, change, list, delete")
+    screen.call("risk = Risk(stop_loss_pct=5, take_profit_pct=12)")
+    screen.call('agent = client.agents.create(name="momentum", wallet_id=wallet.id, chain_id=8453, risk=risk)')
+    risk = Risk(stop_loss_pct=5, take_profit_pct=12)
+    agent = client.agents.create(name="momentum", wallet_id=wallet_id, chain_id=BASE, risk=risk)
+    check(agent.status == "idle", f"a new agent is {agent.status}, not idle")
+    check((agent.min_confidence, agent.max_positions) == (0.75, 5), "the defaults of a new agent are not 0.75 and 5")
+    screen.result(f"{agent.id} is {agent.status}; the service chose confidence 0.75 and 5 positions")
+
+    screen.call("agent = client.agents.update(agent.id, risk=Risk(stop_loss_pct=4))")
+    changed = client.agents.update(agent.id, risk=Risk(stop_loss_pct=4))
+    check(changed.risk.stop_loss_pct == 4, "the new stop loss was not taken")
+    check(changed.risk.take_profit_pct == 12, "changing the stop loss also changed the take profit")
+    screen.result("stop loss 4 %, and the take profit is still 12 %: only what is sent changes")
+
+    screen.call("for agent in client.agents.list(): ...")
+    listed = list(client.agents.list())
+    check(any(found.id == agent.id for found in listed), "the new agent is not listed")
+    screen.table(_AGENT_COLUMNS, [wire(found) for found in listed[:4]])
+
+    screen.call("client.agents.delete(agent.id)  # while it is running")
+    server.start_agent(agent.id)
+    try:
+        client.agents.delete(agent.id)
+    except ConflictError as error:
+        screen.result(f"refused: {error.status} {error.code}: {error.message}", "yellow")
+    else:
+        check(False, "an active agent could be deleted")
+    server.stop_agent(agent.id)
+    client.agents.delete(agent.id)
+    try:
+        client.agents.get(agent.id)
+    except NotFoundError:
+        screen.result("stopped through the mock's control, deleted, and gone: 404")
+    else:
+        check(False, "the deleted agent is still there")
+
+
+def _trades(screen: Screen, client: TradeClient) -> None:
+    screen.step(f"Page through {TRADES} trades")
+    screen.call('closed = [t for t in client.trades.list() if t.status == "closed"]')
+    pages = list(client.trades.list(limit=100).pages())
+    trades = [trade for page in pages for trade in page.data]
+    check(len(trades) == TRADES, f"there are {len(trades)} trades, not {TRADES}")
+    check(len({trade.id for trade in trades}) == TRADES, "a trade came twice")
+    check([len(page.data) for page in pages] == [100, 100, 50], "the pages are not of 100, 100 and 50")
+    open_trades = [trade for trade in trades if trade.status == "open"]
+    check(all(trade.pnl_usd is None and trade.closed_at is None for trade in open_trades), "an open trade has a result")
+    results = [trade.pnl_usd for trade in trades if trade.status == "closed" and trade.pnl_usd is not None]
+    check(len(results) + len(open_trades) == TRADES, "a closed trade has no result")
+    won = sum(result > 0 for result in results)
+    screen.result(f"{len(pages)} pages; {len(open_trades)} open, {len(results)} closed")
+    if results:
+        screen.result(f"{100 * won / len(results):.0f} % won, together {sum(results):+,.2f} USD")
+
+
+_SIGNAL_COLUMNS = (
+    Column("token_symbol", title="token"),
+    Column("direction", "state", title="side"),
+    Column("confidence", "number"),
+    Column("price_usd", "price"),
+    Column("timestamp", "time", optional=True, title="time"),
+)
+
+
+def _signals(screen: Screen, client: TradeClient) -> None:
+    screen.step(f"Signals with a confidence of {CONFIDENCE} and more")
+    screen.call(f"client.signals.latest(chain=8453, min_confidence={CONFIDENCE})")
+    signals = client.signals.latest(chain=BASE, min_confidence=CONFIDENCE, limit=100)
+    check(bool(signals), "there are no signals")
+    check(all(signal.confidence >= CONFIDENCE for signal in signals), "a signal is less certain than was asked for")
+    check(all(signal.chain_id == BASE for signal in signals), "a signal is of another chain")
+    screen.result(f"{len(signals)} of them; the first three:")
+    screen.table(_SIGNAL_COLUMNS, [wire(signal) for signal in signals[:3]])
+
+
+def _rate_limit(screen: Screen, server: MockServer) -> None:
+    """One request more than the plan allows, on a key of its own; the client's waiting moves the mock's clock."""
+    from tradesdk import TradeClient
+
+    screen.step("Run into a rate limit and wait it out")
+    screen.call("for _ in range(61): client.account.get()  # the plan free has 60 a minute")
+    before = server.clock.now()
+    began = time.perf_counter()
+    key = "mock_full_free_hurry"
+    with TradeClient(api_key=key, base_url=server.url, clock=server.clock, throttle=False) as client:
+        for _ in range(61):
+            check(client.account.get().plan == "free", "the plan is not free")
+    waited, really = server.clock.now() - before, time.perf_counter() - began
+    answers: list[Any] = [entry.status for entry in server.journal("hurry")]
+    check(answers == [200] * 60 + [429, 200], f"61 requests were answered with {_runs(answers)}, not 60x 200, 429, 200")
+    check(1 <= waited <= 75, f"the client waited {waited:.0f} s for a window of a minute")
+    screen.result(f"answers: {_runs(answers)}")
+    check(really < waited, "the wait took real time")
+    screen.result(f"the client waited {waited:.0f} s as it was told, on the mock's clock: no time passed here")
+
+
+def _runs(statuses: list[Any]) -> str:
+    """`[200, 200, 429]` as `2x 200, 429`."""
+    runs: list[tuple[Any, int]] = []
+    for status in statuses:
+        if runs and runs[-1][0] == status:
+            runs[-1] = (status, runs[-1][1] + 1)
+        else:
+            runs.append((status, 1))
+    return ", ".join(f"{count}x {status}" if count > 1 else str(status) for status, count in runs)

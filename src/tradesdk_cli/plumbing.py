@@ -1,0 +1,136 @@
+"""What we need on top of Typer: groups imported when used, options anywhere, no pydantic before a value needs it.
+
+Typer checks every value with pydantic, absent ones too, which would make `trade agents --help` import it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
+
+from tradesdk_cli.errors import UsageProblem
+
+GLOBAL_PANEL = "Global options"
+_HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+class _LightParam:
+    """Leaves absent values, and all values while completing, unchecked."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        if ctx.resilient_parsing or (value is None and not getattr(self, "required", False)):
+            return value
+        return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
+
+
+class LightOption(_LightParam, TyperOption):
+    """An option that costs nothing when it is absent."""
+
+
+class LightArgument(_LightParam, TyperArgument):
+    """An argument that costs nothing when it is absent."""
+
+
+def _light(param: Any) -> Any:
+    """The same parameter as a light one. Typer fixes the classes it makes, so its objects are taken over."""
+    for ours, theirs in ((LightOption, TyperOption), (LightArgument, TyperArgument)):
+        if type(param) is theirs:
+            light = ours.__new__(ours)
+            vars(light).update(vars(param))
+            return light
+    return param
+
+
+def _is_global(param: Any) -> bool:
+    return getattr(param, "rich_help_panel", None) == GLOBAL_PANEL
+
+
+class _Ours:
+    """Shared by commands and groups: light parameters, the root's global options, help in sections."""
+
+    params: list[Any]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
+        root = ctx.find_root().command
+        if root is not self:
+            own += [_light(param) for param in root.params if _is_global(param)]
+        return own
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], GLOBAL_PANEL: []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                section = "Arguments" if param.param_type_name == "argument" else "Options"
+                sections[GLOBAL_PANEL if _is_global(param) else section].append(record)
+        for title, records in sections.items():
+            if title == GLOBAL_PANEL and ctx.parent is not None:
+                # Thirteen more lines on every page would hide the command's own; they stand in `trade --help`.
+                formatter.write_paragraph()
+                formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade --help")
+            elif records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class TradeCommand(_Ours, TyperCommand):
+    """A verb."""
+
+
+class TradeGroup(_Ours, TyperGroup):
+    """A noun, or the root."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a noun or a command whose module is imported when it is used."""
+
+    def __init__(self, name: str, summary: str, module: str) -> None:
+        super().__init__(name=name, help=summary, rich_markup_mode=None)
+        self._module = module
+
+    def load(self) -> Any:
+        """The real command or group."""
+        app: typer.Typer = import_module(self._module).app
+        return get_command(app)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def noun(name: str, help: str) -> typer.Typer:
+    """A group of verbs."""
+    app = typer.Typer(
+        name=name,
+        help=help,
+        cls=TradeGroup,
+        rich_markup_mode=None,
+        add_completion=False,
+        context_settings=_HELP_NAMES,
+    )
+    app.callback(invoke_without_command=True)(_needs_a_verb)
+    return app
+
+
+def _needs_a_verb(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None and isinstance(ctx.command, TyperGroup):
+        verbs = ", ".join(ctx.command.commands)
+        raise UsageProblem(f"{ctx.command_path} needs a verb: {verbs}", f"{ctx.command_path} --help")
+
+
+def single(help: str) -> typer.Typer:
+    """A command without verbs."""
+    return typer.Typer(help=help, rich_markup_mode=None, add_completion=False, context_settings=_HELP_NAMES)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page. Every example is run by the tests."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,49 @@
+"""Text from strangers: what could move a cursor, hide or reorder text is shown as an escape.
+
+Names, symbols and messages come from other people. Nothing in them is ever interpreted: no markup, no control or
+escape sequences, no bidirectional overrides, no invisible characters.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def visible(text: str, limit: int | None = None) -> str:
+    """`text` on one line with everything unprintable as an escape; longer than `limit` characters ends with `…`."""
+    if limit is not None and len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+
+
+def one_line(text: str, limit: int = 600) -> str:
+    """Like `visible`, for our own messages that may be wrapped: runs of white space become one space first."""
+    return visible(" ".join(text.split()), limit)
+
+
+def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """JSON whose value is exactly `value` and whose text is safe to print: the unprintable is written as `\\uXXXX`.
+
+    Raises:
+        ValueError: NaN or an infinity somewhere inside.
+    """
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else _json_escape(c) for c in text)
+
+
+def _json_escape(char: str) -> str:
+    # json.dumps has already escaped what is below U+0020; left are DEL, C1, format characters and lone surrogates.
+    code = ord(char)
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"

@@ -1,0 +1,164 @@
+"""Small services on loopback that say whatever a test wants, for what a well-behaved mock never says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+# Cursor movement, window title, bell, carriage return, line break, tab, C1, bidi, invisible, markup, lone surrogate.
+HOSTILE = (
+    "\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\n\t \x9b31m \u202eevil\u202c \u2066x\u2069 \u200b\u2028 "
+    "[bold]b[/bold] [link=http://x]l[/link] :smile: \U000e0041 \x7f"
+)
+LONE = "\ud800"
+
+
+class Scripted:
+    """Answers every request with what stands in `answers`: the first once, the last for ever."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"{}")]
+        self.seen: list[tuple[str, str, bytes]] = []
+        self.keys: list[str] = []
+        self.url = ""
+
+    def says(self, status: int, body: object, **headers: str) -> None:
+        """From now on: this answer; header names have `_` for `-`."""
+        self.answers = [_answer(status, body, headers)]
+
+    def then(self, status: int, body: object, **headers: str) -> None:
+        """After what it says already: this answer."""
+        self.answers.append(_answer(status, body, headers))
+
+    def fails(self, status: int, code: str, message: str, **headers: str) -> None:
+        """From now on: an error in the service's own form."""
+        self.says(status, {"error": {"code": code, "message": message}}, **headers)
+
+
+def _answer(status: int, body: object, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return status, {name.replace("_", "-"): value for name, value in headers.items()}, content
+
+
+@contextmanager
+def scripted() -> Iterator[Scripted]:
+    service = Scripted()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _handle(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            service.seen.append((self.command, self.path, self.rfile.read(length)))
+            service.keys.append(self.headers.get("Authorization", ""))
+            status, headers, content = service.answers.pop(0) if len(service.answers) > 1 else service.answers[0]
+            self.send_response(status)
+            for name, value in ({"Content-Type": "application/json"} | headers).items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # the client went away; it is the one under test
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    service.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def agent(text: str = "calm", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": "agt_1",
+        "name": text,
+        "status": "idle",
+        "chain_id": 8453,
+        "wallet_id": "wal_1",
+        "created_at": 1767268800,
+    } | fields
+
+
+def hostile(path: str) -> Any:
+    """What a stranger could make the service say on `path`, with `HOSTILE` wherever text may stand."""
+    text = HOSTILE
+    trade = {
+        "id": "trd_1",
+        "agent_id": text,
+        "token_address": text,
+        "token_symbol": text,
+        "chain_id": 8453,
+        "direction": text,
+        "entry_price_usd": 1.5,
+        "exit_price_usd": None,
+        "pnl_usd": None,
+        "roi_pct": None,
+        "status": text,
+        "opened_at": 1767268800,
+        "closed_at": None,
+    }
+    signal = {
+        "id": text,
+        "token_address": text,
+        "token_symbol": text,
+        "chain_id": 8453,
+        "direction": text,
+        "confidence": 0.5,
+        "price_usd": 0.00001234,
+        "timestamp": 1767268800,
+    }
+    prices = ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price")
+    price = dict.fromkeys((*prices, "unrealized_pnl_usd"), 1.0)
+    full = agent(text, status=text, wallet_id=text, risk={text: text}, min_confidence=0.75, max_positions=5)
+    wallet = {"id": text, "address": text, "chain_id": 8453, "label": text, "created_at": 1767268800}
+    stats = {"total_trades": 1, "win_rate_pct": 50.0, "total_pnl_usd": -1.0, text: text}
+    answers: dict[str, Any] = {
+        "/v1/account": {"id": text, "email": text, "plan": text, "created_at": 1, "api_key_last4": text, text: text},
+        "/v1/account/usage": {
+            "requests": {"used": 1, "limit": 2, text: text},
+            "agents": {"used": 1, "limit": 2},
+            "reset_at": 1767268800,
+        },
+        "/v1/agents": {"data": [agent(text, status=text)], "next_cursor": text},
+        "/v1/agents/agt_1": full | {"stats": stats, "updated_at": 1767268800},
+        "/v1/wallets": {"data": [wallet], "next_cursor": text},
+        "/v1/wallets/wal_1/balance": {
+            "wallet_id": text,
+            "native_balance_usd": 1.0,
+            "token_balances": [
+                {"token_address": text, "token_symbol": text, "balance": 1.0, "balance_usd": 1.0, text: text}
+            ],
+            "updated_at": 1767268800,
+        },
+        "/v1/trades": {"data": [trade], "next_cursor": text},
+        "/v1/trades/trd_1": trade | {"entry_tx_hash": text, "exit_tx_hash": text},
+        "/v1/positions": {
+            "data": [
+                {k: trade[k] for k in ("id", "agent_id", "token_address", "token_symbol", "chain_id", "opened_at")}
+                | price
+            ],
+            "next_cursor": text,
+        },
+        "/v1/signals": {"data": [signal]},
+        "/v1/signals/history": {"data": [signal], "next_cursor": text},
+    }
+    return answers[path]

@@ -1,0 +1,60 @@
+"""A shell for every test; services to talk to."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tradesdk import TradeClient
+from tradesdk_mock import MockServer
+
+from ._services import Scripted, scripted
+from ._terminal import Terminal
+
+tenants = count(1)
+
+
+@pytest.fixture
+def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    """`trade` without any settings."""
+    return Terminal(monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="package")
+def server() -> Iterator[MockServer]:
+    """One world; every test has a tenant of its own in it."""
+    with MockServer() as running:
+        running.populate("shared")
+        yield running
+
+
+@pytest.fixture
+def world(trade: Terminal, server: MockServer) -> Terminal:
+    """`trade` on a filled tenant that no test changes."""
+    trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_shared"}
+    return trade
+
+
+@pytest.fixture
+def own(trade: Terminal, server: MockServer) -> Terminal:
+    """`trade` on a filled tenant of this test."""
+    tenant = f"cli{next(tenants)}"
+    server.populate(tenant)
+    trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
+    return trade
+
+
+@pytest.fixture
+def client(own: Terminal) -> Iterator[TradeClient]:
+    """The SDK's client on the tenant of this test."""
+    with TradeClient(api_key=own.env["TRADE_API_KEY"], base_url=own.env["TRADE_BASE_URL"]) as made:
+        yield made
+
+
+@pytest.fixture
+def service(trade: Terminal) -> Iterator[Scripted]:
+    """A service that says what the test wants; `trade` is set to it."""
+    with scripted() as running:
+        trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "key-of-the-test"}
+        yield running

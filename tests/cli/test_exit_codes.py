@@ -1,0 +1,241 @@
+"""Every way to fail has its exit code; stdout stays empty; programs read one JSON object, people a line and a hint."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk_cli.config import Settings
+from tradesdk_cli.errors import Declined, problem_of
+from tradesdk_cli.output import Output
+
+from ._services import Scripted, agent
+from ._terminal import Stream, Terminal
+
+GET = ("agents", "get", "agt_1")
+CREATE = ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "base", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "exit_code", "retryable", "hint"),
+    [
+        (400, "invalid_request", 8, False, "--help"),
+        (400, "invalid_signature", 8, False, "--help"),
+        (401, "unauthorized", 4, False, "TRADE_API_KEY"),
+        (402, "payment_required", 8, False, "--help"),
+        (403, "forbidden", 5, False, "full-access"),
+        (404, "not_found", 6, False, "trade agents list"),
+        (409, "conflict", 7, False, "trade agents list"),
+        (422, "validation_error", 8, False, "--help"),
+        (429, "rate_limited", 9, True, "wait 7 s"),
+        (500, "internal_error", 10, False, "in a while"),
+        (502, "bad_gateway", 10, False, "in a while"),
+        (503, "service_unavailable", 10, True, "in a while"),
+        (504, "gateway_timeout", 10, False, "in a while"),
+        (302, "found", 10, False, "in a while"),
+    ],
+)
+def test_status(
+    trade: Terminal, service: Scripted, status: int, code: str, exit_code: int, retryable: bool, hint: str
+) -> None:
+    service.fails(status, code, "what it says", **({"Retry_After": "7"} if status == 429 else {}))
+    run = trade(*GET, "--no-retry")
+    assert run.code == exit_code
+    assert run.problem | {"hint": ""} == {
+        "code": code,
+        "status": status,
+        "message": "what it says",
+        "hint": "",
+        "retryable": retryable,
+    }
+    assert hint in run.problem["hint"]
+    person = trade(*GET, "--no-retry", tty=True, env={"NO_COLOR": "1"})
+    assert (person.code, person.out) == (exit_code, "")
+    first, second = person.err.splitlines()
+    assert first == f"error: what it says ({status} {code})"
+    assert second.startswith("hint: ")
+    assert hint in second
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers"),
+    [
+        (200, b"<html>hello</html>", {"Content_Type": "text/html"}),
+        (200, b'{"id": "agt_1", "na', {}),
+        (200, b"[]", {}),
+        (200, b'{"id": NaN}', {}),
+        (204, b"", {}),
+        (200, b'{"id": 5}', {}),
+    ],
+)
+def test_answers_that_are_none(
+    trade: Terminal, service: Scripted, status: int, body: bytes, headers: dict[str, str]
+) -> None:
+    service.says(status, body, **headers)
+    run = trade(*GET, "--no-retry")
+    assert (run.code, run.problem["code"]) == (10, "bad_response")
+    assert "--base-url" in run.problem["hint"]
+
+
+def test_an_error_without_the_services_body(trade: Terminal, service: Scripted) -> None:
+    service.says(404, b"<html>", Content_Type="text/html")
+    run = trade(*GET)
+    assert (run.code, run.problem["code"], run.problem["status"]) == (6, "http_404", 404)
+
+
+def test_a_cursor_that_repeats(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent()], "next_cursor": "same"})
+    run = trade("agents", "list", "--all", "-o", "json")
+    assert run.code == 10
+    assert run.problem["code"] == "bad_response"
+
+
+def test_nobody_answers(trade: Terminal, service: Scripted) -> None:
+    trade.env["TRADE_BASE_URL"] = "http://127.0.0.1:1"
+    run = trade(*GET, "--no-retry")
+    assert (run.code, run.problem["code"], run.problem["retryable"]) == (11, "network", True)
+
+
+def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripted) -> None:
+    service.fails(500, "internal_error", "oops")
+    run = trade(*CREATE)
+    assert run.code == 10
+    assert "may have been carried out" in run.problem["hint"]
+    assert "trade agents list" in run.problem["hint"]
+    assert [method for method, _, _ in service.seen].count("POST") == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url"),
+        ({"TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY, or use --api-key-stdin"),
+        ({"TRADE_API_KEY": "", "TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY"),
+        ({"TRADE_API_KEY": "a key", "TRADE_BASE_URL": "https://x.example"}, "API key contains"),
+        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://x.example"}, "https"),
+        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "https://x.example/v2"}, "v1"),
+        ({"TRADE_MOCK": "perhaps"}, "TRADE_MOCK"),
+    ],
+)
+def test_configuration(trade: Terminal, env: dict[str, str], named: str) -> None:
+    run = trade(*GET, env=env)
+    assert (run.code, run.problem["code"]) == (3, "configuration")
+    assert named in run.problem["message"]
+    assert "a key" not in run.err
+
+
+USAGE: list[tuple[str, str]] = [
+    ("agents", "needs a verb: list, get, create, update, delete"),
+    ("agens list", "Did you mean 'agents'"),
+    ("agents lst", "Did you mean 'list'"),
+    ("agents list --bogus", "--bogus"),
+    ("agents list extra", "extra"),
+    ("agents get", "AGENT_ID"),
+    ("agents list --limit 0", "--limit"),
+    ("agents list --limit many", "--limit"),
+    ("agents list --page-size 101", "--page-size"),
+    ("agents list --limit 3 --all", "exclude"),
+    ("agents list --status asleep", "'asleep' is not one of 'active'"),
+    ("agents list -o xml", "xml"),
+    ("agents create --wallet-id w --chain base", "--name"),
+    ("agents create --name n --wallet-id w --chain 1", "base (8453) or bnb (56)"),
+    ("agents update agt_1 --yes", "nothing to change"),
+    ("agents delete agt_1", "needs --yes"),
+    ("agents get ..", ".."),
+    ("agents get a/b", "/"),
+    ("signals latest", "--chain"),
+    ("signals latest --chain base --limit 101", "--limit"),
+    ("signals latest --chain base --min-confidence 1.1", "--min-confidence"),
+    ("signals latest --chain base --min-confidence nan", "confidence"),
+    ("signals history --chain base --from yesterday", "moment"),
+    ("signals history --chain base --from 2026-01-01T10:00", "zone"),
+    ("wallets connect --label l --chain base --yes", "proves"),
+    ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
+    ("--api-key=hidden agents list", "--api-key"),
+    ("agents list --timeout 0", "--timeout"),
+]
+
+
+@pytest.mark.parametrize(("line", "named"), USAGE)
+def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> None:
+    run = trade(*line.split())
+    assert (run.code, run.problem["code"], run.problem["status"]) == (2, "usage", None)
+    assert named in run.problem["message"]
+    assert run.problem["hint"]
+    assert "hidden" not in run.err
+    assert service.seen == []
+
+
+def test_a_key_on_the_command_line_is_refused_with_the_way_to_do_it(trade: Terminal) -> None:
+    assert "TRADE_API_KEY" in trade("agents", "list", "--api-key", "hidden").problem["hint"]
+
+
+def test_usage_has_the_format_that_was_asked_for(trade: Terminal) -> None:
+    person = trade("agents", "list", "--bogus", "-o", "table")
+    assert person.err.startswith("error: ")
+    assert trade("agents", "list", "--bogus", "-o", "json", tty=True).problem["code"] == "usage"
+
+
+def test_on_a_terminal_errors_are_for_people_also_when_stdout_is_a_pipe(trade: Terminal) -> None:
+    assert trade(*GET, answers="").err.startswith("\x1b[31merror:")
+
+
+@pytest.mark.parametrize(
+    ("asked", "out_is_terminal", "err_is_terminal", "for_programs"),
+    [
+        ("auto", False, False, True),
+        ("auto", True, False, False),
+        ("auto", False, True, False),
+        ("auto", True, True, False),
+        ("json", True, True, True),
+        ("ndjson", False, True, True),
+        ("table", False, False, False),
+    ],
+)
+def test_who_reads_stderr(
+    monkeypatch: pytest.MonkeyPatch, asked: str, out_is_terminal: bool, err_is_terminal: bool, for_programs: bool
+) -> None:
+    monkeypatch.setattr("sys.stdout", Stream(tty=out_is_terminal))
+    monkeypatch.setattr("sys.stderr", Stream(tty=err_is_terminal))
+    assert Output(Settings(output=asked), {}).machine_notes is for_programs
+
+
+def test_a_bug_is_no_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("broken\x1b")
+
+    monkeypatch.setattr("tradesdk_cli.context.wire", broken)
+    service.says(200, {"id": "a", "email": "e", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"})
+    run = trade("account", "show")
+    assert (run.code, run.problem["code"]) == (1, "internal")
+    assert "RuntimeError: broken\\x1b" in run.problem["message"]
+    loud = trade("account", "show", "-v")
+    assert "Traceback" in loud.err
+    assert all(line.isprintable() for line in loud.err.split("\n"))
+    assert loud.code == 1
+    service.fails(404, "not_found", "none")
+    assert "Traceback" not in trade("account", "show", "-vv").err
+
+
+def test_our_own_errors() -> None:
+    assert problem_of(Declined("no")).exit_code == 1
+    assert problem_of(OSError(28, "No space left on device", "file")).message == "No space left on device: file"
+
+
+def test_a_place_that_cannot_be_written(trade: Terminal, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    run = trade("--mock", "account", "show", env={"TRADE_HOME": str(blocked)})
+    assert run.code == 3
+    assert str(blocked) in run.problem["message"]
+    assert "TRADE_HOME" in run.problem["hint"]
+
+
+def test_a_world_that_is_no_world(trade: Terminal) -> None:
+    file = trade.home / "mock" / "default.sqlite3"
+    file.parent.mkdir()
+    file.write_text("not a database, but long enough to look at " * 100)
+    run = trade("--mock", "account", "show")
+    assert run.code == 3
+    assert str(file) in json.dumps(run.problem)

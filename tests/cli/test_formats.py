@@ -1,0 +1,141 @@
+"""Every command in every format: wire names and values for programs, tables for people."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import TradeClient
+from tradesdk_mock import MockServer
+
+from ._services import HOSTILE, LONE, Scripted, agent, hostile
+from ._terminal import Terminal
+
+LISTS = {
+    "/v1/agents": ("agents", "list"),
+    "/v1/wallets": ("wallets", "list"),
+    "/v1/trades": ("trades", "list"),
+    "/v1/positions": ("positions", "list"),
+    "/v1/signals": ("signals", "latest", "--chain", "base"),
+    "/v1/signals/history": ("signals", "history", "--chain", "8453"),
+}
+SINGLE = {
+    "/v1/account": ("account", "show"),
+    "/v1/account/usage": ("account", "usage"),
+    "/v1/agents/agt_1": ("agents", "get", "agt_1"),
+    "/v1/wallets/wal_1/balance": ("wallets", "balance", "wal_1"),
+    "/v1/trades/trd_1": ("trades", "get", "trd_1"),
+}
+
+
+def ask(server: MockServer, path: str) -> Any:
+    """What the service itself says, read without the SDK."""
+    headers = {"Authorization": "Bearer mock_full_shared"}
+    answer = httpx.get(server.url + path, headers=headers, trust_env=False)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def settled(value: Any) -> Any:
+    """Without what changes from one request to the next."""
+    if isinstance(value, dict):
+        return {k: settled(v) for k, v in value.items() if k not in ("used", "updated_at", "balance_usd")}
+    return [settled(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_list_for_programs_is_what_the_service_sends(world: Terminal, server: MockServer, path: str) -> None:
+    query = "?limit=20&chain=8453" if "signals" in path else "?limit=20"
+    sent = settled(ask(server, path + query)["data"])
+    assert sent
+    piped, array, lines = (world(*LISTS[path], *form) for form in ((), ("-o", "json"), ("-o", "ndjson")))
+    assert (piped.code, array.code, lines.code) == (0, 0, 0)
+    if path == "/v1/positions":  # prices move
+        assert [item["id"] for item in array.json] == [item["id"] for item in sent]
+        assert [list(item) for item in array.json] == [list(item) for item in sent]
+        return
+    assert settled(piped.lines) == settled(lines.lines) == settled(array.json) == sent
+    assert [list(item) for item in array.json] == [list(item) for item in sent], "same fields, same order"
+
+
+@pytest.mark.parametrize("noun", ["account show", "account usage", "agents get", "wallets balance", "trades get"])
+def test_one_thing_for_programs_is_what_the_service_sends(world: Terminal, server: MockServer, noun: str) -> None:
+    words = noun.split()
+    path = {"account show": "/v1/account", "account usage": "/v1/account/usage"}.get(noun, "")
+    if not path:
+        found = ask(server, f"/v1/{words[0]}")["data"][0]["id"]
+        words.append(found)
+        path = f"/v1/{words[0]}/{found}" + ("/balance" if words[1] == "balance" else "")
+    sent = settled(ask(server, path))
+    for form in ((), ("-o", "json"), ("-o", "ndjson")):
+        run = world(*words, *form)
+        assert (run.code, run.err) == (0, "")
+        assert settled(run.json) == sent
+        assert len(run.out.splitlines()) == 1 or form != ("-o", "ndjson")
+
+
+@pytest.mark.parametrize("path", [*LISTS, *SINGLE])
+@pytest.mark.parametrize("form", ["terminal", "table", "json", "ndjson"])
+def test_strangers_text_is_only_text(trade: Terminal, service: Scripted, path: str, form: str) -> None:
+    sent = hostile(path)
+    service.says(200, sent)
+    argv = (*(LISTS | SINGLE)[path], *(("--limit", "1") if path in LISTS else ()))
+    run = trade(*argv, *(() if form == "terminal" else ("-o", form)), tty=form == "terminal", env={"NO_COLOR": "1"})
+    assert run.code == 0, run.err
+    for text in (run.out, run.err):
+        assert all(line.isprintable() for line in text.split("\n")), "nothing that acts on a terminal"
+    if form in ("json", "ndjson"):
+        wanted = sent["data"] if path in LISTS else sent
+        assert (run.lines if path in LISTS and form == "ndjson" else run.json) == wanted, "and yet unchanged"
+    elif path not in ("/v1/account/usage",):
+        assert "\\x1b[2J\\x1b[31mred" in run.out
+        assert form != "table" or "[bold]b[/bold] [link=http://x]l[/link] :smile:" in run.out
+
+
+def test_strangers_messages_are_only_text(trade: Terminal, service: Scripted) -> None:
+    service.fails(404, HOSTILE, HOSTILE)
+    for argv in (("-o", "table"), ("-o", "json"), ("-v", "-o", "table"), ("-vv", "-o", "ndjson")):
+        run = trade("agents", "get", "agt_1", *argv)
+        assert (run.code, run.out) == (6, "")
+        assert all(line.isprintable() for line in run.err.split("\n"))
+
+
+def test_what_was_typed_comes_back_as_text_only(trade: Terminal, service: Scripted) -> None:
+    for argv in (("agents", HOSTILE), (HOSTILE,), ("agents", "list", f"--{HOSTILE}"), ("agents", "get", HOSTILE)):
+        for tty in (True, False):
+            run = trade(*argv, tty=tty, env={"NO_COLOR": "1"})
+            assert (run.code, run.out) == (2, "")
+            assert all(line.isprintable() for line in run.err.split("\n"))
+    assert service.seen == []
+
+
+def test_a_lone_surrogate_survives_in_json(trade: Terminal, service: Scripted) -> None:
+    service.says(200, json.dumps({"data": [agent()]}).replace("calm", "a\\ud83d\\ude00b").encode())
+    assert trade("agents", "list", "-o", "json").json[0]["name"] == "a😀b"
+    service.says(200, json.dumps({"data": [agent(LONE)]}).encode())
+    run = trade("agents", "list", "-o", "json")
+    assert run.code in (0, 10), "shown, or refused as no JSON text; but no crash"
+    assert run.code != 0 or run.json[0]["name"] == LONE
+
+
+def test_a_stream_that_is_not_utf8(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("Grüße 漢字")]})
+    array = trade("agents", "list", "-o", "json", encoding="ascii")
+    assert array.json[0]["name"] == "Grüße 漢字"
+    table = trade("agents", "list", "-o", "table", encoding="latin-1")
+    assert "Grüße \\u6f22\\u5b57" in table.out
+
+
+def test_fields_that_we_do_not_know_are_kept(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent(status="hibernating", new_field={"deep": [1, None]})]})
+    assert trade("agents", "list").lines[0]["new_field"] == {"deep": [1, None]}
+    assert "hibernating" in trade("agents", "list", "-o", "table").out
+
+
+def test_created_agents_have_no_fields_that_were_not_sent(own: Terminal, client: TradeClient) -> None:
+    wallet = next(wallet for wallet in client.wallets.list() if wallet.chain_id == 8453)
+    run = own("agents", "create", "--name", "n", "--wallet-id", wallet.id, "--chain", "base", "--yes")
+    assert "stats" not in run.json
+    assert "updated_at" not in run.json
+    assert run.json["risk"] == {}

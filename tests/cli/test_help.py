@@ -1,0 +1,123 @@
+"""Every command has two examples, and every example works."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tradesdk_cli.commands.mock as mock_commands
+from tradesdk import LocalSigner, TradeClient
+from tradesdk_cli.app import command
+from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+
+KEY = "0x" + "5a" * 32
+
+
+def leaves(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that call it."""
+    for name, found in group.commands.items():
+        real = found.load() if isinstance(found, LazyCommand) else found
+        if hasattr(real, "commands"):
+            yield from leaves(real, (*path, name))
+        else:
+            yield (*path, name), real
+
+
+ROOT = command()
+LEAVES = dict(leaves(ROOT))
+EXAMPLES = {words: [line.strip() for line in leaf.epilog.splitlines()[2:]] for words, leaf in LEAVES.items()}
+
+
+def test_the_commands_are_all_there() -> None:
+    assert {" ".join(words) for words in LEAVES} == {
+        "account show",
+        "account usage",
+        "agents list",
+        "agents get",
+        "agents create",
+        "agents update",
+        "agents delete",
+        "wallets list",
+        "wallets connect",
+        "wallets balance",
+        "trades list",
+        "trades get",
+        "positions list",
+        "signals latest",
+        "signals history",
+        "mock serve",
+        "mock gaps",
+        "mock status",
+        "mock clock",
+        "mock agent",
+        "mock key create",
+        "mock key list",
+        "demo",
+    }
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_two_examples_of_the_command_itself(words: tuple[str, ...]) -> None:
+    assert len(EXAMPLES[words]) == 2
+    for line in EXAMPLES[words]:
+        assert line.removeprefix("trade ").removeprefix("--mock ").startswith(" ".join(words))
+
+
+@pytest.mark.parametrize("words", [(), *sorted({*LEAVES, *(words[:1] for words in LEAVES)})], ids=" ".join)
+def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) -> None:
+    run = trade(*words, "--help")
+    assert (run.code, run.err) == (0, "")
+    assert run.out.startswith("Usage: trade")
+    assert trade(*words, "-h").out == run.out
+    before_examples = run.out.partition("Examples:")[0]
+    assert all(len(line) <= 80 for line in before_examples.splitlines())
+    for line in EXAMPLES.get(words, []):
+        assert f"    {line}\n" in run.out
+    for param in getattr(LEAVES.get(words), "params", []):
+        assert getattr(param, "help", "argument") or param.param_type_name == "argument", f"{param.name} has no help"
+    assert ("--mock / --no-mock" in run.out) is (words == ())
+
+
+def test_bare_trade_is_help(trade: Terminal) -> None:
+    assert trade().out == trade("--help").out
+
+
+def test_version_anywhere(trade: Terminal) -> None:
+    first = trade("--version")
+    assert (first.code, first.err) == (0, "")
+    assert first.out.startswith("trade ")
+    assert trade("-v", "--version").out == first.out
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines] + ["trade --mock agents list"])
+def test_example(
+    own: Terminal, server: MockServer, client: TradeClient, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(mock_commands, "_until_stopped", lambda: None)
+    in_the_world = "--mock" in line
+    idle = next(agent.id for agent in client.agents.list(status="idle"))
+    wallet = next(wallet for wallet in client.wallets.list(chain_id=8453))
+    if in_the_world:
+        del own.env["TRADE_API_KEY"]
+    values = {
+        "AGENT_ID": own("--mock", "agents", "list", "--status", "idle").lines[0]["id"] if in_the_world else idle,
+        "WALLET_ID": wallet.id,
+        "TRADE_ID": next(iter(client.trades.list(limit=1))).id,
+        "ADDRESS": LocalSigner.from_key(KEY).address,
+        "SIGNATURE": "0x" + "11" * 65,
+    }
+    argv = [values.get(word, word) for word in shlex.split(line)[1:]]
+    if argv[:2] == ["mock", "serve"]:
+        argv += ["--port", "0"]  # the usual one may be taken on this machine
+    if argv[-1] == "stop" and in_the_world:
+        own(*argv[:-1], "start")
+    own.env["TRADE_WALLET_KEY"] = KEY
+    run = own(*argv)
+    if "SIGNATURE" in line:
+        assert run.problem["code"] == "invalid_signature", "all that a made-up signature can be"
+    else:
+        assert (run.code, run.out != "" or "no " in run.err) == (0, True), run.err

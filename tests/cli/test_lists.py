@@ -1,0 +1,182 @@
+"""How much of a list comes, what is said about the rest, and what fits into a terminal."""
+
+import json
+
+import pytest
+
+from tradesdk_cli.table import cell, moment, price
+from tradesdk_cli.views import Column
+from tradesdk_mock import MockServer
+
+from ._services import Scripted, agent
+from ._terminal import Terminal
+
+IDS = ("id", "wallet_id", "agent_id", "token_address", "address")
+
+
+def asked(server: MockServer) -> list[dict[str, str]]:
+    return [dict(entry.query) for entry in server.journal("shared")]
+
+
+def test_the_first_20_and_a_line_that_names_all(world: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    run = world("trades", "list")
+    assert len(run.lines) == 20
+    assert [query.get("limit") for query in asked(server)] == ["20"]
+    assert "--all" in run.err
+    person = world("trades", "list", tty=True, columns=200, env={"NO_COLOR": "1"})
+    assert len(person.out.splitlines()) == 21
+    assert "the first 20; there is more: --all" in person.err
+
+
+def test_limit_is_a_total(world: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    run = world("trades", "list", "--limit", "130")
+    assert len(run.lines) == 130
+    assert [query.get("limit") for query in asked(server)] == ["100", "30"]
+
+
+def test_page_size(world: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    assert len(world("trades", "list", "--limit", "30", "--page-size", "20").lines) == 30
+    assert [query.get("limit") for query in asked(server)] == ["20", "10"]
+
+
+def test_all(world: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    run = world("trades", "list", "--all", "-o", "json")
+    assert len({trade["id"] for trade in run.json}) == 250
+    assert run.err == ""
+    assert len(asked(server)) == 3
+
+
+def test_a_long_walk_is_counted_on_a_terminal_and_the_count_is_wiped(world: Terminal) -> None:
+    run = world("trades", "list", "--all", tty=True, columns=200)
+    assert len(run.out.splitlines()) == 251
+    assert "\r200 so far …\r250 so far …\r\x1b[K" in run.err
+    assert "so far" not in world("trades", "list", "--all", "-o", "table").err
+
+
+def test_the_cursor_goes_on_right_after_the_last_item(world: Terminal) -> None:
+    everything = world("trades", "list", "--all").lines
+    first = world("trades", "list", "--limit", "7", "-o", "json")
+    assert first.json == everything[:7]
+    note = json.loads(first.err)
+    second = world("trades", "list", "--limit", "5", "--cursor", note["next_cursor"], "-o", "json")
+    assert second.json == everything[7:12]
+    assert "5 more" in second.err
+
+
+def test_the_end_is_quiet(world: Terminal) -> None:
+    run = world("agents", "list")
+    assert (len(run.lines), run.err) == (6, "")
+
+
+def test_an_empty_list_says_so(world: Terminal) -> None:
+    run = world("trades", "list", "--agent-id", "agt_unknown")
+    assert (run.code, run.out) == (0, "")
+    assert "no trades like this" in run.err
+    assert world("trades", "list", "--agent-id", "agt_unknown", "-o", "json").out == "[]\n"
+    table = world("agents", "list", "--status", "error", "--limit", "1", "-o", "table")
+    assert table.out.startswith("id ")
+
+
+def test_filters_reach_the_service(world: Terminal, server: MockServer) -> None:
+    server.clear_journal()
+    world("wallets", "list", "--chain-id", "bnb")
+    world("agents", "list", "--status", "active")
+    world("trades", "list", "--status", "open", "--agent-id", "agt_x")
+    world("signals", "latest", "--chain", "56", "--min-confidence", "0.9", "-n", "3")
+    world("signals", "history", "--chain", "base", "--from", "1700000000", "--to", "2030-01-01", "--limit", "2")
+    assert asked(server) == [
+        {"chain_id": "56", "limit": "20"},
+        {"status": "active", "limit": "20"},
+        {"agent_id": "agt_x", "status": "open", "limit": "20"},
+        {"chain": "56", "limit": "3", "min_confidence": "0.9"},
+        {"chain": "8453", "from": "1700000000", "to": "1893456000", "limit": "2"},
+    ]
+
+
+def test_more_than_was_asked_for_is_cut(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent(), agent(), agent()]})
+    assert len(trade("agents", "list", "--limit", "2").lines) == 2
+
+
+def test_an_error_on_a_later_page_leaves_stdout_empty(trade: Terminal, service: Scripted) -> None:
+    for form in ("json", "table"):
+        service.says(200, {"data": [agent()], "next_cursor": "c"})
+        service.then(404, {"error": {"code": "not_found", "message": "gone"}})
+        assert trade("agents", "list", "--all", "-o", form).out == ""
+
+
+def test_ndjson_comes_page_by_page(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent()], "next_cursor": "c"})
+    service.then(404, {"error": {"code": "not_found", "message": "gone"}})
+    run = trade("agents", "list", "--all")
+    assert (run.code, len(run.lines)) == (6, 1)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120, 250])
+@pytest.mark.parametrize(
+    "argv", ["agents list", "wallets list", "trades list", "positions list", "signals latest --chain base"]
+)
+def test_ids_can_be_pasted_at_any_width(world: Terminal, argv: str, columns: int) -> None:
+    run = world(*argv.split(), tty=True, columns=columns, env={"NO_COLOR": "1"})
+    items = world(*argv.split(), "-o", "json").json
+    words = set(run.out.split())
+    assert {item["id"] for item in items} <= words
+    shown = [name for name in IDS if any(str(item.get(name)) in words for item in items)]
+    for name in shown:
+        assert all(item[name] in words for item in items)
+    assert "…0x" not in run.out
+    if columns >= 60 and not argv.startswith("wallets"):
+        assert all(len(line) <= columns for line in run.out.splitlines())
+    if columns == 250:
+        assert "not shown" not in run.err
+        assert set(shown) == {name for name in IDS if name in items[0]}
+    if columns == 60 and not argv.startswith("wallets"):
+        assert "not shown at this width: " in run.err
+
+
+def test_names_give_way_before_columns_do(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("n" * 500)]})
+    run = trade("agents", "list", tty=True, columns=60, env={"NO_COLOR": "1"})
+    assert "n…" in run.out
+    assert "wallet_id" in run.out
+    assert all(len(line) <= 60 for line in run.out.splitlines())
+    assert "n" * 500 in trade("agents", "list", "-o", "table").out, "nothing is cut in a pipe"
+
+
+def test_wide_characters_keep_the_columns_straight(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("漢字"), agent("ab")]})
+    heading, wide, narrow = trade("agents", "list", "-o", "table").out.splitlines()
+    assert narrow.index("idle") == wide.index("idle") + 2 == heading.index("status")
+
+
+def test_cells() -> None:
+    assert cell("pnl", 5.0).plain == "+5.00"
+    assert cell("pnl", -1234.5).plain == "-1,234.50"
+    assert cell("percent", 12.345).plain == "12.35%" or cell("percent", 12.345).plain == "12.34%"
+    assert cell("chain", 8453).plain == "base"
+    assert cell("chain", 99).plain == "99"
+    assert cell("time", 1767268800).plain == "2026-01-01 12:00:00Z"
+    assert cell("time", "soon").plain == "soon"
+    assert cell("usd", None).plain == "-"
+    assert cell("text", {"a": "\x1b"}).plain == '{"a":"\\u001b"}'
+    assert moment(1e20) == "1e+20"
+    assert Column("a").heading == "a"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0.00"),
+        (3912.444, "3,912.44"),
+        (1.23456, "1.2346"),
+        (0.00001234, "0.00001234"),
+        (1e-12, "0.000000000001"),
+        (-0.5, "-0.5"),
+    ],
+)
+def test_prices_have_no_exponent(value: float, shown: str) -> None:
+    assert price(value) == shown

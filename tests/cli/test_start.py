@@ -1,0 +1,87 @@
+"""What is imported when: the cost of starting is decided by it, so it is held without a stopwatch."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ._terminal import Terminal
+
+HEAVY = ("httpx", "pydantic", "pydantic_core", "rich", "tenacity", "anyio", "eth_account", "tradesdk_mock", "asyncio")
+NOUNS = ("account", "agents", "wallets", "trades", "positions", "signals", "mock")
+
+LOOK = """
+import contextlib, io, json, sys
+from tradesdk_cli.__main__ import main
+with contextlib.redirect_stdout(io.StringIO()):
+    for argv in json.loads(sys.argv[1]):
+        code = main(argv)
+        assert code == 0, (argv, code)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def loaded(trade: Terminal, *lines: str, **env: str) -> set[str]:
+    """The modules that are loaded after these command lines, in a fresh process."""
+    lines_json = json.dumps([line.split() for line in lines])
+    done = subprocess.run(  # our own interpreter
+        [sys.executable, "-c", LOOK, lines_json],
+        env=trade.environment() | env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def heavy(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] in HEAVY}
+
+
+def test_version_imports_next_to_nothing(trade: Terminal) -> None:
+    modules = loaded(trade, "--version")
+    ours = {name for name in modules if name.startswith("tradesdk")}
+    assert ours == {"tradesdk", "tradesdk._version", "tradesdk_cli", "tradesdk_cli.__main__"}
+    assert not {name for name in modules if name.partition(".")[0] == "typer"}
+    assert heavy(modules) == set()
+
+
+def test_help_imports_no_command(trade: Terminal) -> None:
+    modules = loaded(trade, "--help")
+    assert heavy(modules) == set()
+    assert not {name for name in modules if name.startswith("tradesdk_cli.commands")}
+    assert "tradesdk" not in modules
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_help_of_a_noun_imports_that_noun_only(trade: Terminal, noun: str) -> None:
+    modules = loaded(trade, f"{noun} --help")
+    assert heavy(modules) == set()
+    commands = {name for name in modules if name.startswith("tradesdk_cli.commands.")}
+    assert commands == {f"tradesdk_cli.commands.{noun}"}
+    assert not {name for name in modules if name.startswith("tradesdk.")}
+
+
+def test_help_of_every_verb_imports_nothing_heavy(trade: Terminal) -> None:
+    verbs = ("agents list", "agents create", "wallets connect", "trades get", "signals history", "mock serve", "demo")
+    assert heavy(loaded(trade, *(f"{verb} --help" for verb in verbs))) == set()
+
+
+def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
+    modules = loaded(world, "agents list")
+    assert {"httpx", "pydantic"} <= modules
+    # Not rich itself: httpx imports it for its own command line where it can.
+    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "eth_account", "starlette", "uvicorn"}
+
+
+@pytest.mark.parametrize("words", ["trade ag", "trade agents ", "trade -o json agents cr"])
+def test_completing_names_imports_nothing_heavy(trade: Terminal, words: str) -> None:
+    code = "from tradesdk_cli.__main__ import main; main([]); import sys; print(*sys.modules, file=sys.stderr)"
+    env = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(  # our own interpreter
+        [sys.executable, "-c", code], env=trade.environment() | env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip()
+    assert heavy(set(done.stderr.split())) == set()

@@ -1,0 +1,73 @@
+"""Waiting is said aloud: why, and until when. Nothing here really waits."""
+
+import time
+
+import pytest
+
+from tradesdk import SystemClock
+
+from ._services import Scripted
+from ._terminal import Terminal
+
+ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}
+LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was slept; the clock goes on as if it had been."""
+    slept: list[float] = []
+    monkeypatch.setattr(SystemClock, "sleep", lambda self, seconds: slept.append(seconds))
+    monkeypatch.setattr(SystemClock, "now", lambda self: time.time() + sum(slept))
+    monkeypatch.setattr(SystemClock, "monotonic", lambda self: time.monotonic() + sum(slept))
+    return slept
+
+
+def test_a_wait_is_said(trade: Terminal, service: Scripted, waited: list[float]) -> None:
+    service.says(429, LIMITED, Retry_After="7")
+    service.then(200, ACCOUNT)
+    person = trade("account", "show", tty=True, env={"NO_COLOR": "1"})
+    assert person.code == 0
+    assert len(waited) == 1
+    assert waited[0] >= 7
+    assert person.err.startswith("waiting ")
+    assert "429" in person.err
+    assert "Z: " in person.err, "until when"
+    assert "Ctrl-C" in person.err
+
+
+def test_a_wait_is_said_to_programs_as_json(trade: Terminal, service: Scripted, waited: list[float]) -> None:
+    service.says(429, LIMITED, Retry_After="7")
+    service.then(200, ACCOUNT)
+    run = trade("account", "show")
+    assert run.json == ACCOUNT
+    assert run.err.startswith('{"note":"waiting ')
+
+
+def test_the_throttle_says_why_it_waits(trade: Terminal, service: Scripted, waited: list[float]) -> None:
+    reset = str(int(time.time()) + 30)
+    used_up = {"X_RateLimit_Limit": "60", "X_RateLimit_Remaining": "0", "X_RateLimit_Reset": reset}
+    service.says(200, {"data": [], "next_cursor": "c"}, **used_up)
+    service.then(200, {"data": []})
+    run = trade("agents", "list", "--all", "-o", "table")
+    assert run.code == 0
+    assert "waiting 3" in run.err or "waiting 2" in run.err
+    assert "the rate limit is used up" in run.err
+    assert 25 < sum(waited) < 35
+
+
+def test_verbose_says_what_is_sent(world: Terminal) -> None:
+    assert world("account", "show").err == ""
+    very = world("account", "show", "-vv", "-o", "table").err
+    assert "GET " in very
+    assert "/v1/account: 200 in " in very
+    assert world("account", "show", "-v").err == ""
+
+
+def test_logging_is_left_as_it_was(world: Terminal) -> None:
+    import logging
+
+    logger = logging.getLogger("tradesdk")
+    before = (logger.level, list(logger.handlers))
+    world("account", "show", "-vv")
+    assert (logger.level, list(logger.handlers)) == before
