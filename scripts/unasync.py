@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TREES = (("src/tradesdk/_async", "src/tradesdk/_sync"), ("tests/_async", "tests/_sync"))
-HAND_WRITTEN = ("src/tradesdk/_async/primitives.py",)
+HAND_WRITTEN = ("src/tradesdk/_async/primitives.py", "tests/_async/_flavour.py")
 
 # Applied in this order to every line. Each must match somewhere.
 RULES = [
@@ -32,12 +32,16 @@ RULES = [
         (r"\bawait ", ""),
         (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
         (r"\bStopAsyncIteration\b", "StopIteration"),
-        (r"\bAsyncIterator\b", "Iterator"),
+        (r"\bAsync(Iterator|Iterable)\b", r"\1"),
         # libraries
         (r"\bAsyncByteStream\b", "SyncByteStream"),
         (r"\bhandle_async_request\b", "handle_request"),
         (r"\baiter_(raw|stream)\b", r"iter_\1"),
         (r"\ba(close|next)\b", r"\1"),
+        # tests
+        (r"\basynccontextmanager\b", "contextmanager"),
+        (r"\baread\b", "read"),
+        (r"\btradesdk\._async\b", "tradesdk._sync"),
         # ours
         (r"\b(_?)Async(?=[A-Z])", r"\1"),
     )

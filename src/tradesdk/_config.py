@@ -5,17 +5,22 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ._retry import RetryPolicy
 from ._version import __version__
 from .errors import ConfigError, printable
 
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
+
+_A_DAY = 86400.0  # as long as for ever; sockets take no timeout of more than 24 days
+_USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
+_QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,7 @@ class Timeout:
     def __post_init__(self) -> None:
         for name in ("connect", "read", "write", "pool"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
+            if value is not None and not (_is_number(value) and 0 < value < math.inf):
                 raise ConfigError(f"timeout: {name} must be more than 0 seconds")
 
     @classmethod
@@ -49,7 +54,7 @@ class Timeout:
 
     def within(self, seconds: float) -> dict[str, float | None]:
         """As httpx takes it, no part longer than `seconds`."""
-        seconds = max(seconds, 0.001)
+        seconds = min(max(seconds, 0.001), _A_DAY)
         return {
             part: seconds if value is None else min(value, seconds)
             for part, value in (
@@ -102,24 +107,27 @@ def check_api_key(key: object) -> str:
     return key
 
 
-def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] = os.environ) -> ApiKey:
+def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] | None = None) -> ApiKey:
     """The key from the argument or TRADE_API_KEY."""
-    source = given if given is not None else environ.get("TRADE_API_KEY")
+    source = given if given is not None else (os.environ if environ is None else environ).get("TRADE_API_KEY")
     if source is None:
         raise ConfigError("no API key: set TRADE_API_KEY or pass api_key=")
     return ApiKey(source)
 
 
-def base_url(given: str | None, *, allow_insecure: bool, environ: Mapping[str, str] = os.environ) -> str:
+def base_url(given: str | None, *, allow_insecure: bool, environ: Mapping[str, str] | None = None) -> str:
     """The base URL from the argument or TRADE_BASE_URL, without `/v1` and without a slash at the end."""
-    url = given if given is not None else environ.get("TRADE_BASE_URL")
+    url = given if given is not None else (os.environ if environ is None else environ).get("TRADE_BASE_URL")
+    if url is not None and not isinstance(url, str):
+        raise ConfigError(f"the base URL must be a string, not {type(url).__name__}")
     if url is None or not url.strip():
         raise ConfigError("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
     return check_base_url(url.strip(), allow_insecure=allow_insecure)
 
 
 def check_base_url(url: str, *, allow_insecure: bool) -> str:
-    shown = printable(url, 120)
+    # A password or a key may stand in a URL that was given by mistake; errors must not show it.
+    shown = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
         raise ConfigError(f"the base URL contains a space, a backslash or a control character: {shown}")
     try:
@@ -140,13 +148,19 @@ def check_base_url(url: str, *, allow_insecure: bool) -> str:
             f"the base URL {shown} is not https: the API key would travel in the open. "
             "Use https, or allow_insecure=True if that is what you want"
         )
+    if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
+        raise ConfigError(f"the base URL must not contain . or .. as a segment: {shown}")
     path = parts.path.rstrip("/")
     last = path.rpartition("/")[2]
     if last == "v1":
-        path = path[: -len("/v1")]
+        path = path[: -len("/v1")].rstrip("/")
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
         raise ConfigError(f"the base URL ends in /{last}, but this version speaks v1 only")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_loopback(host: str) -> bool:
@@ -160,9 +174,9 @@ def is_loopback(host: str) -> bool:
 
 def deadline(seconds: float) -> float:
     """The total time of one call with its retries, checked."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds) or seconds <= 0:
+    if not _is_number(seconds) or not seconds > 0:
         raise ConfigError("deadline must be more than 0 seconds")
-    return float(seconds)
+    return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:

@@ -24,23 +24,24 @@ def parse_http_date(text: str, *, now: float) -> float | None:
         match = form.fullmatch(text)
         if match is None:
             continue
-        year = int(match["year"])
-        if len(match["year"]) == 2:
-            this_year = datetime.fromtimestamp(now, UTC).year
-            year += this_year // 100 * 100
-            if year > this_year + 50:
-                year -= 100
+        second = int(match["second"])
+        if second > 60:
+            return None
         try:
+            year = int(match["year"])
+            if len(match["year"]) == 2:  # never more than 50 years ahead
+                this_year = datetime.fromtimestamp(now, UTC).year
+                year = this_year + (year - this_year + 49) % 100 - 49
             moment = datetime(
                 year,
                 _MONTHS.index(match["month"]) + 1,
                 int(match["day"]),
                 int(match["hour"]),
                 int(match["minute"]),
-                min(int(match["second"]), 59),  # a leap second
+                min(second, 59),
                 tzinfo=UTC,
             )
-        except ValueError:
+        except (ValueError, OverflowError, OSError):
             return None
-        return moment.timestamp()
+        return moment.timestamp() + (second == 60)  # a leap second is the first one of the next minute
     return None

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -26,6 +26,8 @@ T = TypeVar("T")
 PREFIX = "/v1"
 MAX_PAGE = 100
 CHAINS = (8453, 56)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND = 253402300799  # of the year 9999
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 _OPERATIONS: dict[str, Operation] = {
@@ -151,11 +153,11 @@ def raw_request(
     method = method.upper() if isinstance(method, str) else ""
     if method not in _OPERATIONS:
         raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}")
-    if not path.startswith("/") or path.startswith("//"):
+    if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
         raise InvalidArgumentError('path must begin with one slash, like "/v1/account"')
     if "?" in path or "#" in path:
         raise InvalidArgumentError("path must not contain ? or #; hand the query over as query={...}")
-    if any(unquote(segment) in (".", "..") for segment in path.split("/")):
+    if any(segment in (".", "..") for segment in unquote(path).split("/")):
         raise InvalidArgumentError("path must not contain . or .. as a segment")
     if "\\" in path or not path.isascii() or not path.isprintable() or " " in path:
         raise InvalidArgumentError("path must be printable ASCII without spaces and backslashes; quote what is not")
@@ -176,7 +178,10 @@ def endpoint(*segments: str) -> str:
 
 def encode_query(query: Mapping[str, Any]) -> str:
     pairs = [(key, _query_value(value)) for key, value in query.items() if value is not None]
-    return urlencode(pairs)
+    try:
+        return urlencode(pairs)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("the query cannot be sent as UTF-8") from None
 
 
 def _query_value(value: Any) -> str:
@@ -227,6 +232,13 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
+def _shown(value: object) -> str:
+    try:
+        return printable(repr(value), 40)
+    except ValueError:  # an int of more digits than Python prints
+        return f"such {type(value).__name__}"
+
+
 def _refuse_surrogates(name: str, value: str) -> None:
     try:
         value.encode()
@@ -236,7 +248,7 @@ def _refuse_surrogates(name: str, value: str) -> None:
 
 def chain(name: str, value: int) -> int:
     if isinstance(value, bool) or value not in CHAINS:
-        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {printable(repr(value), 40)}")
+        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {_shown(value)}")
     return int(value)
 
 
@@ -248,13 +260,13 @@ def page_size(value: int | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
-        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {printable(repr(value), 40)}")
+        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {_shown(value)}")
     return value
 
 
 def total(value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise InvalidArgumentError(f"max_items must be 0 or more, not {printable(repr(value), 40)}")
+        raise InvalidArgumentError(f"max_items must be 0 or more, not {_shown(value)}")
     return value
 
 
@@ -262,13 +274,13 @@ def confidence(value: float | None) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {printable(repr(value), 40)}")
+        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {_shown(value)}")
     return float(value)
 
 
 def integer(name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{name} must be a whole number, not {printable(repr(value), 40)}")
+        raise InvalidArgumentError(f"{name} must be a whole number, not {_shown(value)}")
     return value
 
 
@@ -293,7 +305,7 @@ def moment(name: str, value: datetime | float | None) -> int | None:
             raise InvalidArgumentError(
                 f"{name} is a datetime without a time zone; use for example {value.replace(tzinfo=UTC)!r}"
             )
-        return math.floor(value.timestamp())
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidArgumentError(f"{name} must be an aware datetime or Unix seconds")
+        return (value - _EPOCH) // timedelta(seconds=1)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
+        raise InvalidArgumentError(f"{name} must be an aware datetime or Unix seconds (not milliseconds)")
     return math.floor(value)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._retry import Cause, Failure, reset_time, server_wait
 from .errors import APIConnectionError, APIResponseError, APIStatusError, printable, status_error_class
@@ -70,10 +69,7 @@ class RawResponse:
 
     def json(self) -> Any:
         """The body as JSON. Raises `ValueError` when it is none (`NaN` and `Infinity` are none)."""
-        try:
-            return json.loads(self.content, parse_constant=_refuse_constant)
-        except RecursionError:
-            raise ValueError("JSON nested too deeply") from None
+        return parse_json(self.content)
 
     def __repr__(self) -> str:
         return f"RawResponse(status={self.status}, {len(self.content)} bytes)"
@@ -108,8 +104,14 @@ def _count(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+def parse_json(content: bytes) -> Any:
+    """Any JSON; `ValueError` when it is none, or is nested more than about 200 deep.
+
+    Not the standard library's parser: it overflows the stack when another library has raised the recursion limit.
+    """
+    from pydantic_core import from_json  # only where an answer is not read by a model
+
+    return from_json(content, allow_inf_nan=False)
 
 
 class BodyReader:
@@ -118,6 +120,7 @@ class BodyReader:
     def __init__(self, status: int, content_encoding: str) -> None:
         self._ok = 200 <= status < 300
         self._room = MAX_BODY if self._ok else MAX_ERROR_BODY
+        self._taken, self._most = 0, 2 * self._room  # gzip hardly grows, but can go on for ever without a result
         self._chunks: list[bytes] = []
         self.problem: str | None = None
         coding = content_encoding.strip().lower()
@@ -127,6 +130,7 @@ class BodyReader:
 
     def feed(self, chunk: bytes) -> bool:
         """Take a chunk; False when nothing more is wanted."""
+        self._taken += len(chunk)
         if self._gzip is not None:
             try:
                 chunk = self._gzip.decompress(chunk, self._room + 1)
@@ -136,17 +140,18 @@ class BodyReader:
         self._chunks.append(chunk)
         self._room -= len(chunk)
         if self._room < 0:
+            self._chunks[-1] = chunk[: self._room]
+        if self._room < 0 or self._taken > self._most:
             if self._ok:
                 self.problem = f"it is larger than {MAX_BODY // 1024 // 1024} MiB"
-            self._chunks[-1] = chunk[: self._room]
             return False
-        return True
+        return self._gzip is None or not self._gzip.unused_data
 
     def content(self) -> bytes:
         """What was read. `problem` says what is wrong with it, if anything."""
         body = b"".join(self._chunks)
         if self._gzip is not None and self.problem is None and self._room >= 0:
-            if not self._gzip.eof and (body or self._gzip.unconsumed_tail):
+            if not self._gzip.eof and self._taken:
                 self.problem = "its gzip coding is cut short"
             elif self._gzip.unused_data:
                 self.problem = "something follows its gzip coding"
@@ -160,8 +165,8 @@ def service_error(content: bytes) -> tuple[str | None, str] | None:
     a code.
     """
     try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
+        body = parse_json(content)
+    except ValueError:
         return None
     if not isinstance(body, dict):
         return None
@@ -268,11 +273,8 @@ def _page_validator(item: type[Model]) -> Any:
 
 
 def _validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
-    content = response.content
     try:
-        if b"NaN" in content or b"Infinity" in content:  # a name may hold these letters, a number may not
-            response.json()
-        return validate(content)
+        return validate(response.content)  # numbers must be finite, says the models' configuration
     except ValueError as error:
         reason = _what_is_wrong(error, response)
     raise APIResponseError(f"expected {expected}, but {reason}", method=method, url=url, response=response)

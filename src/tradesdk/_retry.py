@@ -18,6 +18,8 @@ from ._httpdate import parse_http_date
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _RESET = re.compile(r"[0-9]{9,11}")
 _AGE = re.compile(r"[0-9]{1,9}")
+_COMMA = re.compile(r",(?! ?[0-9]{2}[ -][A-Z])")  # between values, not the one inside a date
+_LONGEST = 1e12  # seconds, beyond the calendar: a wait stays a number however many digits name it
 
 
 class Operation(StrEnum):
@@ -74,7 +76,9 @@ class Failure:
     def outcome_unknown(self) -> bool:
         """Whether the service may have carried the request out all the same."""
         if self.cause is Cause.STATUS:
-            return self.status in (500, 502, 504) or (self.status == 503 and not self.service_error)
+            if self.status == 503:
+                return not self.service_error
+            return self.status >= 500 and self.status not in (501, 505)  # those two are refused unseen
         return self.cause is Cause.LOST
 
 
@@ -93,35 +97,38 @@ class Wait:
 
 def server_now(headers: Mapping[str, str], local_now: float) -> float:
     """The service's time when it answered: `Date` plus `Age`; the local clock when there is no usable `Date`."""
-    date = headers.get("date")
-    moment = parse_http_date(date, now=local_now) if date else None
-    if moment is None:
+    dates = [parse_http_date(value, now=local_now) for value in _values(headers, "date")]
+    known = [date for date in dates if date is not None]
+    if not known:
         return local_now
     age = headers.get("age", "").strip()
-    return moment + int(age) if _AGE.fullmatch(age) else moment
+    return min(known) + (int(age) if _AGE.fullmatch(age) else 0)
 
 
 def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
     """Seconds to wait that the service named, the longest of all; None when it named none."""
     now = server_now(headers, local_now)
     named: list[float] = []
-    retry_after = headers.get("retry-after", "").strip()
-    if retry_after:
-        parts = [part.strip() for part in retry_after.split(",")]  # a header that came twice is joined by commas
-        if all(_SECONDS.fullmatch(part) for part in parts):
-            named.append(max(float(part) for part in parts))
-        elif (date := parse_http_date(retry_after, now=local_now)) is not None:
+    for value in _values(headers, "retry-after"):
+        if _SECONDS.fullmatch(value):
+            named.append(float(value))
+        elif (date := parse_http_date(value, now=now)) is not None:
             named.append(date - now)
     reset = reset_time(headers)
     if reset is not None:
         named.append(reset + 1 - now)
-    return max(0.0, *named) if named else None
+    return min(max(0.0, *named), _LONGEST) if named else None
 
 
 def reset_time(headers: Mapping[str, str]) -> int | None:
     """`X-RateLimit-Reset` in Unix seconds; None when it is missing or cannot be a time of this era."""
-    text = headers.get("x-ratelimit-reset", "").strip()
-    return int(text) if _RESET.fullmatch(text) else None
+    return max((int(value) for value in _values(headers, "x-ratelimit-reset") if _RESET.fullmatch(value)), default=None)
+
+
+def _values(headers: Mapping[str, str], name: str) -> list[str]:
+    """The values of a header that should come once; one that came more often is joined by commas."""
+    text = headers.get(name)
+    return [value.strip() for value in _COMMA.split(text)] if text else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from ._response import RateLimit, rate_limit
 from ._retry import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
+_FARTHEST = 3600.0  # a reset further away than this is no reset; believing it would hold everything back for ever
 
 
 class Throttle:
@@ -21,7 +22,8 @@ class Throttle:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._limit: str | None = None
-        self._reset: str | None = None  # as the service wrote it; None while the window is our own guess
+        self._reset: str | None = None  # as the service wrote it
+        self._guessed = False  # that reset is past, and the window that followed is our own guess
         self._left: int | None = None
         self._ends = 0.0  # monotonic time of the reset
         self._latest: Mapping[str, str] | None = None
@@ -40,7 +42,7 @@ class Throttle:
                 if self._limit is None:
                     self._left = None
                     return 0.0
-                self._left, self._reset = int(self._limit), None
+                self._left, self._guessed = max(1, int(self._limit)), True  # never 0: only an answer can end that
                 self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
             if self._left is None or self._left > 0:
                 self._left = None if self._left is None else self._left - 1
@@ -50,7 +52,7 @@ class Throttle:
     def give_back(self) -> None:
         """The request that was claimed for never reached the service."""
         with self._lock:
-            if self._left is not None:
+            if self._left is not None and (self._limit is None or self._left < int(self._limit)):
                 self._left += 1
 
     def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
@@ -62,18 +64,21 @@ class Throttle:
         self._latest = headers
         with self._lock:
             if reset == self._reset and limit == self._limit:
-                if self._left is None or int(left) < self._left:
+                if not self._guessed and (self._left is None or int(left) < self._left):
                     self._left = int(left)
                 return
             moment = reset_time({"x-ratelimit-reset": reset})
             if moment is None:
                 return
-            ends = monotonic + max(0.0, moment - server_now(headers, now))
-            if limit == self._limit and self._reset is not None and ends < self._ends - 1:
+            away = moment - server_now(headers, now)
+            if away > _FARTHEST:
+                return
+            ends = monotonic + max(0.0, away)
+            guessed = self._guessed and limit == self._limit
+            if limit == self._limit and self._reset is not None and not guessed and ends < self._ends - 1:
                 return  # an answer of an older window that arrived late
-            guessed = self._reset is None and limit == self._limit and self._left is not None
             self._left = min(self._left or 0, int(left)) if guessed else int(left)
             self._limit = (
                 limit if limit is not None and limit.isascii() and limit.isdigit() and len(limit) < 10 else None
             )
-            self._reset, self._ends = reset, ends
+            self._reset, self._ends, self._guessed = reset, ends, False

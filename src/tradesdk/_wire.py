@@ -32,6 +32,8 @@ def headers_of(response: httpx.Response) -> Headers:
 def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:
     """Our error for an attempt that got no complete answer."""
     sent, temporary, message = _explain(error)
+    if isinstance(error, httpx.RequestError):
+        error.request = httpx.Request(method, url)  # the one that was sent has the API key in its headers
     kind = APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError
     return kind(message, method=method, url=url, sent=sent, temporary=temporary)
 

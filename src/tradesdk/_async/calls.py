@@ -13,7 +13,7 @@ import httpx
 from .._clock import Clock
 from .._config import USER_AGENT, ApiKey, Timeout
 from .._request import Request
-from .._response import BodyReader, RawResponse, moment_after, status_error
+from .._response import BodyReader, Headers, RawResponse, moment_after, status_error
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
 from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url
@@ -97,19 +97,8 @@ class AsyncCalls:
         started = clock.monotonic()
         outgoing = self._outgoing(request, url, give_up - started)
         try:
-            incoming = await self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
-            try:
-                headers = headers_of(incoming)
-                body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
-                if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
-                    body = BodyReader(incoming.status_code, "")
-                    body.feed(incoming.content)
-                elif body.problem is None:
-                    async for chunk in incoming.aiter_raw():
-                        if not body.feed(chunk):
-                            break
-            finally:
-                await incoming.aclose()
+            incoming = await self._send(outgoing)
+            headers, body = await self._receive(incoming, give_up)
         except HTTP_ERRORS as error:
             lost = connection_error(error, request.method, url)
             if self.hold_back and not lost.sent:
@@ -126,6 +115,47 @@ class AsyncCalls:
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
             )
         return response
+
+    async def _send(self, outgoing: httpx.Request) -> httpx.Response:
+        try:
+            return await self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
+        except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
+            return error.response
+
+    async def _receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
+        headers = headers_of(incoming)
+        body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
+        try:
+            if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
+                body = BodyReader(incoming.status_code, "")
+                body.feed(incoming.content)
+            elif body.problem is None and not incoming.is_closed:
+                await self._read(incoming, body, give_up)
+        except HTTP_ERRORS:
+            if incoming.is_success:
+                raise  # else the status says it all, though the explanation is cut short
+        finally:
+            await incoming.aclose()
+        return headers, body
+
+    async def _read(self, incoming: httpx.Response, body: BodyReader, give_up: float) -> None:
+        cut = late = False
+        try:
+            async for chunk in incoming.aiter_raw():
+                if cut:
+                    break
+                cut = late or not body.feed(chunk)
+                if not cut:
+                    late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
+                    continue
+                if self.injected:
+                    break
+                await incoming.aclose()  # our streams then end by themselves: nothing is left to be cleaned up later
+        except HTTP_ERRORS:
+            if not cut:
+                raise
+        if late and cut:
+            raise httpx.ReadTimeout("the answer was not complete at the deadline")
 
     def _outgoing(self, request: Request[T], url: str, time_left: float) -> httpx.Request:
         headers = self._headers if request.body is None else self._headers_json

@@ -7,6 +7,7 @@ age at the bottom.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import AsyncIterator
 
@@ -61,8 +62,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
 
     async def _connection(self, url: httpx.URL) -> httpcore.AsyncHTTPConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
-        while idle:
-            connection = idle.pop()
+        while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
@@ -88,16 +88,30 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
             idle.append(connection)
-            if len(idle) > 1 and idle[0].has_expired():
-                await idle.pop(0).aclose()
+            if self._closed:  # in the meantime
+                await self.aclose()
+                return
+            oldest = next(iter(idle), connection)
+            if oldest is not connection and oldest.has_expired():
+                with contextlib.suppress(ValueError):  # it was taken just now
+                    idle.remove(oldest)
+                    await oldest.aclose()
         finally:
             self._slots.give_back()
 
     async def aclose(self) -> None:
         self._closed = True
-        for idle in self._idle.values():
-            while idle:
-                await idle.pop().aclose()
+        for idle in list(self._idle.values()):
+            while (connection := _taken(idle)) is not None:
+                await connection.aclose()
+
+
+def _taken(idle: list[httpcore.AsyncHTTPConnection] | None) -> httpcore.AsyncHTTPConnection | None:
+    """The connection that was used last. Asking whether there is one first would be too late among threads."""
+    try:
+        return idle.pop() if idle else None
+    except IndexError:
+        return None
 
 
 class AsyncBody(httpx.AsyncByteStream):
@@ -117,11 +131,14 @@ class AsyncBody(httpx.AsyncByteStream):
         self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
         try:
             async for chunk in self._response.aiter_stream():
-                yield chunk
+                if not self._closed:
+                    yield chunk
         except _ERRORS as error:
-            raise _as_httpx(error, self._request) from error
+            if not self._closed:
+                raise _as_httpx(error, self._request) from error
 
     async def aclose(self) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ import httpx
 from .._clock import Clock
 from .._config import USER_AGENT, ApiKey, Timeout
 from .._request import Request
-from .._response import BodyReader, RawResponse, moment_after, status_error
+from .._response import BodyReader, Headers, RawResponse, moment_after, status_error
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
 from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url
@@ -98,19 +98,8 @@ class Calls:
         started = clock.monotonic()
         outgoing = self._outgoing(request, url, give_up - started)
         try:
-            incoming = self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
-            try:
-                headers = headers_of(incoming)
-                body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
-                if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
-                    body = BodyReader(incoming.status_code, "")
-                    body.feed(incoming.content)
-                elif body.problem is None:
-                    for chunk in incoming.iter_raw():
-                        if not body.feed(chunk):
-                            break
-            finally:
-                incoming.close()
+            incoming = self._send(outgoing)
+            headers, body = self._receive(incoming, give_up)
         except HTTP_ERRORS as error:
             lost = connection_error(error, request.method, url)
             if self.hold_back and not lost.sent:
@@ -127,6 +116,47 @@ class Calls:
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
             )
         return response
+
+    def _send(self, outgoing: httpx.Request) -> httpx.Response:
+        try:
+            return self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
+        except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
+            return error.response
+
+    def _receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
+        headers = headers_of(incoming)
+        body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
+        try:
+            if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
+                body = BodyReader(incoming.status_code, "")
+                body.feed(incoming.content)
+            elif body.problem is None and not incoming.is_closed:
+                self._read(incoming, body, give_up)
+        except HTTP_ERRORS:
+            if incoming.is_success:
+                raise  # else the status says it all, though the explanation is cut short
+        finally:
+            incoming.close()
+        return headers, body
+
+    def _read(self, incoming: httpx.Response, body: BodyReader, give_up: float) -> None:
+        cut = late = False
+        try:
+            for chunk in incoming.iter_raw():
+                if cut:
+                    break
+                cut = late or not body.feed(chunk)
+                if not cut:
+                    late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
+                    continue
+                if self.injected:
+                    break
+                incoming.close()  # our streams then end by themselves: nothing is left to be cleaned up later
+        except HTTP_ERRORS:
+            if not cut:
+                raise
+        if late and cut:
+            raise httpx.ReadTimeout("the answer was not complete at the deadline")
 
     def _outgoing(self, request: Request[T], url: str, time_left: float) -> httpx.Request:
         headers = self._headers if request.body is None else self._headers_json

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception
 from .._request import Look, Request
 from .._response import decode_with_headers, failure_of
 from .._retry import Retries, server_now
-from ..errors import AmbiguousOutcomeError, APIError, NotFoundError
+from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFoundError
 from .primitives import sleep
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def again(calls: Calls, request: Request[T], error: APIError, *, started: float,
 def _look(calls: Calls, request: Request[T], look: Look[T], *, started: float, give_up: float) -> T | None:
     """The thing that an earlier attempt created after all; None when there is none."""
     url = calls.base_url + request.target
+    candidates: list[Any] = []
     try:
         candidates = _new_matches(calls, look, started=started, give_up=give_up)
         if not candidates:
@@ -89,6 +90,7 @@ def _look(calls: Calls, request: Request[T], look: Look[T], *, started: float, g
             f"it is not known whether it was created, and looking for it failed: {error.message}",
             method=request.method,
             url=url,
+            candidates=[candidate.id for candidate in candidates],
         ) from error
     raise AmbiguousOutcomeError(
         f"it is not known which of {len(candidates)} was created by this call",
@@ -116,6 +118,8 @@ def _new_matches(calls: Calls, look: Look[T], *, started: float, give_up: float)
             if look.matches(item) and item.created_at.timestamp() >= since and item.id not in calls.made
         ]
         cursor = page.next_cursor
-        if cursor is None or cursor in seen:
+        if cursor is None:
             return matches
+        if cursor in seen:  # the rest of the list is out of reach, so that it may be there
+            raise APIResponseError("the list repeats a cursor", method="GET", url=calls.base_url + listing.target)
         seen.add(cursor)

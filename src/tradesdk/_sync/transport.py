@@ -8,6 +8,7 @@ age at the bottom.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Iterator
 
@@ -62,8 +63,7 @@ class Connections(httpx.BaseTransport):
 
     def _connection(self, url: httpx.URL) -> httpcore.HTTPConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
-        while idle:
-            connection = idle.pop()
+        while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             connection.close()
@@ -89,16 +89,30 @@ class Connections(httpx.BaseTransport):
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
             idle.append(connection)
-            if len(idle) > 1 and idle[0].has_expired():
-                idle.pop(0).close()
+            if self._closed:  # in the meantime
+                self.close()
+                return
+            oldest = next(iter(idle), connection)
+            if oldest is not connection and oldest.has_expired():
+                with contextlib.suppress(ValueError):  # it was taken just now
+                    idle.remove(oldest)
+                    oldest.close()
         finally:
             self._slots.give_back()
 
     def close(self) -> None:
         self._closed = True
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        for idle in list(self._idle.values()):
+            while (connection := _taken(idle)) is not None:
+                connection.close()
+
+
+def _taken(idle: list[httpcore.HTTPConnection] | None) -> httpcore.HTTPConnection | None:
+    """The connection that was used last. Asking whether there is one first would be too late among threads."""
+    try:
+        return idle.pop() if idle else None
+    except IndexError:
+        return None
 
 
 class Body(httpx.SyncByteStream):
@@ -118,11 +132,14 @@ class Body(httpx.SyncByteStream):
         self._closed = False
 
     def __iter__(self) -> Iterator[bytes]:
+        # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
         try:
             for chunk in self._response.iter_stream():
-                yield chunk
+                if not self._closed:
+                    yield chunk
         except _ERRORS as error:
-            raise _as_httpx(error, self._request) from error
+            if not self._closed:
+                raise _as_httpx(error, self._request) from error
 
     def close(self) -> None:
         if self._closed:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, TypeVar
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, field_validator
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("a number must be finite")
+    elif isinstance(value, dict):
+        for inner in value.values():
+            _finite(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _finite(inner)
+    return value
 
 
 class Model(BaseModel):
@@ -21,6 +35,10 @@ class Model(BaseModel):
         defer_build=True,
         protected_namespaces=(),
     )
+
+    if not TYPE_CHECKING:  # type checkers would take it for an argument
+        # `allow_inf_nan` does not reach the fields that are not known here.
+        __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_finite)]]
 
 
 ItemT = TypeVar("ItemT", bound=Model)

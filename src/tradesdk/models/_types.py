@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import PlainSerializer
+from pydantic import AwareDatetime, PlainSerializer
 
 
 def _unix_seconds(moment: datetime) -> int:
     return int(moment.timestamp())
 
 
-Timestamp: TypeAlias = Annotated[datetime, PlainSerializer(_unix_seconds, return_type=int, when_used="json")]
+Timestamp: TypeAlias = Annotated[AwareDatetime, PlainSerializer(_unix_seconds, return_type=int, when_used="json")]
 """Unix seconds on the wire, an aware datetime in UTC here."""
 
 if TYPE_CHECKING:

@@ -1,5 +1,9 @@
 """Wallets and what they hold."""
 
+from typing import Annotated
+
+from pydantic import FailFast
+
 from ._base import Model
 from ._types import Timestamp
 
@@ -50,5 +54,5 @@ class WalletBalance(Model):
 
     wallet_id: str
     native_balance_usd: float
-    token_balances: list[TokenBalance]
+    token_balances: Annotated[list[TokenBalance], FailFast()]
     updated_at: Timestamp

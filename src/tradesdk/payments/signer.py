@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from typing import NoReturn, Protocol, runtime_checkable
 
 from ..errors import ConfigError
@@ -32,8 +33,10 @@ class LocalSigner:
 
     def __init__(self, key: bytes) -> None:
         """Use `from_key`; `key` is 32 bytes."""
+        limit = sys.getrecursionlimit()
         from eth_account import Account  # half a second to import, so only when somebody signs
 
+        sys.setrecursionlimit(limit)  # the import raises it for everybody, to where the stack ends before it
         account = None
         with contextlib.suppress(Exception):  # the library's error may show the key, so it is not kept as the cause
             account = Account.from_key(key)
@@ -82,7 +85,7 @@ def checksummed(address: str) -> str:
 
     try:
         return to_checksum_address(address)
-    except ValueError:
+    except (TypeError, ValueError):
         raise ConfigError("the signer has no usable address: 40 hexadecimal digits after 0x are needed") from None
 
 

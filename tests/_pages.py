@@ -1,0 +1,55 @@
+"""The README and the pages of the documentation, taken apart into their fenced blocks."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "README.md"]
+FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)[^`]*")
+EMBED = re.compile(r'--8<-- "(?P<path>[^":]+)(?::[\w:]+)?"')
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: where its text begins in the page, counted from 0, and the text without the page's indent."""
+
+    language: str
+    start: int
+    lines: list[str]
+    indent: str
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.lines)
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    opened: re.Match[str] | None = None
+    start = 0
+    for number, line in enumerate(lines):
+        fence = FENCE.fullmatch(line)
+        if fence is None:
+            continue
+        if opened is None:
+            opened, start = fence, number + 1
+        else:
+            body = [text.removeprefix(opened["indent"]) for text in lines[start:number]]
+            yield Block(opened["language"], start, body, opened["indent"])
+            opened = None
+    assert opened is None, f"{page.name}: the block in line {start} never ends"
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def is_right_below(page: Path, upper: Block, lower: Block) -> bool:
+    between = page.read_text(encoding="utf-8").splitlines()[upper.end + 1 : lower.start - 1]
+    return not any(line.strip() for line in between)

@@ -1,0 +1,93 @@
+"""Bare HTTP to a mock server: no SDK in between, so that one misreading cannot hide the other."""
+
+from typing import Any
+
+import httpx
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from tradesdk_mock import MockServer
+
+WALLET_KEY = "0x" + "1d" * 32
+
+
+class Wire:
+    """One API key's view of a server. ``wire.get("/account")`` is ``GET /v1/account`` with the bearer header."""
+
+    def __init__(self, server: MockServer, http: httpx.Client, key: str | None) -> None:
+        self.server = server
+        self.key = key
+        self.http = http
+
+    def with_key(self, key: str | None) -> "Wire":
+        return Wire(self.server, self.http, key)
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        sent = dict(headers or {})
+        if self.key is not None:
+            sent.setdefault("Authorization", f"Bearer {self.key}")
+        if content is not None:
+            sent.setdefault("Content-Type", "application/json")
+        params = {name.rstrip("_"): value for name, value in query.items()}
+        return self.http.request(
+            method, f"{self.server.url}/v1{path}", json=body, content=content, headers=sent, params=params
+        )
+
+    def get(self, path: str, **query: Any) -> httpx.Response:
+        return self("GET", path, **query)
+
+    def post(self, path: str, body: Any) -> httpx.Response:
+        return self("POST", path, body=body)
+
+    def patch(self, path: str, body: Any) -> httpx.Response:
+        return self("PATCH", path, body=body)
+
+    def delete(self, path: str) -> httpx.Response:
+        return self("DELETE", path)
+
+    def connect(self, *, chain_id: int = 8453, label: str = "Trading", private_key: str = WALLET_KEY) -> str:
+        """Connect a wallet and return its id."""
+        answer = self.post("/wallets", proof(chain_id=chain_id, label=label, private_key=private_key))
+        assert answer.is_success, answer.text
+        return str(answer.json()["id"])
+
+    def create(self, **changes: Any) -> Any:
+        """Create an agent (on a new wallet unless ``wallet_id`` is given) and return its JSON."""
+        body: dict[str, Any] = {"name": "contract", "chain_id": 8453} | changes
+        if "wallet_id" not in body:
+            body["wallet_id"] = self.connect(chain_id=body["chain_id"])
+        answer = self.post("/agents", body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+
+def proof(*, chain_id: int = 8453, label: str = "Trading", private_key: str = WALLET_KEY) -> dict[str, Any]:
+    """The body that connects a wallet, with a real signature over the verification message."""
+    account = Account.from_key(private_key)
+    text = f"Trade wallet verification\nAddress: {account.address}\nChain ID: {chain_id}"
+    signed = account.sign_message(encode_defunct(text=text))
+    return {
+        "address": account.address,
+        "chain_id": chain_id,
+        "label": label,
+        "signature": "0x" + bytes(signed.signature).hex(),
+    }
+
+
+def error_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of an error, whose body must have the specified form."""
+    body = answer.json()
+    assert list(body) == ["error"]
+    assert sorted(body["error"]) == ["code", "message"]
+    assert isinstance(body["error"]["message"], str)
+    assert body["error"]["message"]
+    return answer.status_code, body["error"]["code"]

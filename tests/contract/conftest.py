@@ -1,0 +1,48 @@
+"""A mock server per test, or one for a whole file, called over bare HTTP."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import httpx
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._wire import Wire
+
+tenants = count(1)
+
+
+@pytest.fixture(scope="module")
+def bare_http() -> Iterator[httpx.Client]:
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[MockServer]:
+    """One world for a whole file; its clock runs."""
+    with MockServer(seed=7) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def populated(service: MockServer, bare_http: httpx.Client) -> Wire:
+    """A tenant with wallets, agents, trades, positions and signals, and the largest rate limit."""
+    key = service.create_key(name="populated", scope="full-access", plan="enterprise", tenant="populated")
+    service.populate("populated")
+    return Wire(service, bare_http, key.value)
+
+
+@pytest.fixture
+def neighbour(service: MockServer, bare_http: httpx.Client) -> Wire:
+    """Somebody else, with nothing yet."""
+    key = service.create_key(name="other", scope="full-access", plan="free", tenant=f"other-{next(tenants)}")
+    return Wire(service, bare_http, key.value)
+
+
+@pytest.fixture
+def wire(service: MockServer, bare_http: httpx.Client) -> Wire:
+    """An empty tenant of its own for each test."""
+    key = service.create_key(name="own", scope="full-access", plan="enterprise", tenant=f"own-{next(tenants)}")
+    return Wire(service, bare_http, key.value)

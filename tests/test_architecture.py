@@ -1,0 +1,255 @@
+"""The shape of the house: who may import whom, whether the generated flavour is current, how long a file may be."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .test_surface import PUBLIC
+
+ROOT = Path(__file__).parent.parent
+SDK = ROOT / "src" / "tradesdk"
+CLI = ROOT / "src" / "tradesdk_cli"
+MOCK = ROOT / "mock_server" / "tradesdk_mock"
+PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
+
+# A room may import from its own floor and from those below.
+FLOORS = {"errors": 0, "models": 0, "_version": 0, "payments": 2, "_wire": 3, "_async": 3, "_sync": 3, "__init__": 4}
+FLOOR_OF_ANY_OTHER_ROOM = 1
+NETWORK = {"httpx", "httpcore", "httpx_sse", "tenacity", "anyio"}
+ETHEREUM = {"eth_account", "eth_keys", "eth_utils", "coincurve"}
+THIRD_PARTY = {0: {"pydantic"}, 1: {"pydantic"}, 2: {"pydantic"} | ETHEREUM, 3: {"pydantic"} | NETWORK, 4: set[str]()}
+HTTPX_ROOMS = {
+    "tradesdk/_wire.py",  # what httpx reports, in our words
+    *(f"tradesdk/{flavour}/{room}.py" for flavour in ("_async", "_sync") for room in ("calls", "client", "transport")),
+    "tradesdk_mock/transport.py",
+    "tradesdk_mock/conformance.py",
+}
+MOCK_ROOMS = (
+    "tradesdk_cli/context.py",
+    "tradesdk_cli/embedded.py",
+    "tradesdk_cli/commands/mock.py",
+    "tradesdk_cli/demo/",
+)
+SIGNER_ROOMS = {"tradesdk/payments/signer.py"}
+CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "yaml", "tomli_w", "platformdirs", "anyio"}
+MOCK_THIRD_PARTY = {
+    "starlette",
+    "uvicorn",
+    "h11",
+    "pydantic",
+    "pydantic_core",
+    "eth_account",
+    "eth_keys",
+    "eth_utils",
+    "anyio",
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    room: str  # the importing file, from its package on
+    target: str  # absolute dotted name; for ``from x import y`` it is ``x.y``
+    lazy: bool  # inside a function
+    typing_only: bool
+
+    @property
+    def top(self) -> str:
+        return self.target.partition(".")[0]
+
+    def __str__(self) -> str:
+        return f"{self.room} imports {self.target}"
+
+
+def imports_of(package: str) -> Iterator[Import]:
+    root = PACKAGES[package]
+    for file in sorted(root.rglob("*.py")):
+        room = f"{package}/{file.relative_to(root).as_posix()}"
+        yield from walk(ast.parse(file.read_text()), room, lazy=False, typing_only=False)
+
+
+def walk(node: ast.AST, room: str, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(room, alias.name, lazy, typing_only)
+        elif isinstance(child, ast.ImportFrom):
+            for alias in child.names:
+                yield Import(room, f"{absolute(child, room)}.{alias.name}".strip("."), lazy, typing_only)
+        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            for part in child.body:
+                yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=True)
+            for part in child.orelse:
+                yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=typing_only)
+        else:
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from walk(child, room, lazy=lazy or inside, typing_only=typing_only)
+
+
+def absolute(node: ast.ImportFrom, room: str) -> str:
+    parts = room.removesuffix(".py").split("/")
+    base = parts[: len(parts) - node.level] if node.level else []
+    return ".".join([*base, *filter(None, [node.module])])
+
+
+EVERY_IMPORT = [one for package in PACKAGES for one in imports_of(package)]
+ALIVE = [one for one in EVERY_IMPORT if not one.typing_only]
+
+
+def floor(dotted: str) -> int:
+    """The floor of a module of ours, from its first name below the package."""
+    room = dotted.split(".")[1] if "." in dotted else "__init__"
+    if room in FLOORS:
+        return FLOORS[room]
+    below = (SDK / f"{room}.py").is_file() or (SDK / room).is_dir()
+    return FLOOR_OF_ANY_OTHER_ROOM if below else FLOORS["__init__"]
+
+
+def dotted(room: str) -> str:
+    return room.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def test_imports_are_found() -> None:
+    """The tests below judge what this file finds; so it must find something of each kind."""
+    assert any(one.lazy for one in EVERY_IMPORT)
+    assert any(one.typing_only for one in EVERY_IMPORT)
+    assert {one.room.partition("/")[0] for one in EVERY_IMPORT} == set(PACKAGES)
+    assert any(one.target == "tradesdk.errors.TradeError" for one in EVERY_IMPORT)
+
+
+ALLOWED_LAZILY = {
+    ("tradesdk/_clock.py", "anyio"),  # the system's clock waits for the async flavour too
+    ("tradesdk/_response.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
+}
+
+
+def test_floors_of_the_sdk() -> None:
+    wrong = []
+    for one in ALIVE:
+        if not one.room.startswith("tradesdk/"):
+            continue
+        here = floor(dotted(one.room))
+        if one.top == "tradesdk":
+            if floor(one.target) > here:
+                wrong.append(f"{one}, which is above it")
+        elif one.top not in sys.stdlib_module_names | THIRD_PARTY[here] and not (
+            one.lazy and (one.room, one.top) in ALLOWED_LAZILY
+        ):
+            wrong.append(f"{one}, which does not belong on floor {here}")
+    assert wrong == []
+
+
+def test_flavours_do_not_know_each_other() -> None:
+    for one in EVERY_IMPORT:
+        if one.room.startswith("tradesdk/_async/"):
+            assert not one.target.startswith("tradesdk._sync"), one
+        if one.room.startswith("tradesdk/_sync/"):
+            assert not one.target.startswith("tradesdk._async"), one
+
+
+def test_sdk_knows_neither_terminal_nor_mock() -> None:
+    assert [
+        str(one)
+        for one in EVERY_IMPORT
+        if one.room.startswith("tradesdk/") and one.top in PACKAGES.keys() - {"tradesdk"}
+    ] == []
+
+
+def test_mock_knows_nothing_of_ours() -> None:
+    """It must not share the SDK's reading of the specification, not even in an annotation."""
+    mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_mock/")]
+    assert [str(one) for one in mine if one.top in {"tradesdk", "tradesdk_cli"}] == []
+    extra = {
+        "tradesdk_mock/transport.py": {"httpx"},
+        "tradesdk_mock/conformance.py": {"httpx"},
+        "tradesdk_mock/plugin.py": {"pytest"},
+    }
+    allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
+    assert [str(one) for one in mine if one.top not in allowed | extra.get(one.room, set())] == []
+
+
+def test_cli_uses_public_names_only() -> None:
+    mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_cli/")]
+    inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in PUBLIC | {""}]
+    assert inner == []
+    allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
+    assert [str(one) for one in mine if one.top not in allowed] == []
+
+
+def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
+    for one in EVERY_IMPORT:
+        if one.room.startswith("tradesdk_cli/") and one.top == "tradesdk_mock":
+            assert one.room.startswith(MOCK_ROOMS), one
+            assert one.lazy or one.typing_only, f"{one} too early"
+
+
+def test_httpx_stays_in_its_rooms() -> None:
+    rooms = {one.room for one in EVERY_IMPORT if one.top in {"httpx", "httpcore"}}
+    assert rooms - HTTPX_ROOMS == set()
+
+
+def test_ethereum_loads_only_when_something_is_signed() -> None:
+    for one in ALIVE:
+        if one.room.startswith(("tradesdk/", "tradesdk_cli/")) and one.top in ETHEREUM:
+            assert one.room in SIGNER_ROOMS, one
+            assert one.lazy, f"{one} too early"
+
+
+def test_nothing_imports_click() -> None:
+    """Typer brings its own copy; the package of that name may not be there."""
+    assert [str(one) for one in EVERY_IMPORT if one.top == "click"] == []
+
+
+def test_what_awaits_lives_in_async() -> None:
+    elsewhere = {
+        file.relative_to(SDK).as_posix()
+        for file in SDK.rglob("*.py")
+        if file.relative_to(SDK).parts[0] != "_async"
+        and any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(file.read_text())))
+    }
+    assert elsewhere <= {"_clock.py"}  # one clock serves both flavours
+
+
+def test_generated_tree_is_current() -> None:
+    done = subprocess.run([sys.executable, "scripts/unasync.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def names_in(folder: Path) -> set[str]:
+    """Files, their functions and classes, and those classes' methods, by their blocking names."""
+    blocking = {
+        "__aenter__": "__enter__",
+        "__aexit__": "__exit__",
+        "__aiter__": "__iter__",
+        "__anext__": "__next__",
+        "aclose": "close",
+    }
+    found = set()
+    for file in folder.rglob("*.py"):
+        here = file.relative_to(folder).as_posix()
+        found.add(here)
+        body = ast.parse(file.read_text()).body
+        for node in body + [inner for outer in body if isinstance(outer, ast.ClassDef) for inner in outer.body]:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = node.name.replace("Async", "").replace("_async", "")
+                found.add(f"{here}:{blocking.get(name, name)}")
+    return found
+
+
+@pytest.mark.parametrize("folder", ["src/tradesdk/{}", "tests/{}"])
+def test_both_flavours_have_the_same_names(folder: str) -> None:
+    assert names_in(ROOT / folder.format("_async")) == names_in(ROOT / folder.format("_sync"))
+
+
+def test_a_file_has_one_subject() -> None:
+    long = {}
+    for top in ("src", "mock_server", "tests", "examples", "benchmarks", "scripts"):
+        for file in (ROOT / top).rglob("*.py"):
+            lines = len(file.read_text().splitlines())
+            if lines > 350 and "_sync" not in file.parts:
+                long[file.relative_to(ROOT).as_posix()] = lines
+    assert long == {}

@@ -1,0 +1,182 @@
+"""What is shipped: the wheel and the sdist, and what works where only the core dependencies are installed."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tradesdk
+from tradesdk_mock import MockServer
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program of this environment or of one made here, to its end."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)  # fixed words
+
+
+def build(source: Path, target: Path) -> Path:
+    """Build without an environment of its own, so without a network: hatchling belongs to the test extra."""
+    done = run(sys.executable, "-m", "hatchling", "build", "-d", target, "-t", "sdist", "-t", "wheel", cwd=source)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+def wheel_in(folder: Path) -> Path:
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def sdist_in(folder: Path) -> Path:
+    (sdist,) = folder.glob("*.tar.gz")
+    return sdist
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Iterator[zipfile.ZipFile]:
+    with zipfile.ZipFile(wheel_in(built)) as archive:
+        yield archive
+
+
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_bytes(wheel.read(name))
+
+
+def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == PACKAGES | {f"tradesdk-{tradesdk.__version__}.dist-info"}
+    for package, folder in zip(sorted(PACKAGES), ("src", "src", "mock_server"), strict=True):
+        assert f"{package}/py.typed" in names
+        sources = {
+            f"{package}/{file.relative_to(ROOT / folder / package)}" for file in (ROOT / folder / package).rglob("*.py")
+        }
+        assert sources <= set(names), "a module was left out"
+    assert [name for name in names if name.endswith((".pyc", ".orig")) or "/test" in name] == []
+
+
+def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+    told = metadata(wheel)
+    assert (told["Name"], told["Version"]) == ("tradesdk", tradesdk.__version__)
+    assert told["Requires-Python"] == ">=3.11"
+    assert told["License-Expression"] == "MIT"
+    assert {"mock", "fast", "keyring", "plot", "test", "dev", "docs"} <= set(told.get_all("Provides-Extra", ()))
+    info = f"tradesdk-{tradesdk.__version__}.dist-info"
+    assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
+    assert re.search(r"^trade = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
+
+
+def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> None:
+    required = metadata(wheel).get_all("Requires-Dist", ())
+    core = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line}
+    assert {"httpx", "pydantic", "typer", "rich", "eth-account"} <= core
+    assert core & {"starlette", "uvicorn", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
+
+
+def test_sdist_can_be_built_from(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """A distribution packs what is in the sdist: it has the licence and the tests, and gives the same wheel."""
+    with tarfile.open(sdist_in(built)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "tests/test_package.py"} <= names
+        assert [name for name in names if name.split("/")[0] in {".venv", ".ci", ".git", "site", "dist", "build"}] == []
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel_in(build(unpacked, tmp_path / "again"))) as again:
+        assert sorted(again.namelist()) == sorted(wheel.namelist())
+
+
+@pytest.mark.parametrize("mark", ["demo-command", "test-command"])
+def test_readme_marks_its_commands(mark: str) -> None:
+    """``.ci/run`` runs the fenced block below each mark exactly as it stands."""
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(rf"^<!-- {mark} -->\n+```[a-z]*\n(.+?)\n```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    assert "python3 -m venv .venv" in blocks[0]
+    assert ("trade demo" if mark == "demo-command" else "pytest") in blocks[0]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel and its core dependencies, away from the sources."""
+
+    bin: Path
+    home: Path
+
+    def run(self, program: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        keep = {name: os.environ[name] for name in ("PATH", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+        env = keep | {"HOME": str(self.home), "TRADE_HOME": str(self.home), "PYTHONWARNINGS": "error"} | environ
+        return run(self.bin / program, *arguments, cwd=self.home, env=env)
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    home = tmp_path_factory.mktemp("installed")
+    for command in (
+        (sys.executable, "-m", "venv", home / "env"),
+        (home / "env" / "bin" / "python", "-m", "pip", "install", "-q", wheel_in(built)),
+    ):
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+    return Installed(home / "env" / "bin", home)
+
+
+ROUND_TRIP = """
+import sys, tradesdk
+assert "site-packages" in tradesdk.__file__
+for name in tradesdk.__all__:
+    getattr(tradesdk, name)
+signer = tradesdk.LocalSigner.from_key("0x" + "1d" * 32)
+with tradesdk.TradeClient() as client:
+    wallet = client.wallets.connect_with(signer, label="installed")
+    assert wallet.address == signer.address
+    agent = client.agents.create(name="installed", wallet_id=wallet.id, chain_id=8453)
+    assert [one.id for one in client.agents.list()] == [agent.id]
+assert "starlette" not in sys.modules
+print("fine")
+"""
+
+
+@pytest.mark.long
+def test_core_install_can_do_the_work(installed: Installed) -> None:
+    assert installed.run("python", "-m", "pip", "check", PYTHONWARNINGS="").returncode == 0  # pip itself warns
+    with MockServer(seed=7) as server:
+        env = {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": "mock_full_installed"}
+        done = installed.run("python", "-c", ROUND_TRIP, **env)
+        assert (done.stdout, done.stderr, done.returncode) == ("fine\n", "", 0)
+        listed = installed.run("trade", "agents", "list", "-o", "json", **env)
+        assert (listed.stderr, listed.returncode) == ("", 0)
+        assert '"name": "installed"' in listed.stdout
+    version = installed.run("trade", "--version")
+    assert version.returncode == 0
+    assert tradesdk.__version__ in version.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "arguments", [("mock", "serve", "--port", "0"), ("demo",), ("--mock", "account", "show")], ids=" ".join
+)
+def test_what_needs_an_extra_says_which(installed: Installed, arguments: tuple[str, ...]) -> None:
+    done = installed.run("trade", *arguments)
+    assert done.returncode in (2, 3)
+    assert done.stdout == ""
+    assert "tradesdk[mock]" in done.stderr
+    assert "Traceback" not in done.stderr

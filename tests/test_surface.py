@@ -1,0 +1,174 @@
+"""What users of the SDK see: the public names, their documentation, and what importing them costs."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tradesdk
+
+SRC = Path(__file__).parent.parent / "src"
+
+PUBLIC = {
+    "TradeClient",
+    "AsyncTradeClient",
+    "RawResponse",
+    "RateLimit",
+    "RetryPolicy",
+    "Clock",
+    "SystemClock",
+    "Timeout",
+    "Page",
+    "Pager",
+    "AsyncPager",
+    "Risk",
+    "Signer",
+    "wallet_message",
+    "LocalSigner",
+    "Account",
+    "Usage",
+    "Quota",
+    "Agent",
+    "AgentSummary",
+    "AgentStats",
+    "Wallet",
+    "WalletBalance",
+    "TokenBalance",
+    "Trade",
+    "TradeDetail",
+    "Position",
+    "Signal",
+    "TradeError",
+    "ConfigError",
+    "InvalidArgumentError",
+    "APIError",
+    "APIConnectionError",
+    "APITimeoutError",
+    "APIStatusError",
+    "InvalidRequestError",
+    "InvalidSignatureError",
+    "AuthenticationError",
+    "PermissionDeniedError",
+    "NotFoundError",
+    "ConflictError",
+    "UnprocessableEntityError",
+    "RateLimitError",
+    "InternalServerError",
+    "BadGatewayError",
+    "ServiceUnavailableError",
+    "APIResponseError",
+    "AmbiguousOutcomeError",
+    "__version__",
+}
+
+
+def test_public_names_are_the_written_ones() -> None:
+    assert len(tradesdk.__all__) == len(set(tradesdk.__all__))
+    assert set(tradesdk.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_name_is_there_and_documented(name: str) -> None:
+    value = getattr(tradesdk, name)
+    assert name in dir(tradesdk)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+        assert (own or "").strip(), f"{name} has no docstring of its own"
+        assert not value.__module__.startswith("tradesdk_")
+
+
+@pytest.mark.parametrize("client", ["TradeClient", "AsyncTradeClient"])
+def test_every_public_method_is_documented(client: str) -> None:
+    undocumented, seen = [], []
+    rooms = importlib.import_module(f"tradesdk.{'_async' if client.startswith('Async') else '_sync'}.resources")
+    classes = [getattr(tradesdk, client), getattr(tradesdk, client.replace("TradeClient", "Pager"))]
+    for file in sorted(Path(str(rooms.__path__[0])).glob("[a-z]*.py")):
+        module = importlib.import_module(f"{rooms.__name__}.{file.stem}")
+        classes += [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+    for one in classes:
+        for name, member in vars(one).items():
+            if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+                continue
+            seen.append(name)
+            if not inspect.getdoc(member):
+                undocumented.append(f"{one.__qualname__}.{name}")
+    assert undocumented == []
+    assert {
+        "get",
+        "usage",
+        "list",
+        "create",
+        "update",
+        "delete",
+        "connect",
+        "connect_with",
+        "balance",
+        "latest",
+        "history",
+    } <= set(seen)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'TradeKlient'"):
+        _ = tradesdk.TradeKlient  # type: ignore[attr-defined]  # the point of the test
+
+
+def loaded_by(code: str, *flags: str, given: str = "") -> set[str]:
+    """The modules that ``code`` loads in a fresh interpreter, on top of what was there after ``given``."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(SRC)!r})
+{given}
+before = set(sys.modules)
+{code}
+print(*sorted(set(sys.modules) - before))
+"""
+    command = [sys.executable, "-I", *flags, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # the program above
+    return set(done.stdout.split())
+
+
+def test_importing_the_sdk_loads_nothing() -> None:
+    """Without ``site``, so that nothing hides behind what an editable install or a coverage hook loads."""
+    assert loaded_by("import tradesdk", "-S") <= {"tradesdk", "tradesdk._version"}
+
+
+# What the two libraries below load themselves (httpx takes rich and trio where it finds them) is not ours to judge.
+LIBRARIES = "import httpx, pydantic; httpx.Client().close()"
+HEAVY = {
+    "eth_account",
+    "eth_keys",
+    "eth_utils",
+    "coincurve",
+    "tenacity",
+    "rich",
+    "typer",
+    "anyio",
+    "trio",
+    "asyncio",
+    "tradesdk_mock",
+    "tradesdk_cli",
+}
+
+
+@pytest.mark.parametrize(
+    ("client", "never"),
+    [
+        ("TradeClient", HEAVY | {"tradesdk._async", "tradesdk.payments"}),
+        ("AsyncTradeClient", HEAVY - {"anyio", "asyncio"} | {"tradesdk._sync", "tradesdk.payments"}),
+    ],
+)
+def test_making_a_client_loads_only_what_it_needs(client: str, never: set[str]) -> None:
+    make = f"from tradesdk import {client}; {client}(api_key='k', base_url='https://service.example')"
+    loaded = loaded_by(make, given=LIBRARIES)
+    assert f"tradesdk.{'_async' if client.startswith('Async') else '_sync'}.client" in loaded
+    assert loaded & never == set()
+
+
+def test_errors_load_without_the_network() -> None:
+    loaded = loaded_by("from tradesdk import NotFoundError, TradeError")
+    assert "tradesdk.errors" in loaded
+    assert loaded & ({"httpx", "pydantic"} | HEAVY) == set()

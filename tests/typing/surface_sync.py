@@ -1,0 +1,183 @@
+"""What a type checker sees of the blocking client. Nothing here runs: mypy and pyright read it.
+
+A line with an ignore comment must be refused: mypy reports an ignore that has nothing to ignore.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, assert_type
+
+import httpx
+
+import tradesdk
+from tradesdk import (
+    Account,
+    Agent,
+    AgentStats,
+    AgentSummary,
+    APIStatusError,
+    Clock,
+    LocalSigner,
+    Page,
+    Pager,
+    Position,
+    Quota,
+    RateLimit,
+    RawResponse,
+    RetryPolicy,
+    Risk,
+    Signal,
+    Signer,
+    SystemClock,
+    TokenBalance,
+    Trade,
+    TradeClient,
+    TradeDetail,
+    TradeError,
+    Usage,
+    Wallet,
+    WalletBalance,
+)
+
+
+def making(http: httpx.Client, read_key: Callable[[], str], clock: Clock) -> None:
+    TradeClient()
+    TradeClient(api_key="key", base_url="https://service.example", timeout=10, max_retries=3, deadline=60)
+    TradeClient(
+        api_key=read_key, retry=RetryPolicy(), throttle=False, allow_insecure=True, clock=clock, http_client=http
+    )
+    with TradeClient() as client:
+        assert_type(client, TradeClient)
+        assert_type(client.with_options(timeout=5, max_retries=0, deadline=9.5), TradeClient)
+        assert_type(client.rate_limit, RateLimit | None)
+    client.close()
+
+
+def account(client: TradeClient) -> None:
+    assert_type(client.account.get(), Account)
+    usage = client.account.usage()
+    assert_type(usage, Usage)
+    assert_type(usage.requests, Quota)
+    assert_type(usage.requests.used, int)
+    assert_type(usage.reset_at, datetime)
+    plan: str = client.account.get().plan
+    assert plan
+
+
+def agents(client: TradeClient) -> None:
+    assert_type(client.agents.list(), Pager[AgentSummary])
+    client.agents.list(status="active", limit=50, cursor="c", max_items=10)
+    client.agents.list(status="a status of 2030")
+    agent = client.agents.create(name="a", wallet_id="w", chain_id=8453)
+    client.agents.create(
+        name="a", wallet_id="w", chain_id=56, risk=Risk(stop_loss_pct=5), min_confidence=0.8, max_positions=3
+    )
+    assert_type(agent, Agent)
+    assert_type(agent.risk, Risk)
+    assert_type(agent.risk.stop_loss_pct, float | None)
+    assert_type(agent.stats, AgentStats | None)
+    assert_type(agent.updated_at, datetime | None)
+    assert_type(agent.created_at, datetime)
+    assert_type(agent.chain_id, int)
+    assert_type(client.agents.get("id"), Agent)
+    assert_type(client.agents.update("id", name="b", risk=Risk(), max_positions=1), Agent)
+    client.agents.delete("id")
+    summary: AgentSummary = agent
+    status: str = summary.status
+    assert status
+
+
+def wallets(client: TradeClient, signer: Signer) -> None:
+    assert_type(client.wallets.connect(address="0x", chain_id=56, label="l", signature="0x"), Wallet)
+    assert_type(client.wallets.connect_with(signer, label="l"), Wallet)
+    assert_type(client.wallets.connect_with(LocalSigner.from_key("0x"), label="l", chain_id=56, message="m"), Wallet)
+    assert_type(client.wallets.list(chain_id=8453), Pager[Wallet])
+    balance = client.wallets.balance("id")
+    assert_type(balance, WalletBalance)
+    assert_type(balance.token_balances, list[TokenBalance])
+    assert_type(balance.native_balance_usd, float)
+
+
+def trades(client: TradeClient) -> None:
+    assert_type(client.trades.list(agent_id="a", status="open"), Pager[Trade])
+    trade = client.trades.get("id")
+    assert_type(trade, TradeDetail)
+    assert_type(trade.exit_price_usd, float | None)
+    assert_type(trade.closed_at, datetime | None)
+    assert_type(trade.entry_tx_hash, str)
+    assert_type(trade.exit_tx_hash, str | None)
+    assert_type(client.positions.list(agent_id="a"), Pager[Position])
+    assert_type(next(iter(client.positions.list())).trailing_stop_price, float)
+
+
+def signals(client: TradeClient, since: datetime) -> None:
+    assert_type(client.signals.latest(chain=8453, limit=10, min_confidence=0.5), list[Signal])
+    assert_type(client.signals.history(chain=56, token_address="0x", start=since, end=1767225600), Pager[Signal])
+    direction: str = client.signals.latest(chain=8453)[0].direction
+    assert direction
+
+
+def pager(trades: Pager[Trade]) -> None:
+    for trade in trades:
+        assert_type(trade, Trade)
+    for page in trades.pages():
+        assert_type(page, Page[Trade])
+        assert_type(page.data, list[Trade])
+        assert_type(page.next_cursor, str | None)
+    assert_type(trades.first(), Trade | None)
+    walk: Iterator[Trade] = iter(trades)
+    print(walk)
+
+
+def raw(client: TradeClient) -> None:
+    answer = client.request("GET", "/v1/account", query={"a": 1}, json={"b": [2]})
+    assert_type(answer, RawResponse)
+    assert_type(answer.status, int)
+    assert_type(answer.headers, Mapping[str, str])
+    assert_type(answer.content, bytes)
+    assert_type(answer.json(), Any)
+
+
+def errors(client: TradeClient) -> None:
+    try:
+        client.account.get()
+    except tradesdk.RateLimitError as error:
+        assert_type(error.retry_after, float | None)
+        assert_type(error.retry_at, datetime | None)
+        assert_type(error.rate_limit, RateLimit | None)
+    except tradesdk.InvalidArgumentError as error:
+        refused: ValueError = error
+        print(refused)
+    except APIStatusError as error:
+        assert_type(error.status, int)
+        assert_type(error.code, str | None)
+        assert_type(error.message, str)
+        assert_type(error.body, bytes)
+        assert_type(error.response, RawResponse | None)
+    except tradesdk.APIError as error:
+        assert_type(error.method, str)
+        assert_type(error.url, str)
+        assert_type(error.retries, int)
+        known: bool = error.outcome == "none"
+        assert known
+    except TradeError as error:
+        assert_type(str(error), str)
+
+
+def clocks() -> None:
+    clock: Clock = SystemClock()
+    assert_type(clock.now(), float)
+
+
+def refused(client: TradeClient, agent: Agent) -> None:
+    """Every ignore here is needed: each line is a mistake that a type checker should find before the service does."""
+    client.agents.list("active")  # type: ignore[call-arg]  # arguments are named
+    client.agents.create(name="a", wallet_id="w")  # type: ignore[call-arg]  # no chain
+    client.agents.create(name="a", wallet_id="w", chain_id="8453")  # type: ignore[arg-type]  # text for a number
+    client.agents.update("id", risk={"stop_loss_pct": 5})  # type: ignore[arg-type]  # a dict for a Risk
+    client.agents.update("id", chain_id=56)  # type: ignore[call-arg]  # an agent cannot change its chain
+    client.signals.latest()  # type: ignore[call-arg]  # no chain
+    client.signals.history(chain=56, start="2026-01-01")  # type: ignore[arg-type]  # text for a time
+    client.trades.list(page=2)  # type: ignore[call-arg]  # cursors, not page numbers
+    print(agent.stats.total_trades)  # type: ignore[union-attr]  # there are none after a create
+    print(client.signals.latest(chain=56).first())  # type: ignore[attr-defined]  # a list, not a pager
