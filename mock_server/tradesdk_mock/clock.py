@@ -89,12 +89,13 @@ class MockClock:
             self.advance(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """Like `sleep`, and lets other tasks run once."""
+        """Like `sleep`, but tasks that sleep at the same time do so together: their waits don't add up."""
         # Loaded here: only async clients need it, and a server's start stays cheap.
         from anyio.lowlevel import checkpoint
 
-        self.sleep(seconds)
+        wakes = self.now() + seconds
         await checkpoint()
+        self.sleep(wakes - self.now())
 
     def _step(self, step: float) -> None:
         if self._frozen_at is None:

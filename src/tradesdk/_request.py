@@ -45,12 +45,14 @@ class Look(Generic[T]):
 
     Attributes:
         listing: what to list; its items have `id` and `created_at`.
-        matches: whether an item is exactly what was asked for.
+        wanted: what tells the thing from others, such as name, wallet and chain.
+        identity: the same of an item of the list.
         fetch: the request that reads the thing by its id; None when the item itself is it.
     """
 
     listing: Listing[Any]
-    matches: Callable[[Any], bool]
+    wanted: tuple[object, ...]
+    identity: Callable[[Any], tuple[object, ...]]
     fetch: Callable[[str], Request[T]] | None = None
 
     def id_of(self, created: T) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import typer
 
     from tradesdk import Clock, TradeClient
+    from tradesdk_cli.logs import LastReason
     from tradesdk_cli.paging import AnyPager, Walk
     from tradesdk_cli.views import Column
     from tradesdk_mock import MockServer
@@ -34,14 +34,15 @@ class Session:
         self.settings = settings
         self.out = output
         self._stack = ExitStack()
-        self._reason = _LastReason()
 
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
         from tradesdk import SystemClock, TradeClient
+        from tradesdk_cli.logs import LastReason, listening
 
-        self._listen()
+        reason = LastReason()
+        self._stack.enter_context(listening(reason, self.out, self.settings.verbose))
         base_url, key = self.settings.base_url, self.settings.api_key
         if self.settings.mock:
             from tradesdk_cli.embedded import KEY
@@ -61,7 +62,7 @@ class Session:
             base_url=base_url,
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
-            clock=SayingClock(SystemClock(), self.out, self._reason),
+            clock=SayingClock(SystemClock(), self.out, reason),
         )
         self._stack.callback(client.close)
         return client
@@ -76,18 +77,6 @@ class Session:
     def close(self) -> None:
         """Closes the client and stops the mock."""
         self._stack.close()
-
-    def _listen(self) -> None:
-        logger = logging.getLogger("tradesdk")
-        level = logger.level
-        logger.setLevel(logging.DEBUG if self.settings.verbose > 1 else logging.INFO)
-        handlers: list[logging.Handler] = [self._reason]
-        if self.settings.verbose:
-            handlers.append(_Stderr(self.out))
-        for handler in handlers:
-            logger.addHandler(handler)
-            self._stack.callback(logger.removeHandler, handler)
-        self._stack.callback(logger.setLevel, level)
 
     # What nearly every command does
 
@@ -169,7 +158,7 @@ def wire(model: Any) -> dict[str, Any]:
 class SayingClock:
     """A clock that says on stderr when it waits for more than a second, why, and until when."""
 
-    def __init__(self, inner: Clock, output: Output, reason: _LastReason) -> None:
+    def __init__(self, inner: Clock, output: Output, reason: LastReason) -> None:
         self._inner = inner
         self._output = output
         self._reason = reason
@@ -189,26 +178,6 @@ class SayingClock:
 
     async def sleep_async(self, seconds: float) -> None:
         await self._inner.sleep_async(seconds)
-
-
-class _LastReason(logging.Handler):
-    """Remembers what the SDK said last; before it waits, that is the reason."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.text = one_line(record.getMessage(), 200)
-
-
-class _Stderr(logging.Handler):
-    def __init__(self, output: Output) -> None:
-        super().__init__(logging.DEBUG)
-        self._output = output
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._output.note(record.getMessage())
 
 
 def _key_from_stdin() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 
 from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.text import one_line, to_json, visible
@@ -108,6 +107,8 @@ class Output:
     def _array(self, pages: Iterable[list[dict[str, Any]]]) -> int:
         # Kept in a file when it is large: a million trades need not fit into memory.
         count = 0
+        import tempfile  # completion and help never need it
+
         with tempfile.SpooledTemporaryFile(_SPOOL, "w+", encoding="utf-8", newline="") as spool:
             for page in pages:
                 self._progress(count + len(page))

@@ -6,8 +6,6 @@ escape sequences, no bidirectional overrides, no invisible characters.
 
 from __future__ import annotations
 
-import json
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -33,6 +31,8 @@ def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
     Raises:
         ValueError: NaN or an infinity somewhere inside.
     """
+    import json  # completion and help never need it
+
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
     if all(line.isprintable() for line in text.split("\n")):

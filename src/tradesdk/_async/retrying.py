@@ -49,8 +49,8 @@ async def again(calls: AsyncCalls, request: Request[T], error: APIError, *, star
         nonlocal pause
         if not isinstance(problem, APIError):
             return False
-        wait = retries.next(failure_of(problem), now=clock.now(), time_left=give_up - clock.monotonic())
         problem.retries = retries.count
+        wait = retries.next(failure_of(problem), now=clock.now(), time_left=give_up - clock.monotonic())
         if wait is None:
             if retries.outcome_unknown:
                 problem.outcome = "unknown"
@@ -77,7 +77,7 @@ async def _look(calls: AsyncCalls, request: Request[T], look: Look[T], *, starte
         candidates = await _new_matches(calls, look, started=started, give_up=give_up)
         if not candidates:
             return None
-        if len(candidates) == 1:
+        if len(candidates) == 1 and calls.creating[look.wanted] == 1:
             calls.made.append(candidates[0].id)
             found: T = (
                 candidates[0] if look.fetch is None else await calls.call(look.fetch(candidates[0].id), give_up=give_up)
@@ -92,7 +92,7 @@ async def _look(calls: AsyncCalls, request: Request[T], look: Look[T], *, starte
             candidates=[candidate.id for candidate in candidates],
         ) from error
     raise AmbiguousOutcomeError(
-        f"it is not known which of {len(candidates)} was created by this call",
+        "it is not known which was created by this call: there are others like it, or others on their way",
         method=request.method,
         url=url,
         candidates=[candidate.id for candidate in candidates],
@@ -114,7 +114,7 @@ async def _new_matches(calls: AsyncCalls, look: Look[T], *, started: float, give
         matches += [
             item
             for item in page.data
-            if look.matches(item) and item.created_at.timestamp() >= since and item.id not in calls.made
+            if look.identity(item) == look.wanted and item.created_at.timestamp() >= since and item.id not in calls.made
         ]
         cursor = page.next_cursor
         if cursor is None:

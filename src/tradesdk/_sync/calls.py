@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,6 +44,9 @@ class Calls:
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids of what this client created: none of them can be the outcome of another create."""
 
+    creating: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
+
     def __post_init__(self) -> None:
         self._headers = httpx.Headers(self._header_list(None)) if self.key.fixed else None
         self._headers_json = httpx.Headers(self._header_list(b"")) if self.key.fixed else None
@@ -60,6 +63,18 @@ class Calls:
         started = self.clock.monotonic()
         if give_up is None:
             give_up = started + self.deadline
+        if request.look is None:
+            return self._call(request, started, give_up)
+        wanted = request.look.wanted
+        self.creating[wanted] += 1
+        try:
+            return self._call(request, started, give_up)
+        finally:
+            self.creating[wanted] -= 1
+            if not self.creating[wanted]:
+                del self.creating[wanted]
+
+    def _call(self, request: Request[T], started: float, give_up: float) -> T:
         try:
             result = self.attempt(request, give_up)
         except APIError as error:

@@ -89,11 +89,12 @@ class AsyncAgentsResource:
             "min_confidence": confidence(min_confidence),
             "max_positions": integer("max_positions", max_positions),
         }
-
-        def is_it(agent: AgentSummary) -> bool:
-            return (agent.name, agent.wallet_id, agent.chain_id) == (name, wallet_id, chain_id)
-
-        look = Look(Listing(endpoint("agents"), AgentSummary, {}), matches=is_it, fetch=_get)
+        look = Look(
+            Listing(endpoint("agents"), AgentSummary, {}),
+            wanted=(name, wallet_id, chain_id),
+            identity=lambda agent: (agent.name, agent.wallet_id, agent.chain_id),
+            fetch=_get,
+        )
         return await self._calls.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
 
     async def get(self, agent_id: str) -> Agent:

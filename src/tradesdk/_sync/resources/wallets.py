@@ -49,11 +49,11 @@ class WalletsResource:
             "label": required_text("label", label),
             "signature": required_text("signature", signature),
         }
-
-        def is_it(wallet: Wallet) -> bool:
-            return wallet.address.lower() == address.lower() and wallet.chain_id == chain_id
-
-        look: Look[Wallet] = Look(Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}), matches=is_it)
+        look: Look[Wallet] = Look(
+            Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
+            wanted=(address.lower(), chain_id),
+            identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
+        )
         return self._calls.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
 
     def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
@@ -66,7 +66,7 @@ class WalletsResource:
             message: the text to sign, when the service asks for another one than `wallet_message(address, chain_id)`.
 
         Raises:
-            The same as `connect`.
+            APIError: the same errors as `connect`.
         """
         address = checksummed(signer.address)
         chain("chain_id", chain_id)

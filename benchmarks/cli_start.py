@@ -1,0 +1,80 @@
+"""What a `trade` command costs before it does anything: help, version, a completion."""
+
+import compileall
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from _measure import Bar, Probe, finish, installed, measure, process, report
+
+ROUNDS = 25
+TRADE = Path(sys.executable).parent / "trade"
+
+NOTHING = "def main():\n    return 0\n"
+TYPER_IMPORTED = "def main():\n    import typer\n"
+ONE_COMMAND = """
+import typer
+
+app = typer.Typer({settings})
+
+
+@app.command()
+def main(name: str, formal: bool = False) -> None:
+    print(f"Good day {{name}}." if formal else f"Hello {{name}}")
+"""
+
+
+def script(folder: Path, name: str, code: str, entry: str = "main") -> str:
+    """A console script like the one that was installed for `trade`, in front of other code."""
+    (folder / f"{name}_module.py").write_text(code)
+    path = folder / name
+    installed_line = "from tradesdk_cli.__main__ import main"
+    text = TRADE.read_text()
+    assert installed_line in text
+    path.write_text(text.replace(installed_line, f"from {name}_module import {entry} as main"))
+    path.chmod(0o755)
+    return str(path)
+
+
+with tempfile.TemporaryDirectory() as home:
+    folder = Path(home)
+    completion = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": "trade agents l", "COMP_CWORD": "2"}
+    nothing = script(folder, "nothing", NOTHING)
+    plain = script(folder, "plain", ONE_COMMAND.format(settings="rich_markup_mode=None"), "app")
+    one_command = script(folder, "one_command", ONE_COMMAND.format(settings=""), "app")
+    import_typer = script(folder, "import_typer", TYPER_IMPORTED)
+    compileall.compile_dir(folder, quiet=1)
+
+    subjects: dict[str, Probe] = {
+        "script that does nothing": process([nothing]),
+        "trade --version": process([str(TRADE), "--version"]),
+        "one-command Typer program --help": process([one_command, "--help"]),
+        "the same, without rich": process([plain, "--help"]),
+        "trade --help": process([str(TRADE), "--help"]),
+        "trade agents --help": process([str(TRADE), "agents", "--help"]),
+        "trade signals latest --help": process([str(TRADE), "signals", "latest", "--help"]),
+        "import typer": process([import_typer]),
+        "trade agents l<TAB>": process([str(TRADE)], env=completion),
+    }
+    further = {"httpie": ["http", "--version"], "awscli": ["aws", "--version"]}
+    peers = [name for name, command in further.items() if installed(name) and shutil.which(command[0])]
+    subjects |= {" ".join(further[name]): process(further[name]) for name in peers}
+
+    figures = measure(subjects, rounds=ROUNDS)
+
+finish(
+    report(
+        "The start of a command",
+        figures,
+        [
+            Bar("trade --version", "script that does nothing", 1.2),
+            Bar("trade --help", "one-command Typer program --help", 1.2),
+            Bar("trade agents --help", "one-command Typer program --help", 1.2),
+            Bar("trade signals latest --help", "one-command Typer program --help", 1.2),
+            Bar("trade agents l<TAB>", "import typer", 1.3),
+        ],
+        unit="ms",
+        peers=["typer", *peers],
+    )
+)

@@ -1,0 +1,45 @@
+"""First calls, blocking: the account, agents, trades, signals, and an agent from its creation to its end.
+
+With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service, with neither to a mock server that it starts itself.
+The agent it makes stays idle, so it trades nothing, and is deleted at the end.
+"""
+
+import os
+
+from tradesdk import Risk, TradeClient
+from tradesdk_mock import MockServer
+
+BASE = 8453
+
+
+def tour(client: TradeClient) -> None:
+    account = client.account.get()
+    usage = client.account.usage()
+    print(f"{account.email}, plan {account.plan}, {usage.agents.used} of {usage.agents.limit} agents")
+
+    for summary in client.agents.list():
+        print(f"  {summary.status:<7} {summary.name}")
+
+    results = [trade.pnl_usd or 0 for trade in client.trades.list(status="closed")]
+    won = sum(result > 0 for result in results)
+    print(f"{len(results)} closed trades, {won} of them won, {sum(results):+,.2f} USD in all")
+
+    for signal in client.signals.latest(chain=BASE, min_confidence=0.9, limit=3):
+        print(f"  {signal.direction:<4} {signal.token_symbol:<8} {signal.confidence:.0%} at {signal.price_usd:g} USD")
+
+    wallet = client.wallets.list(chain_id=BASE).first()
+    if wallet is not None:
+        agent = client.agents.create(name="quickstart", wallet_id=wallet.id, chain_id=BASE, risk=Risk(stop_loss_pct=5))
+        agent = client.agents.update(agent.id, min_confidence=0.9)
+        print(f"new agent {agent.name!r}: {agent.status}, trades signals from {agent.min_confidence:.0%} on")
+        client.agents.delete(agent.id)
+
+
+if __name__ == "__main__":
+    if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
+        with TradeClient() as client:
+            tour(client)
+    else:
+        with MockServer(seed=7) as server, TradeClient(api_key="mock_full_me", base_url=server.url) as client:
+            server.populate("me")
+            tour(client)

@@ -1,0 +1,51 @@
+"""First calls, async: the same as quickstart.py, with reads that don't depend on each other made at the same time.
+
+With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service, with neither to a mock server that it starts itself.
+The agent it makes stays idle, so it trades nothing, and is deleted at the end.
+"""
+
+import asyncio
+import os
+
+from tradesdk import AsyncTradeClient, Risk
+from tradesdk_mock import MockServer
+
+BASE = 8453
+
+
+async def tour(client: AsyncTradeClient) -> None:
+    account, usage = await asyncio.gather(client.account.get(), client.account.usage())
+    print(f"{account.email}, plan {account.plan}, {usage.agents.used} of {usage.agents.limit} agents")
+
+    async for summary in client.agents.list():
+        print(f"  {summary.status:<7} {summary.name}")
+
+    results = [trade.pnl_usd or 0 async for trade in client.trades.list(status="closed")]
+    won = sum(result > 0 for result in results)
+    print(f"{len(results)} closed trades, {won} of them won, {sum(results):+,.2f} USD in all")
+
+    for signal in await client.signals.latest(chain=BASE, min_confidence=0.9, limit=3):
+        print(f"  {signal.direction:<4} {signal.token_symbol:<8} {signal.confidence:.0%} at {signal.price_usd:g} USD")
+
+    wallet = await client.wallets.list(chain_id=BASE).first()
+    if wallet is not None:
+        risk = Risk(stop_loss_pct=5)
+        agent = await client.agents.create(name="quickstart", wallet_id=wallet.id, chain_id=BASE, risk=risk)
+        agent = await client.agents.update(agent.id, min_confidence=0.9)
+        print(f"new agent {agent.name!r}: {agent.status}, trades signals from {agent.min_confidence:.0%} on")
+        await client.agents.delete(agent.id)
+
+
+async def main() -> None:
+    if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
+        async with AsyncTradeClient() as client:
+            await tour(client)
+    else:
+        with MockServer(seed=7) as server:
+            server.populate("me")
+            async with AsyncTradeClient(api_key="mock_full_me", base_url=server.url) as client:
+                await tour(client)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

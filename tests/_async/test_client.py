@@ -1,0 +1,282 @@
+"""The client itself: raw requests, settings, keys, copies, closing, logging."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    APIStatusError,
+    AsyncTradeClient,
+    AuthenticationError,
+    ConfigError,
+    InvalidArgumentError,
+    NotFoundError,
+    RawResponse,
+    RetryPolicy,
+    Timeout,
+    TradeError,
+)
+
+from .._answers import ACCOUNT, BASE, KEY, Service, failed, forever, ok, page
+from .._clock import VirtualClock
+from ._client import client_of
+
+
+async def test_raw_request() -> None:
+    service = Service(ok({"later": [1, None]}, 202, x_new="yes"))
+    answer = await client_of(service).request(
+        "post", "/v1/agents/a%2F1/start", query={"a": True, "b": None, "c": "ä &", "d": 1.5}, json={"x": None}
+    )
+    assert service.sent == ["POST /v1/agents/a%2F1/start?a=true&c=%C3%A4+%26&d=1.5"]
+    (request,) = service.requests
+    assert json.loads(request.content) == {"x": None}
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert isinstance(answer, RawResponse)
+    assert (answer.status, answer.headers["X-New"], answer.json()) == (202, "yes", {"later": [1, None]})
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "get"])
+async def test_raw_methods(method: str) -> None:
+    service = Service(httpx.Response(204))
+    answer = await client_of(service).request(method, "/v1/later")
+    assert (answer.status, answer.content) == (204, b"")
+    assert service.sent == [f"{method.upper()} /v1/later"]
+
+
+async def test_raw_request_has_the_same_errors_and_retries() -> None:
+    service, clock = Service(failed(503), failed(404)), VirtualClock()
+    with pytest.raises(NotFoundError) as caught:
+        await client_of(service, clock).request("GET", "/v1/later")
+    assert caught.value.retries == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "v1/account",
+        "//elsewhere.example/v1/account",
+        "https://elsewhere.example/v1/account",
+        "/v1/agents/../account",
+        "/v1/agents/.",
+        "/v1/%2e%2e/admin",
+        "/v1/%2E/admin",
+        "/v1/account?x=1",
+        "/v1/account#x",
+        "/v1\\account",
+        "/v1/a b",
+        "/v1/ä",
+        "/v1/a\r\nX-Evil: 1",
+    ],
+)
+async def test_raw_paths_that_are_refused(path: str) -> None:
+    service = Service()
+    with pytest.raises(InvalidArgumentError):
+        await client_of(service).request("GET", path)
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("method", ["", "TRACE", "CONNECT", "GET /v1/x HTTP/1.1\r\n"])
+async def test_raw_methods_that_are_refused(method: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        await client_of(Service()).request(method, "/v1/account")
+
+
+@pytest.mark.parametrize("body", [float("nan"), {"x": float("inf")}, object(), "\ud800", {1, 2}])
+async def test_raw_bodies_that_are_no_json(body: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        await client_of(Service()).request("POST", "/v1/later", json=body)
+
+
+async def test_key_from_a_function_is_read_for_every_attempt() -> None:
+    """A bot changes its key without a restart, even in the middle of a call."""
+    keys = iter(["key-1", "key-2", "key-3"])
+    service = Service(failed(503), ok(ACCOUNT), ok(ACCOUNT))
+    client = client_of(service, api_key=lambda: next(keys))
+    await client.account.get()
+    await client.with_options(max_retries=0).account.get()
+    assert [request.headers["authorization"] for request in service.requests] == [
+        "Bearer key-1",
+        "Bearer key-2",
+        "Bearer key-3",
+    ]
+
+
+@pytest.mark.parametrize("key", ["", "with space", "ends\n", "\x7f", "schlüssel", None, b"bytes"])
+async def test_unusable_key_from_a_function(key: Any) -> None:
+    service = Service()
+    with pytest.raises(ConfigError) as caught:
+        await client_of(service, api_key=lambda: key).account.get()
+    assert service.requests == []
+    if isinstance(key, str) and len(key) > 3:
+        assert key.strip() not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", "with space", "ends\n", "schlüssel"])
+async def test_unusable_key(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AsyncTradeClient(api_key=key, base_url=BASE)
+    assert not key.strip() or key.strip() not in str(caught.value)
+
+
+async def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADE_API_KEY", raising=False)
+    monkeypatch.delenv("TRADE_BASE_URL", raising=False)
+    with pytest.raises(ConfigError, match="TRADE_API_KEY"):
+        AsyncTradeClient(base_url=BASE)
+    with pytest.raises(ConfigError, match="TRADE_BASE_URL"):
+        AsyncTradeClient(api_key=KEY)
+    monkeypatch.setenv("TRADE_API_KEY", "env-key")
+    monkeypatch.setenv("TRADE_BASE_URL", "https://env.example/api/v1/")
+    service = Service(ok(ACCOUNT))
+    client = client_of(service, api_key=None, base_url=None)
+    await client.account.get()
+    assert client.base_url == "https://env.example/api"
+    assert str(service.requests[0].url) == "https://env.example/api/v1/account"
+    assert service.requests[0].headers["authorization"] == "Bearer env-key"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://service.example",
+        "ftp://service.example",
+        "service.example",
+        "https://",
+        "https://user:secret@service.example",
+        "https://service.example/v2",
+        "https://service.example/?a=1",
+        "https://service.example:port",
+        "https://a b.example",
+        " ",
+    ],
+)
+async def test_unusable_base_url(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AsyncTradeClient(api_key=KEY, base_url=url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": 0},
+        {"timeout": -1},
+        {"deadline": 0},
+        {"deadline": float("nan")},
+        {"max_retries": 6},
+        {"max_retries": -1},
+    ],
+)
+async def test_unusable_settings(options: Any) -> None:
+    with pytest.raises(ConfigError):
+        AsyncTradeClient(api_key=KEY, base_url=BASE, **options)
+    with pytest.raises(ConfigError):
+        client_of(Service()).with_options(**options)
+
+
+async def test_timeouts() -> None:
+    service = Service(*(ok(ACCOUNT) for _ in range(3)))
+    client = client_of(service, timeout=7)
+    await client.account.get()
+    await client.with_options(timeout=Timeout(read=1, connect=None)).account.get()
+    await client.with_options(deadline=3).account.get()
+    assert [request.extensions["timeout"] for request in service.requests] == [
+        {"connect": 7, "read": 7, "write": 7, "pool": 7},
+        {"connect": 180.0, "read": 1, "write": 30.0, "pool": 10.0},
+        {"connect": 3, "read": 3, "write": 3, "pool": 3},
+    ]
+
+
+async def test_copy_leaves_the_original_as_it_was() -> None:
+    service, clock = Service(*(failed(503) for _ in range(7))), VirtualClock()
+    client = client_of(service, clock, retry=RetryPolicy(base=0.0))
+    copy = client.with_options(max_retries=0)
+    with pytest.raises(APIStatusError):
+        await copy.account.get()
+    assert clock.waits == []
+    with pytest.raises(APIStatusError):
+        await client.account.get()
+    assert len(clock.waits) == 5
+    assert max(clock.waits) <= 0.25  # the copy and the original keep the policy's other settings
+
+
+async def test_closing_a_copy_closes_nothing() -> None:
+    async with AsyncTradeClient(api_key=KEY, base_url=BASE) as client:
+        async with client.with_options(max_retries=0) as copy:
+            pass
+        await copy.aclose()
+        assert not client._calls.http.is_closed
+    assert client._calls.http.is_closed
+    for closed in (client, copy):
+        with pytest.raises(TradeError, match="closed"):
+            await closed.account.get()
+        with pytest.raises(TradeError, match="closed"):
+            await closed.trades.list().first()
+    await client.aclose()
+
+
+async def test_a_pager_may_outlive_many_calls() -> None:
+    service = Service(ok(page([], "c1")), ok(ACCOUNT), ok(page([])))
+    client = client_of(service)
+    async for _ in client.trades.list().pages():
+        if len(service.requests) == 1:
+            await client.account.get()
+    assert len(service.requests) == 3
+
+
+async def test_never_printed_nor_pickled() -> None:
+    client = client_of(Service())
+    assert repr(client).endswith(f"{BASE}>")
+    assert KEY not in repr(client) + repr(vars(client)) + repr(client._calls.key)
+    with pytest.raises(TypeError):
+        pickle.dumps(client)
+
+
+async def test_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    secret = "marked-secret-key-5150"
+    service = Service(failed(503), httpx.ReadTimeout("silent"), ok(ACCOUNT, x_echo=secret), failed(401), ok([1]))
+    client = client_of(service, api_key=secret)
+    with caplog.at_level(logging.DEBUG, logger="tradesdk"):
+        await client.account.get()
+        with pytest.raises(AuthenticationError):
+            await client.wallets.connect(address="0x12", chain_id=56, label="l", signature="0xmarked-signature")
+        with pytest.raises(TradeError):
+            await client.account.get()
+    ours = [record for record in caplog.records if record.name == "tradesdk"]
+    lines = [record.getMessage() for record in ours]
+    first, second = (line for line in lines if "trying again in" in line)
+    assert first.startswith(f"503 service_unavailable: told why (GET {BASE}/v1/account); trying again in 2.")
+    assert second.startswith(f"no answer in time (GET {BASE}/v1/account; after 1 retry); trying again in ")
+    assert any(line.startswith(f"GET {BASE}/v1/account: 200 in ") for line in lines)
+    for record in ours:
+        assert "marked" not in record.getMessage() + repr(record.args)
+        assert record.getMessage().isprintable()
+
+
+async def test_log_is_silent_by_default(caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(forever(lambda: ok(ACCOUNT)))
+    with caplog.at_level(logging.WARNING, logger="tradesdk"):
+        await client_of(service).account.get()
+    assert [record for record in caplog.records if record.name == "tradesdk"] == []
+
+
+BROKEN: list[Callable[[], str]] = [lambda: "", lambda: "a b"]
+
+
+@pytest.mark.parametrize("source", BROKEN)
+async def test_a_key_that_cannot_be_read_counts_nothing(source: Callable[[], str]) -> None:
+    """The call can be made again as soon as there is a key."""
+    keys: list[Callable[[], str]] = [source, lambda: KEY]
+    service = Service(ok(ACCOUNT))
+    client = client_of(service, api_key=lambda: keys.pop(0)())
+    with pytest.raises(ConfigError):
+        await client.account.get()
+    assert (await client.account.get()).id == "acc_1"

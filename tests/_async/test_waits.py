@@ -1,0 +1,157 @@
+"""What the service says about waiting counts, by the service's own clock; the deadline counts as well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import APIStatusError, APITimeoutError, RateLimitError, ServiceUnavailableError
+
+from .._answers import ACCOUNT, Service, bare, failed, ok
+from .._clock import START, VirtualClock, http_date
+from ._client import client_of
+
+
+async def waited(*, status: int = 429, **headers: str) -> float:
+    """The wait after one refusal with these headers."""
+    service, clock = Service(failed(status, **headers), ok(ACCOUNT)), VirtualClock()
+    await client_of(service, clock, throttle=False).account.get()
+    (wait,) = clock.waits
+    return wait
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_retry_after_is_the_least(status: int) -> None:
+    assert await waited(status=status, retry_after="40") == 40
+    assert await waited(status=status, retry_after="12.5") == 12.5
+    assert 2 <= await waited(status=status, retry_after="1") <= 2.5
+    assert await waited(status=status, retry_after="20, 30") == 30
+
+
+async def test_retry_after_of_a_proxy_counts() -> None:
+    service, clock = Service(bare(503, retry_after="33"), ok(ACCOUNT)), VirtualClock()
+    await client_of(service, clock).account.get()
+    assert clock.waits == [33]
+
+
+@pytest.mark.parametrize("skew", [0, 600, -600, 86_400])
+async def test_times_are_read_by_the_clock_of_the_service(skew: int) -> None:
+    """However far it is from ours."""
+    there = START + skew
+    date = http_date(there)
+    assert await waited(date=date, x_ratelimit_reset=str(there + 50)) == 51  # a second more: it is cut off, not rounded
+    assert await waited(date=date, retry_after=http_date(there + 45)) == 45
+    assert await waited(date=date, age="20", x_ratelimit_reset=str(there + 50)) == 31
+    assert 2 <= await waited(date=date, x_ratelimit_reset=str(there - 50)) <= 2.5
+
+
+async def test_without_a_date_our_clock_has_to_do() -> None:
+    assert await waited(x_ratelimit_reset=str(START + 20)) == 21
+    assert await waited(date="yesterday", x_ratelimit_reset=str(START + 20)) == 21
+
+
+async def test_the_latest_of_all_counts() -> None:
+    assert await waited(retry_after="30", x_ratelimit_reset=str(START + 50)) == 51
+    assert await waited(retry_after="60", x_ratelimit_reset=str(START + 50)) == 60
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "soon", "-5", "inf", "nan", "1e9", "0x10", "१२", "99999999999999999999999999x"]
+)
+async def test_garbage_is_no_time(garbage: str) -> None:
+    encoded = garbage.encode()
+    answer = httpx.Response(429, headers=[(b"retry-after", encoded), (b"x-ratelimit-reset", encoded)])
+    service, clock = Service(answer, ok(ACCOUNT)), VirtualClock()
+    await client_of(service, clock).account.get()
+    assert 2 <= clock.waits[0] <= 2.5
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+async def test_other_failures_name_no_time(status: int) -> None:
+    assert 2 <= await waited(status=status, retry_after="50") <= 2.5
+
+
+@pytest.mark.parametrize(
+    "headers", [{"retry_after": "121"}, {"retry_after": "4233600"}, {"x_ratelimit_reset": str(START + 3600)}]
+)
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_wait_of_more_than_two_minutes_is_not_waited(headers: dict[str, str], status: int) -> None:
+    service, clock = Service(failed(status, **headers)), VirtualClock()
+    with pytest.raises(APIStatusError) as caught:
+        await client_of(service, clock, deadline=10**6).account.get()
+    assert clock.waits == []
+    error = caught.value
+    assert error.retry_after is not None
+    assert error.retry_after > 120
+    assert error.retry_at == datetime.fromtimestamp(START + error.retry_after, UTC)
+
+
+async def test_exactly_two_minutes_are_waited() -> None:
+    assert await waited(retry_after="120") == 120
+
+
+@pytest.mark.parametrize("seconds", ["9" * 300, "1" + "0" * 10])
+async def test_a_wait_beyond_the_calendar_is_survived(seconds: str) -> None:
+    service, clock = Service(failed(429, retry_after=seconds)), VirtualClock()
+    with pytest.raises(RateLimitError) as caught:
+        await client_of(service, clock, deadline=10**12).account.get()
+    assert clock.waits == []
+    assert caught.value.retry_after is not None
+    assert caught.value.retry_after > 10**8
+    assert str(caught.value).isprintable()
+
+
+async def test_no_wait_passes_the_deadline() -> None:
+    """The total of 180 seconds holds for waits as well."""
+    service, clock = Service(*(failed(503, retry_after="80") for _ in range(6))), VirtualClock()
+    with pytest.raises(ServiceUnavailableError) as caught:
+        await client_of(service, clock).account.get()
+    assert clock.waits == [80, 80]
+    assert caught.value.retries == 2
+
+
+@pytest.mark.parametrize(("deadline", "waits"), [(1, 0), (4, 1), (200, 5)])
+async def test_deadline_is_a_setting(deadline: float, waits: int) -> None:
+    service, clock = Service(*(failed(503) for _ in range(6))), VirtualClock()
+    with pytest.raises(ServiceUnavailableError):
+        await client_of(service, clock, deadline=deadline).account.get()
+    assert len(clock.waits) == waits
+
+
+async def test_attempts_get_no_more_time_than_is_left() -> None:
+    clock = VirtualClock()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        clock.advance(170)
+        raise httpx.ReadTimeout("silent", request=request)
+
+    service = Service(slow, ok(ACCOUNT))
+    await client_of(service, clock).account.get()
+    first, second = (request.extensions["timeout"] for request in service.requests)
+    assert first == {"connect": 5.0, "read": 30.0, "write": 30.0, "pool": 10.0}
+    assert second["read"] <= 180 - 172
+    assert second["connect"] == 5.0
+
+
+async def test_a_slow_attempt_leaves_no_time_for_another() -> None:
+    clock = VirtualClock()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        clock.advance(179)
+        raise httpx.ReadTimeout("silent", request=request)
+
+    with pytest.raises(APITimeoutError) as caught:
+        await client_of(Service(slow), clock).account.get()
+    assert (caught.value.sent, caught.value.retries) == (True, 0)
+
+
+async def test_pages_have_a_deadline_each() -> None:
+    """A walk over many pages may take as long as it takes."""
+    pages: list[Any] = [ok({"data": [], "next_cursor": str(n)}) for n in range(4)]
+    answers = [answer for one in pages for answer in (failed(503, retry_after="100"), one)]
+    service, clock = Service(*answers, ok({"data": []})), VirtualClock()
+    assert await client_of(service, clock).trades.list().first() is None
+    assert clock.waits == [100] * 4

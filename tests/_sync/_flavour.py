@@ -1,0 +1,21 @@
+"""What tests of the two flavours do differently. Its twin in `_async` is written by hand as well."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Start all of them together, each in a thread; their results in order. The first error is raised."""
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [future.result() for future in [threads.submit(call) for call in calls]]
+
+
+def until(event: threading.Event) -> None:
+    """Wait for something that happens in a thread."""
+    assert event.wait(10)

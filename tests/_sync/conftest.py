@@ -1,0 +1,65 @@
+# Generated from tests/_async/conftest.py by scripts/unasync.py: change that file instead.
+"""One mock server for a file; every test has a tenant of its own there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tradesdk import LocalSigner, TradeClient
+from tradesdk_mock import MockServer
+
+numbers = count(1)
+
+
+@dataclass
+class Tenant:
+    """`client` has full access on the enterprise plan and waits on the server's clock."""
+
+    name: str
+    server: MockServer
+    client: TradeClient
+
+    def key(self, scope: str = "full") -> str:
+        return f"mock_{scope}_enterprise_{self.name}"
+
+    def another(self, key: Any, **options: Any) -> TradeClient:
+        """A client with another key; the test closes it."""
+        settings: dict[str, Any] = {"api_key": key, "base_url": self.server.url, "clock": self.server.clock}
+        return TradeClient(**settings | options)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MockServer]:
+    with MockServer(seed=7) as running:
+        yield running
+
+
+@pytest.fixture
+def tenant(server: MockServer) -> Iterator[Tenant]:
+    name = f"t{next(numbers)}"
+    key = f"mock_full_enterprise_{name}"
+    with TradeClient(api_key=key, base_url=server.url, clock=server.clock) as client:
+        yield Tenant(name, server, client)
+
+
+@pytest.fixture
+def client(tenant: Tenant) -> TradeClient:
+    return tenant.client
+
+
+@pytest.fixture
+def populated(tenant: Tenant) -> Tenant:
+    """With wallets, agents in every state, 250 trades, positions and signals."""
+    tenant.client.account.get()  # the first use of its key makes the tenant, on the plan that the key names
+    tenant.server.populate(tenant.name)
+    return tenant
+
+
+@pytest.fixture(scope="session")
+def signer() -> LocalSigner:
+    return LocalSigner.from_key("0x" + "2b" * 32)

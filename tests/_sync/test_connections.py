@@ -1,0 +1,296 @@
+# Generated from tests/_async/test_connections.py by scripts/unasync.py: change that file instead.
+"""What happens to connections, over real sockets: refused, broken off, kept, shared, limited."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import httpx
+import pytest
+
+from tradesdk import (
+    APIConnectionError,
+    APITimeoutError,
+    InternalServerError,
+    Timeout,
+    TradeClient,
+)
+
+from .._answers import ACCOUNT, KEY, created, page, summary
+from .._answers import agent as whole
+from .._clock import VirtualClock
+from .._hostile import Visit, answer, closed_port, hostile
+from ._client import at_most, connected, facing
+from ._flavour import at_once, until
+
+GOOD = answer(json.dumps(ACCOUNT).encode())
+
+
+def test_refused() -> None:
+    clock = VirtualClock()
+    with connected(f"http://127.0.0.1:{closed_port()}", clock=clock) as client:
+        with pytest.raises(APIConnectionError, match="could not connect") as caught:
+            client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
+        error = caught.value
+    assert (error.sent, error.outcome, error.retries) == (False, "none", 5)
+    assert len(clock.waits) == 5
+
+
+def test_unknown_host_is_hopeless() -> None:
+    with TradeClient(api_key=KEY, base_url="https://nowhere.invalid", clock=VirtualClock()) as client:
+        with pytest.raises(APIConnectionError) as caught:
+            client.account.get()
+        assert not caught.value.sent
+
+
+def test_plain_http_where_tls_is_due() -> None:
+    with facing(lambda visit: visit.close()) as (server, _):
+        client = connected(server.url.replace("http:", "https:"), timeout=0.2, max_retries=0)
+        with pytest.raises(APIConnectionError) as caught:
+            client.account.get()
+        assert not caught.value.sent
+        client.close()
+
+
+BREAKS = {
+    "before the answer": b"",
+    "in the headers": GOOD[:30],
+    "in the body": GOOD[:-5],
+    "in a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1000\r\nabc",
+    "between chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n{  \r\n",
+}
+
+
+@pytest.mark.parametrize("sent", BREAKS.values(), ids=BREAKS)
+@pytest.mark.parametrize("reset", [True, False])
+def test_broken_off_is_read_again(sent: bytes, reset: bool) -> None:
+    """By a reset, or by an end that comes too early: what was read is never taken for the whole."""
+
+    def answering(visit: Visit) -> None:
+        if visit.number == 0:
+            visit.send(sent)
+            visit.reset() if reset else visit.close()
+        else:
+            visit.send(GOOD)
+
+    clock = VirtualClock()
+    with facing(answering, clock=clock) as (server, client):
+        assert (client.account.get()).id == "acc_1"
+        assert (len(server.visits), server.connections) == (2, 2)
+    assert len(clock.waits) == 1
+
+
+@pytest.mark.parametrize("sent", BREAKS.values(), ids=BREAKS)
+def test_a_create_broken_off_is_looked_for(sent: bytes) -> None:
+    """The agent is there, though its answer never came whole: one POST, no second agent."""
+    made: list[bytes] = []
+
+    def answering(visit: Visit) -> None:
+        if visit.head.startswith(b"POST"):
+            made.append(visit.body)
+            visit.send(sent)
+            visit.reset()
+        elif visit.head.startswith(b"GET /v1/agents?"):
+            visit.send(answer(json.dumps(page([summary("a1", name="mine")])).encode()))
+        else:
+            visit.send(answer(json.dumps(whole("a1")).encode()))
+
+    with facing(answering) as (_, client):
+        assert (client.agents.create(name="mine", wallet_id="w1", chain_id=8453)).id == "a1"
+    assert len(made) == 1
+
+
+def test_connection_is_kept() -> None:
+    with facing(lambda visit: visit.close() if not visit.send(GOOD) else None) as (server, client):
+        for _ in range(20):
+            client.account.get()
+        assert (len(server.visits), server.connections) == (20, 1)
+
+
+def test_connection_is_kept_after_errors_and_empty_answers() -> None:
+    sent = [
+        answer(b'{"error": {"code": "not_found", "message": "x"}}', status="404 Not Found"),
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        answer(b"[]"),
+        GOOD,
+    ]
+    with facing(lambda visit: None if visit.send(sent[visit.number]) else visit.close()) as (server, client):
+        for _ in range(3):
+            with pytest.raises(Exception, match="GET"):
+                client.account.get()
+        assert (client.account.get()).id == "acc_1"
+        assert server.connections == 1
+
+
+def test_server_that_closes_after_every_answer() -> None:
+    """A kept connection that is dead by the time of the next request costs nothing: a new one is opened."""
+    over = threading.Event()
+
+    def answering(visit: Visit) -> None:
+        visit.send(GOOD)
+        visit.close()
+        over.set()
+
+    clock = VirtualClock()
+    with facing(answering, clock=clock) as (server, client):
+        for _ in range(5):
+            client.account.get()
+            assert over.wait(5)
+            over.clear()
+        assert (len(server.visits), server.connections) == (5, 5)
+    assert clock.waits == []
+
+
+def test_connection_close_is_obeyed() -> None:
+    sent = answer(json.dumps(ACCOUNT).encode(), connection="close")
+    with facing(lambda visit: None if visit.send(sent) else visit.close()) as (server, client):
+        for _ in range(3):
+            client.account.get()
+        assert server.connections == 3
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_many_at_once(count: int) -> None:
+    """Each on a connection of its own, which serve again afterwards."""
+    together = threading.Barrier(count)
+
+    def answering(visit: Visit) -> None:
+        if visit.nth == 0:
+            together.wait(10)
+        visit.send(GOOD)
+
+    with facing(answering) as (server, client):
+        for _ in range(5):
+            accounts = at_once([client.account.get] * count)
+            assert [one.id for one in accounts] == ["acc_1"] * count
+        assert len(server.visits) == 5 * count
+        assert server.connections == count
+
+
+def test_no_more_connections_than_allowed() -> None:
+    def answering(visit: Visit) -> None:
+        visit.send(GOOD)
+
+    with hostile(answering) as server:
+        with at_most(3, server.url) as client:
+            at_once([client.account.get] * 60)
+        assert len(server.visits) == 60
+        assert server.most_open <= 3
+
+
+def test_no_connection_in_time() -> None:
+    """One connection, and it is taken: the others wait for it, then give up without having been sent."""
+    first_is_here, go_on = threading.Event(), threading.Event()
+
+    def answering(visit: Visit) -> None:
+        first_is_here.set()
+        go_on.wait(10)
+        visit.send(GOOD)
+
+    with hostile(answering) as server:
+        with at_most(1, server.url) as patient:
+            hasty = patient.with_options(timeout=Timeout(pool=0.05), max_retries=2)
+
+            def second() -> str:
+                until(first_is_here)
+                try:
+                    with pytest.raises(APITimeoutError) as caught:
+                        hasty.account.get()
+                finally:
+                    go_on.set()
+                assert (caught.value.sent, caught.value.retries) == (False, 2)
+                return caught.value.message
+
+            def first() -> str:
+                return (patient.account.get()).id
+
+            assert at_once([first, second]) == [
+                "acc_1",
+                "no connection became free in time: more requests at once than connections",
+            ]
+            assert (hasty.account.get()).id == "acc_1"  # the place is free again
+        assert len(server.visits) == 2
+
+
+@pytest.mark.parametrize("sent", [b"", GOOD[:-5], answer(b"x" * 5_000_000), b"nonsense\r\n\r\n"])
+def test_places_come_back_whatever_happens(sent: bytes) -> None:
+    """With a single connection, a place that is lost once would block everything after it."""
+
+    def answering(visit: Visit) -> None:
+        if visit.number % 2 == 0:
+            visit.send(sent)
+            visit.close()
+        else:
+            visit.send(GOOD)
+
+    with hostile(answering) as server:
+        with at_most(1, server.url, max_retries=0, timeout=Timeout(pool=1)) as client:
+            for _ in range(5):
+                with pytest.raises(Exception, match="GET"):
+                    client.account.get()
+                assert (client.account.get()).id == "acc_1"
+        assert len(server.visits) == 10
+
+
+def test_an_httpx_client_of_ones_own() -> None:
+    """The same over httpx's own pool."""
+
+    def answering(visit: Visit) -> None:
+        if visit.number == 1:
+            visit.send(answer(b'{"error": {"code": "internal_error", "message": "x"}}', status="500 Oops"))
+        else:
+            visit.send(GOOD if visit.head.startswith(b"GET") else answer(json.dumps(created()).encode()))
+
+    with hostile(answering) as server:
+        with httpx.Client(http2=False) as http:
+            client = connected(server.url, http_client=http)
+            client.account.get()
+            with pytest.raises(InternalServerError):
+                client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
+            assert (client.agents.create(name="mine", wallet_id="w1", chain_id=8453)).id == "a1"
+        assert server.connections == 1
+
+
+def test_closing_closes_the_connections() -> None:
+    with facing(lambda visit: None if visit.send(GOOD) else visit.close()) as (server, client):
+        client.account.get()
+        assert server.now_open == 1
+        client.close()
+        assert server.settled(open_connections=0)
+
+
+def test_without_any_timeout() -> None:
+    """Waiting for ever is allowed, if somebody asks for it."""
+    never = Timeout(connect=None, read=None, write=None, pool=None)
+    with facing(lambda visit: None if visit.send(GOOD) else visit.close(), timeout=never, deadline=float("inf")) as (
+        _,
+        client,
+    ):
+        assert (client.account.get()).id == "acc_1"
+
+
+def test_answers_on_the_way_to_the_answer_are_passed_over() -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+    with facing(lambda visit: None if visit.send(hints + GOOD) else visit.close()) as (_, client):
+        for _ in range(2):
+            assert (client.account.get()).id == "acc_1"
+
+
+def test_a_kept_connection_that_spoke_unasked_is_not_used_again() -> None:
+    """What it said is not taken for the next answer."""
+    read, spoken = threading.Event(), threading.Event()
+
+    def answering(visit: Visit) -> None:
+        visit.send(GOOD)
+        if visit.number == 0:
+            read.wait(10)
+            visit.send(answer(json.dumps(ACCOUNT | {"id": "stray"}).encode()))
+            spoken.set()
+
+    with facing(answering) as (server, client):
+        client.account.get()
+        read.set()
+        until(spoken)
+        assert (client.account.get()).id == "acc_1"
+        assert server.connections == 2

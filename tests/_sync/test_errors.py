@@ -1,0 +1,175 @@
+# Generated from tests/_async/test_errors.py by scripts/unasync.py: change that file instead.
+"""Errors carry all there is to know, print on one line, and can be pickled."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+import tradesdk
+from tradesdk import (
+    APIConnectionError,
+    APIError,
+    APIResponseError,
+    APIStatusError,
+    APITimeoutError,
+    InvalidRequestError,
+    InvalidSignatureError,
+    RateLimit,
+    RateLimitError,
+    TradeError,
+)
+
+from .._answers import BASE, KEY, Service, failed, limited, ok
+from .._clock import START, http_date
+from ._client import client_of
+
+
+def error_after(*answers: Any, **options: Any) -> APIError:
+    with pytest.raises(APIError) as caught:
+        client_of(Service(*answers), **options).agents.update("a1", name="n")
+    error = caught.value
+    line = str(error)
+    assert line.isprintable()
+    assert len(line) < 1400
+    assert KEY not in line + repr(error) + repr(vars(error))
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert type(copy) is type(error)
+    assert str(copy) == line
+    assert (error.method, error.url) == ("PATCH", f"{BASE}/v1/agents/a1")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (400, "InvalidRequestError"),
+        (401, "AuthenticationError"),
+        (403, "PermissionDeniedError"),
+        (404, "NotFoundError"),
+        (409, "ConflictError"),
+        (422, "UnprocessableEntityError"),
+        (429, "RateLimitError"),
+        (500, "InternalServerError"),
+        (502, "BadGatewayError"),
+        (503, "ServiceUnavailableError"),
+        (402, "APIStatusError"),
+        (418, "APIStatusError"),
+        (504, "APIStatusError"),
+        (302, "APIStatusError"),
+        (599, "APIStatusError"),
+    ],
+)
+def test_status_error_carries_everything(status: int, name: str) -> None:
+    answer = failed(status, "it is so", x_request_id="r1", **limited(7, START + 30))
+    body = answer.content
+    error = error_after(answer, max_retries=0)
+    assert type(error) is getattr(tradesdk, name)
+    assert isinstance(error, APIStatusError)
+    assert (error.status, error.message, error.body) == (status, "it is so", body)
+    assert error.headers["X-Request-ID"] == "r1"
+    assert error.response is not None
+    assert error.response.json()["error"]["code"] == error.code
+    assert error.rate_limit == RateLimit(60, 7, datetime.fromtimestamp(START + 30, UTC))
+    assert str(error).startswith(f"{status} {error.code}: it is so (PATCH {BASE}/v1/agents/a1")
+
+
+def test_invalid_signature_is_an_invalid_request() -> None:
+    body = {"error": {"code": "invalid_signature", "message": "not by this address"}}
+    error = error_after(ok(body, 400))
+    assert type(error) is InvalidSignatureError
+    assert isinstance(error, InvalidRequestError)
+    assert type(error_after(ok(body, 422))) is not InvalidSignatureError
+
+
+def test_retry_after_and_retry_at() -> None:
+    there = START - 5000
+    error = error_after(failed(429, retry_after="300", date=http_date(there)))
+    assert isinstance(error, RateLimitError)
+    assert error.retry_after == 300
+    assert error.retry_at == datetime.fromtimestamp(START + 300, UTC)
+    error = error_after(failed(429, date=http_date(there), **limited(0, there + 200)))
+    assert isinstance(error, RateLimitError)
+    assert error.retry_after == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>oops</html>",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{",
+        b'{"error": null}',
+        b'{"error": []}',
+        b'{"error": {"message": "no code"}}',
+        b'{"error": {"code": 5, "message": "x"}}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+    ],
+)
+def test_any_error_body_will_do(body: bytes) -> None:
+    error = error_after(httpx.Response(404, content=body, headers={"content-type": "text/html"}))
+    assert isinstance(error, APIStatusError)
+    assert (error.status, error.code, error.message.startswith("Not Found")) == (404, None, True)
+    assert error.body == body[: 64 * 1024]
+
+
+def test_terminal_tricks_in_a_message_are_shown_as_escapes() -> None:
+    """What the service sends is not trusted with the cursor of a terminal."""
+    error = error_after(failed(404, "a\x1b[2J\r\nb\u202ec" + "x" * 5000))
+    assert "\x1b" not in str(error)
+    assert "\u202e" not in str(error)
+    assert error.message.startswith("a\x1b[2J")  # as it came, for programs
+
+
+@pytest.mark.parametrize("message", [None, 5, {"a": 1}, ["x"]])
+def test_message_of_another_type(message: Any) -> None:
+    error = error_after(ok({"error": {"code": "conflict", "message": message}}, 409))
+    assert isinstance(error, APIStatusError)
+    assert (error.code, error.message) == ("conflict", "Conflict")
+
+
+def test_connection_errors() -> None:
+    error = error_after(*[httpx.ConnectError("[Errno 111] Connection refused")] * 6)
+    assert type(error) is APIConnectionError
+    assert (error.sent, error.temporary, error.outcome, error.retries) == (False, True, "none", 5)
+    assert "after 5 retries" in str(error)
+    error = error_after(*[httpx.ReadTimeout("")] * 6)
+    assert type(error) is APITimeoutError
+    assert (error.sent, error.temporary, error.outcome) == (True, True, "unknown")
+    assert "no answer in time" in str(error)
+    assert isinstance(error.__cause__, httpx.ReadTimeout)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ok([]),
+        ok({}),
+        ok("text"),
+        ok(None),
+        httpx.Response(200),
+        httpx.Response(204),
+        httpx.Response(200, html="<p>hello</p>"),
+        httpx.Response(200, content=b'{"id": "a1"'),
+        httpx.Response(200, content=b"\xff"),
+        httpx.Response(200, content=b"[" * 100_000),
+        httpx.Response(200, content=b'{"min_confidence": NaN}'),
+    ],
+)
+def test_answer_that_is_not_what_was_promised(answer: httpx.Response) -> None:
+    error = error_after(answer)
+    assert type(error) is APIResponseError
+    assert error.response is not None
+    assert error.response.content == answer.content
+    assert error.outcome == "unknown"
+    assert isinstance(error, TradeError)
+    assert "expected Agent, but" in str(error)

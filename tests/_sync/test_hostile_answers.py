@@ -1,0 +1,277 @@
+# Generated from tests/_async/test_hostile_answers.py by scripts/unasync.py: change that file instead.
+"""Answers that no service should give, over real sockets. Each must end in an error of ours, with little read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from tradesdk import (
+    APIError,
+    APIResponseError,
+    APIStatusError,
+    APITimeoutError,
+    NotFoundError,
+    SystemClock,
+    Timeout,
+    TradeClient,
+)
+
+from .._answers import ACCOUNT, KEY, agent, page, trade
+from .._clock import VirtualClock
+from .._hostile import Answering, Visit, answer
+from ._client import facing
+
+MIB = 1024 * 1024
+GOOD = answer(json.dumps(ACCOUNT).encode())
+
+
+def always(sent: bytes) -> Answering:
+    """The same answer to everything."""
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent)
+
+    return answering
+
+
+def account_error(sent: bytes, **options: Any) -> APIError:
+    """How `account.get` fails when the server sends these bytes and closes."""
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent)
+        visit.close()
+
+    with facing(answering, **{"max_retries": 0} | options) as (_, client):
+        with pytest.raises(APIError) as caught:
+            client.account.get()
+        assert KEY not in str(caught.value)
+        assert str(caught.value).isprintable()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (answer(b"<html>Welcome to the hotel</html>", kind="text/html"), "text/html"),
+        (answer(b'{"id": "acc_1", "email"'), "not JSON"),
+        (answer(b"[]"), "in the whole"),
+        (answer(b"null"), "in the whole"),
+        (answer(b'{"id": NaN}'), "not JSON"),
+        (answer(json.dumps(ACCOUNT | {"created_at": "soon"}).encode()), "created_at"),
+        (answer(json.dumps(ACCOUNT | {"id": None}).encode()), "in id"),
+        (answer(b""), "is empty"),
+        (answer(b"\xef\xbb\xbf{}"), "JSON"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "(204) is empty"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "is empty"),
+        (answer(b'{"id": ' * 100_000), "not JSON"),
+    ],
+)
+def test_answer_that_is_none(sent: bytes, says: str) -> None:
+    error = account_error(sent)
+    assert type(error) is APIResponseError
+    assert says in str(error)
+    assert error.response is not None
+
+
+@pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_numbers_that_are_none(body: bytes) -> None:
+    text = json.dumps(agent()).encode().replace(b"0.75", body)
+    error = account_error(answer(text))
+    assert type(error) is APIResponseError
+
+
+def test_values_that_come_later_are_no_error() -> None:
+    body = json.dumps(agent(status="hibernating", chain_id=1, extra={"deep": [1]})).encode()
+    with facing(always(answer(body))) as (_, client):
+        assert (client.agents.get("a1")).status == "hibernating"
+
+
+@pytest.mark.parametrize("with_length", [True, False])
+def test_a_huge_answer_is_not_read_to_its_end(with_length: bool) -> None:
+    """Of 40 MiB about 4 are read, and what the system buffers on the way."""
+    sent = 0
+
+    def answering(visit: Visit) -> None:
+        nonlocal sent
+        head = answer(length=40 * MIB) if with_length else b"HTTP/1.1 200 OK\r\n\r\n"
+        visit.send(head)
+        while sent < 40 * MIB and visit.send(b'"' + b"x" * (MIB - 1)):
+            sent += MIB
+        visit.close()
+
+    with facing(answering) as (server, client):
+        with pytest.raises(APIResponseError, match="larger than 4 MiB") as caught:
+            client.account.get()
+        assert caught.value.response is not None
+        assert len(caught.value.response.content) <= 4 * MIB
+        assert len(server.visits) == 1  # nor asked for again
+    assert sent < 24 * MIB
+
+
+def test_a_huge_error_is_still_that_error() -> None:
+    body = b'{"error": {"code": "not_found", "message": "x"}}' + b" " * (8 * MIB)
+    error = account_error(answer(body, status="404 Not Found"))
+    assert isinstance(error, NotFoundError)
+    assert len(error.body) == 64 * 1024
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gzip_bomb(layers: int) -> None:
+    bomb = gzip.compress(b" " * (64 * MIB))
+    if layers == 2:
+        error = account_error(answer(gzip.compress(bomb), content_encoding="gzip, gzip"))
+        assert "only gzip was asked for" in str(error)
+    else:
+        error = account_error(answer(bomb, content_encoding="gzip"))
+        assert "larger than 4 MiB" in str(error)
+    assert type(error) is APIResponseError
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (answer(b"\x1b\x00", content_encoding="br"), "coded as br"),
+        (answer(gzip.compress(b"{}"), content_encoding="gzip, br"), "coded as gzip, br"),
+        (answer(b"{}", content_encoding="gzip"), "damaged"),
+        (answer(gzip.compress(b"{}" * 500)[:-9], content_encoding="gzip"), "cut short"),
+        (answer(gzip.compress(b"{}") + b"more", content_encoding="gzip"), "something follows"),
+    ],
+)
+def test_codings_that_were_not_asked_for_or_are_broken(sent: bytes, says: str) -> None:
+    error = account_error(sent)
+    assert type(error) is APIResponseError
+    assert says in str(error)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP", "identity", ""])
+def test_codings_that_are_understood(coding: str) -> None:
+    plain = json.dumps(ACCOUNT).encode()
+    body = gzip.compress(plain) if "g" in coding.lower() else plain
+    with facing(always(answer(body, content_encoding=coding))) as (_, client):
+        assert (client.account.get()).id == "acc_1"
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+def test_redirect_is_not_followed(status: str) -> None:
+    """Not even to another path of the same server: the key would go along."""
+
+    with facing(always(answer(status=status, location="/v1/elsewhere"))) as (server, client):
+        with pytest.raises(APIStatusError, match="redirects are never followed"):
+            client.account.get()
+        assert len(server.visits) == 1
+
+
+def test_an_endless_list_ends() -> None:
+    def answering(visit: Visit) -> None:
+        cursor = f"c{visit.number % 7}"
+        visit.send(answer(json.dumps(page([trade(f"t{visit.number}")], cursor)).encode()))
+
+    with facing(answering) as (server, client):
+        with pytest.raises(APIResponseError, match="repeats a cursor"):
+            walked(client)
+        assert len(server.visits) == 8
+
+
+def walked(client: TradeClient) -> int:
+    count = 0
+    for _ in client.trades.list():
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"x: " + b"y" * 200_000,
+        b"\x16\x03\x01\x02\x00",
+    ],
+)
+def test_no_http_at_all(sent: bytes) -> None:
+    error = account_error(sent)
+    assert not isinstance(error, APIStatusError | APIResponseError)
+    assert error.outcome == "none"
+
+
+def test_strange_headers_are_survived() -> None:
+    strange = answer(
+        json.dumps(ACCOUNT).encode(),
+        date="yesterday",
+        x_ratelimit_limit="many",
+        x_ratelimit_remaining="-1",
+        x_ratelimit_reset="9" * 500,
+        retry_after="soon",
+        x_bytes="\xe4\xf6\xfc",
+    )
+    with facing(always(strange)) as (_, client):
+        for _ in range(3):
+            assert (client.account.get()).id == "acc_1"
+        assert client.rate_limit is None
+
+
+def test_cookies_are_never_kept() -> None:
+    with facing(always(answer(json.dumps(ACCOUNT).encode(), set_cookie="a=1; Path=/"))) as (server, client):
+        client.account.get()
+        client.account.get()
+        assert len(client._calls.http.cookies) == 0
+        assert [b"cookie" in visit.head.lower() for visit in server.visits] == [False, False]
+
+
+def test_a_refusal_cut_short_is_still_a_refusal() -> None:
+    """Its status came whole; asking again, or looking whether it happened, would be wrong."""
+    cut = answer(b'{"error": {"code": "not_fo', status="404 Not Found", length=500)
+    error = account_error(cut, max_retries=5)
+    assert isinstance(error, NotFoundError)
+    assert (error.retries, error.code) == (0, None)
+
+
+def test_a_refusal_whose_explanation_never_comes_is_still_a_refusal() -> None:
+    def answering(visit: Visit) -> None:
+        visit.send(answer(status="404 Not Found", length=500))
+        visit.hold()
+
+    with facing(answering, timeout=Timeout(read=0.1)) as (server, client):
+        with pytest.raises(NotFoundError):
+            client.account.get()
+        assert len(server.visits) == 1
+
+
+def test_dripping_does_not_outlast_the_deadline() -> None:
+    """Every piece comes within the read timeout, and yet the call ends."""
+    drops = []
+
+    def answering(visit: Visit) -> None:
+        visit.send(answer(length=100_000))
+        drops.append(visit.drip(b" ", 0.02))
+
+    with facing(answering, clock=SystemClock(), deadline=0.3, timeout=0.2) as (server, client):
+        with pytest.raises(APITimeoutError):
+            client.account.get()
+        assert len(server.visits) == 1
+    assert 3 < drops[0] < 40
+
+
+def test_silence_and_slowness_end_at_the_read_timeout() -> None:
+    def answering(visit: Visit) -> None:
+        if visit.number == 1:
+            visit.send(b"HTTP/1.1 200 OK\r\ncontent-le")
+        if visit.number == 2:
+            visit.send(GOOD[:-5])
+        if visit.number == 3:
+            visit.send(GOOD)
+        else:
+            visit.hold()
+
+    clock = VirtualClock()
+    with facing(answering, clock=clock, timeout=Timeout(read=0.1)) as (server, client):
+        assert (client.account.get()).id == "acc_1"
+        assert len(server.visits) == 4
+    assert len(clock.waits) == 3

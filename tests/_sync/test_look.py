@@ -1,0 +1,254 @@
+# Generated from tests/_async/test_look.py by scripts/unasync.py: change that file instead.
+"""A create whose answer was lost: the client looks whether it happened before it sends it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    Agent,
+    AmbiguousOutcomeError,
+    APIConnectionError,
+    APIStatusError,
+    RateLimitError,
+    TradeClient,
+    Wallet,
+)
+
+from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
+from .._clock import START, VirtualClock, http_date
+from ._client import client_of
+
+ADDRESS = "0x" + "Ab" * 20
+LISTED = "GET /v1/agents?limit=100"
+POSTED = "POST /v1/agents"
+
+
+def create(client: TradeClient) -> Agent:
+    return client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
+
+
+def connect(client: TradeClient) -> Wallet:
+    return client.wallets.connect(address=ADDRESS, chain_id=8453, label="l", signature="0x1")
+
+
+def lost() -> Exception:
+    return httpx.ReadTimeout("silent")
+
+
+OPEN: list[Callable[[], Scripted]] = [
+    lost,
+    lambda: httpx.RemoteProtocolError("cut short"),
+    lambda: bare(502),
+    lambda: bare(503),
+    lambda: bare(504),
+]
+
+
+@pytest.mark.parametrize("failure", OPEN)
+def test_found_agent_is_read_whole(failure: Callable[[], Scripted]) -> None:
+    service = Service(failure(), ok(page([summary("a0", name="other"), summary("a9")])), ok(agent("a9")))
+    found = create(client_of(service))
+    assert service.sent == [POSTED, LISTED, "GET /v1/agents/a9"]
+    assert found.id == "a9"
+    assert found.stats is not None
+
+
+@pytest.mark.parametrize("failure", OPEN)
+def test_nothing_found_is_sent_again_with_the_same_bytes(failure: Callable[[], Scripted]) -> None:
+    service = Service(failure(), ok(page([])), ok(created("a1"), 201))
+    assert (create(client_of(service))).id == "a1"
+    assert service.sent == [POSTED, LISTED, POSTED]
+    assert service.requests[0].content == service.requests[2].content
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        summary("a9", name="Mine"),
+        summary("a9", wallet_id="w2"),
+        summary("a9", chain_id=56),
+        summary("a9", created_at=START - 1),
+        summary("a9", created_at=START - 86_400),
+    ],
+)
+def test_another_agent_is_not_taken_for_it(other: Any) -> None:
+    """Another name, wallet or chain, or one that is older than the call."""
+    service = Service(lost(), ok(page([other]), date=http_date(START + 2)), ok(created("a1"), 201))
+    assert (create(client_of(service))).id == "a1"
+
+
+@pytest.mark.parametrize("skew", [3600, -3600])
+def test_age_is_told_by_the_clock_of_the_service(skew: int) -> None:
+    date = http_date(START + skew + 2)  # two virtual seconds after the call began
+    old, new = summary("a8", created_at=START + skew - 5), summary("a9", created_at=START + skew + 1)
+    service = Service(lost(), ok(page([old, new]), date=date), ok(agent("a9")))
+    assert (create(client_of(service))).id == "a9"
+
+
+def test_what_another_call_of_this_client_made_is_not_taken() -> None:
+    """Two of the same name made one after the other: the second is not mistaken for the first."""
+    service = Service(
+        ok(created("a1"), 201),
+        lost(),
+        ok(page([summary("a1")])),
+        ok(created("a2"), 201),
+    )
+    client = client_of(service)
+    assert [(create(client)).id, (create(client.with_options(max_retries=2))).id] == ["a1", "a2"]
+
+
+def test_what_was_found_once_is_not_found_again() -> None:
+    service = Service(
+        lost(),
+        ok(page([summary("a1")])),
+        ok(agent("a1")),
+        lost(),
+        ok(page([summary("a2"), summary("a1")])),
+        ok(agent("a2")),
+    )
+    client = client_of(service)
+    assert [(create(client)).id, (create(client)).id] == ["a1", "a2"]
+
+
+def test_several_are_ambiguous() -> None:
+    service, clock = Service(lost(), ok(page([summary("a1"), summary("a2")]))), VirtualClock()
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client_of(service, clock))
+    error = caught.value
+    assert error.candidates == ("a1", "a2")
+    assert (error.outcome, error.retries, len(clock.waits)) == ("unknown", 1, 1)
+    assert (error.method, error.url.endswith("/v1/agents")) == ("POST", True)
+
+
+@pytest.mark.parametrize("answer", [failed(403), failed(500), ok([1]), ok({"data": [{}]})])
+def test_look_that_fails_is_ambiguous(answer: httpx.Response) -> None:
+    service = Service(lost(), *[lambda request: answer] * 3)
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client_of(service))
+    assert caught.value.candidates == ()
+    assert caught.value.__cause__ is not None
+    assert service.sent.count(POSTED) == 1
+
+
+def test_found_but_not_readable_names_the_one_found() -> None:
+    service = Service(lost(), ok(page([summary("a9")])), failed(403))
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client_of(service))
+    assert caught.value.candidates == ("a9",)
+    assert service.sent.count(POSTED) == 1
+
+
+def test_look_is_retried_like_any_read() -> None:
+    service = Service(lost(), failed(503), httpx.ReadError("reset"), ok(page([summary("a9")])), ok(agent("a9")))
+    assert (create(client_of(service))).id == "a9"
+
+
+def test_look_goes_through_all_pages() -> None:
+    """Also past one that is empty and has a cursor."""
+    service = Service(
+        lost(),
+        ok(page([summary("a0", name="other")], "c1")),
+        ok(page([], "c2")),
+        ok(page([summary("a9")])),
+        ok(agent("a9")),
+    )
+    assert (create(client_of(service))).id == "a9"
+    assert service.sent[1:4] == [LISTED, LISTED + "&cursor=c1", LISTED + "&cursor=c2"]
+
+
+def test_look_at_a_list_that_never_ends() -> None:
+    """It cannot tell that it is not there, so nothing is sent again."""
+    service = Service(lost(), ok(page([], "c1")), ok(page([], "c2")), ok(page([], "c1")))
+    with pytest.raises(AmbiguousOutcomeError):
+        create(client_of(service))
+    assert service.sent.count(POSTED) == 1
+
+
+def test_every_later_attempt_looks_first() -> None:
+    """Once it may have happened, a 429 on the second attempt does not make a third one safe."""
+    service = Service(
+        lost(),
+        ok(page([])),
+        failed(429),
+        ok(page([summary("a9")])),
+        ok(agent("a9")),
+    )
+    assert (create(client_of(service))).id == "a9"
+    assert service.sent == [POSTED, LISTED, POSTED, LISTED, "GET /v1/agents/a9"]
+
+
+@pytest.mark.parametrize(
+    "failure", [httpx.ConnectError("refused"), httpx.PoolTimeout("busy"), failed(429), failed(503)]
+)
+def test_no_look_when_it_certainly_did_not_happen(failure: Scripted) -> None:
+    service = Service(failure, ok(created("a1"), 201))
+    assert (create(client_of(service))).id == "a1"
+    assert service.sent == [POSTED, POSTED]
+
+
+def test_retries_used_up_leave_the_outcome_unknown() -> None:
+    answers = [answer for _ in range(5) for answer in (lost(), ok(page([])))]
+    service, clock = Service(*answers, lost()), VirtualClock()
+    with pytest.raises(APIConnectionError) as caught:
+        create(client_of(service, clock))
+    assert (caught.value.outcome, caught.value.retries) == ("unknown", 5)
+    assert service.sent.count(POSTED) == 6
+
+
+def test_refused_in_the_end_is_still_unknown() -> None:
+    """The first attempt may have happened after the look."""
+    service = Service(lost(), ok(page([])), failed(422))
+    with pytest.raises(APIStatusError) as caught:
+        create(client_of(service))
+    assert (caught.value.status, caught.value.outcome) == (422, "unknown")
+
+
+def test_look_keeps_to_the_deadline_of_the_call() -> None:
+    service, clock = Service(lost(), failed(429, retry_after="100")), VirtualClock()
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client_of(service, clock, deadline=50))
+    assert isinstance(caught.value.__cause__, RateLimitError)
+    assert clock.monotonic() - 500 < 50
+
+
+def test_wallet_found_in_the_list_is_the_answer() -> None:
+    """Addresses are compared without their capitals; the list shows a wallet whole."""
+    other = [wallet("w7", chain_id=56), wallet("w8", address="0x" + "cd" * 20)]
+    service = Service(lost(), ok(page([*other, wallet("w9", address=ADDRESS.lower())])))
+    assert (connect(client_of(service))).id == "w9"
+    assert service.sent == ["POST /v1/wallets", "GET /v1/wallets?chain_id=8453&limit=100"]
+
+
+def test_wallet_not_found_is_sent_again() -> None:
+    service = Service(lost(), ok(page([])), ok(wallet("w1"), 201))
+    assert (connect(client_of(service))).id == "w1"
+    assert json.loads(service.requests[2].content)["signature"] == "0x1"
+
+
+def test_wallet_that_was_connected_before_is_reported_as_the_service_does() -> None:
+    service = Service(lost(), ok(page([wallet("w1", created_at=START - 60)])), failed(409))
+    with pytest.raises(APIStatusError) as caught:
+        connect(client_of(service))
+    assert caught.value.status == 409
+
+
+def test_many_creates_of_the_same_name_each_get_their_own() -> None:
+    """More than one lost at the same time cannot be told apart, and that is said."""
+    service = Service(
+        ok(created("a1"), 201),
+        ok(created("a2"), 201),
+        lost(),
+        ok(page([summary(f"a{n}") for n in (1, 2, 3, 4)])),
+    )
+    client = client_of(service)
+    create(client)
+    create(client)
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client)
+    assert caught.value.candidates == ("a3", "a4")

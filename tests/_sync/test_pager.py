@@ -1,0 +1,198 @@
+# Generated from tests/_async/test_pager.py by scripts/unasync.py: change that file instead.
+"""Walking lists: lazily, to the end, and no further than asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tradesdk import APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
+
+from .._answers import Service, failed, ok, page, trade
+from ._client import client_of
+
+LIST = "GET /v1/trades?limit=100"
+
+
+def trades(*numbers: int) -> list[Any]:
+    return [trade(f"t{number}") for number in numbers]
+
+
+def ids(pager: Pager[Trade]) -> list[str]:
+    return [item.id for item in pager]
+
+
+def collect(pager: Pager[Trade], seen: list[str]) -> None:
+    """As `ids`, but what came before an error is not lost."""
+    for item in pager:
+        seen.append(item.id)
+
+
+def test_all_pages() -> None:
+    service = Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3), "c2")), ok(page(trades(4))))
+    assert ids(client_of(service).trades.list()) == ["t1", "t2", "t3", "t4"]
+    assert service.sent == [LIST, LIST + "&cursor=c1", LIST + "&cursor=c2"]
+
+
+def test_nothing_is_asked_before_the_first_item() -> None:
+    service = Service()
+    client = client_of(service)
+    pager = client.trades.list()
+    pager.pages()
+    assert repr(pager).endswith("of Trade at /v1/trades>")
+    assert service.requests == []
+
+
+def test_leaving_early_costs_no_request() -> None:
+    """Not even after the last item of a page."""
+    service = Service(ok(page(trades(1, 2), "c1")))
+    for item in client_of(service).trades.list():
+        if item.id == "t2":
+            break
+    assert service.sent == [LIST]
+
+
+def test_leaving_pages_early_costs_no_request() -> None:
+    service = Service(ok(page(trades(1, 2), "c1")))
+    for found in client_of(service).trades.list().pages():
+        assert [item.id for item in found.data] == ["t1", "t2"]
+        assert found.next_cursor == "c1"
+        break
+    assert service.sent == [LIST]
+
+
+def test_pages() -> None:
+    service = Service(ok(page(trades(1, 2), "c1")), ok(page([], "c2")), ok(page(trades(3))))
+    found = [(len(one.data), one.next_cursor) for one in client_of(service).trades.list(limit=2).pages()]
+    assert found == [(2, "c1"), (0, "c2"), (1, None)]
+    assert service.sent[2] == "GET /v1/trades?limit=2&cursor=c2"
+
+
+def test_an_empty_page_with_a_cursor_goes_on() -> None:
+    service = Service(ok(page([], "c1")), ok(page([], "c2")), ok(page(trades(1))))
+    assert ids(client_of(service).trades.list()) == ["t1"]
+
+
+@pytest.mark.parametrize("cursor", ["", None])
+def test_an_empty_cursor_is_none(cursor: str | None) -> None:
+    service = Service(ok({"data": trades(1), "next_cursor": cursor}))
+    assert ids(client_of(service).trades.list()) == ["t1"]
+
+
+def test_empty_list() -> None:
+    service = Service(ok(page([])), ok(page([])))
+    client = client_of(service)
+    assert ids(client.trades.list()) == []
+    assert client.trades.list().first() is None
+
+
+def test_first_asks_for_one() -> None:
+    service = Service(ok(page(trades(1), "c1")))
+    found = client_of(service).trades.list(limit=50).first()
+    assert found is not None
+    assert found.id == "t1"
+    assert service.sent == ["GET /v1/trades?limit=1"]
+
+
+def test_first_goes_past_an_empty_page() -> None:
+    service = Service(ok(page([], "c1")), ok(page(trades(1), "c2")))
+    found = client_of(service).trades.list().first()
+    assert found is not None
+    assert service.sent == ["GET /v1/trades?limit=1", "GET /v1/trades?limit=1&cursor=c1"]
+
+
+def test_first_of_none_at_most() -> None:
+    service = Service()
+    assert client_of(service).trades.list(max_items=0).first() is None
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "max_items", "sent"),
+    [
+        (None, None, ["100", "100", "100"]),
+        (2, None, ["2", "2", "2"]),
+        (None, 3, ["3", "1"]),
+        (2, 3, ["2", "1"]),
+        (100, 2, ["2"]),
+        (1, 4, ["1", "1"]),
+        (None, 1, ["1"]),
+        (None, 0, []),
+    ],
+)
+def test_limit_is_the_page_and_max_items_the_total(limit: int | None, max_items: int | None, sent: Any) -> None:
+    """The pages have two items whatever was asked for: what is too much is left out."""
+    service = Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3, 4), "c2")), ok(page(trades(5))))
+    found = ids(client_of(service).trades.list(limit=limit, max_items=max_items))
+    assert found == ["t1", "t2", "t3", "t4", "t5"][:max_items]
+    assert [request.url.params["limit"] for request in service.requests] == sent
+
+
+def test_begins_at_a_cursor() -> None:
+    service = Service(ok(page(trades(3))))
+    assert ids(client_of(service).trades.list(cursor="c7")) == ["t3"]
+    assert service.sent == [LIST + "&cursor=c7"]
+
+
+def test_filters_stay_on_every_page() -> None:
+    service = Service(ok(page(trades(1), "c1")), ok(page(trades(2))))
+    ids(client_of(service).trades.list(agent_id="a1", status="open"))
+    target = "GET /v1/trades?agent_id=a1&status=open&limit=100"
+    assert service.sent == [target, target + "&cursor=c1"]
+
+
+def test_every_walk_begins_anew() -> None:
+    service = Service(*(ok(page(trades(1, 2))) for _ in range(2)))
+    pager = client_of(service).trades.list()
+    assert ids(pager) == ids(pager) == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("start", "cursors", "walked"),
+    [
+        (None, ["c1", "c1"], 2),
+        (None, ["c1", "c2", "c1"], 3),
+        (None, ["c1", "c2", "c3", "c4", "c2"], 5),
+        ("c0", ["c0"], 1),
+        ("c0", ["c1", "c0"], 2),
+    ],
+)
+def test_cursors_in_a_circle_are_an_error(start: str | None, cursors: list[str], walked: int) -> None:
+    """What came before is still handed over."""
+    service = Service(*(ok(page(trades(number), cursor)) for number, cursor in enumerate(cursors)))
+    seen: list[str] = []
+    with pytest.raises(APIResponseError, match="repeats a cursor") as caught:
+        collect(client_of(service).trades.list(cursor=start), seen)
+    assert len(seen) == walked
+    assert service.left == 0
+    assert caught.value.method == "GET"
+
+
+def test_a_repeated_cursor_after_all_that_was_wanted_is_nobodys_business() -> None:
+    service = Service(ok(page(trades(1), "c1")), ok(page(trades(2), "c1")))
+    assert ids(client_of(service).trades.list(max_items=2)) == ["t1", "t2"]
+
+
+def test_more_items_than_a_page_may_have_are_refused() -> None:
+    service = Service(ok(page(trades(*range(100)))), ok(page(trades(*range(101)))))
+    client = client_of(service)
+    assert len(ids(client.trades.list())) == 100
+    with pytest.raises(APIResponseError):
+        ids(client.trades.list())
+
+
+def test_an_error_in_the_middle() -> None:
+    service = Service(ok(page(trades(1), "c1")), failed(400, "the cursor has expired"))
+    seen: list[str] = []
+    with pytest.raises(APIStatusError, match="expired"):
+        collect(client_of(service).trades.list(), seen)
+    assert seen == ["t1"]
+
+
+def test_pages_are_retried_one_by_one() -> None:
+    service = Service(ok(page(trades(1), "c1")), failed(503), ok(page(trades(2))))
+    assert ids(client_of(service).trades.list()) == ["t1", "t2"]
+    service = Service(failed(503))
+    with pytest.raises(ServiceUnavailableError):
+        ids(client_of(service, max_retries=0).trades.list())

@@ -1,0 +1,235 @@
+# Generated from tests/_async/test_retries.py by scripts/unasync.py: change that file instead.
+"""Which failures are sent again, how often, and after which waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    APIConnectionError,
+    APIError,
+    APIResponseError,
+    APIStatusError,
+    InternalServerError,
+    NotFoundError,
+    RetryPolicy,
+    ServiceUnavailableError,
+    TradeClient,
+)
+
+from .._answers import ACCOUNT, Scripted, Service, agent, bare, created, failed, forever, ok
+from .._clock import VirtualClock
+from ._client import client_of
+
+Act = Callable[[TradeClient], Any]
+READ: Act = lambda c: c.account.get()  # noqa: E731 - a table of calls reads best as lambdas
+PATCH: Act = lambda c: c.agents.update("a1", name="n")  # noqa: E731
+DELETE: Act = lambda c: c.agents.delete("a1")  # noqa: E731
+CREATE: Act = lambda c: c.agents.create(name="mine", wallet_id="w1", chain_id=8453)  # noqa: E731
+PLAIN_POST: Act = lambda c: c.request("POST", "/v1/later", json={})  # noqa: E731
+
+NOT_SENT = [httpx.ConnectError("refused"), httpx.ConnectTimeout("slow"), httpx.PoolTimeout("busy")]
+LOST = [
+    httpx.ReadTimeout("silent"),
+    httpx.WriteTimeout("stuck"),
+    httpx.ReadError("reset"),
+    httpx.WriteError("reset"),
+    httpx.RemoteProtocolError("cut short"),
+]
+
+
+def backoff_only(waits: list[float]) -> None:
+    """Never earlier than 2^k, at most a quarter more, 60 s at most."""
+    for k, wait in enumerate(waits, 1):
+        assert 2**k <= wait <= min(60.0, 2**k + max(0.25 * 2**k, 0.25))
+
+
+def persistent(act: Act, make: Callable[[], Scripted], **options: Any) -> tuple[int, APIError, VirtualClock]:
+    """How often it is sent when it fails in the same way each time, and how it ends."""
+    service, clock = Service(*(make() for _ in range(10))), VirtualClock()
+    with pytest.raises(APIError) as caught:
+        act(client_of(service, clock, **options))
+    assert caught.value.retries == len(clock.waits)
+    assert len(service.requests) == len(clock.waits) + 1
+    backoff_only(clock.waits)
+    return len(service.requests), caught.value, clock
+
+
+SIX_TIMES: list[tuple[str, list[Act], Callable[[], Scripted]]] = [
+    *((f"{error!r}", [READ, PATCH, DELETE, CREATE, PLAIN_POST], lambda error=error: error) for error in NOT_SENT),
+    *((f"{error!r}", [READ, PATCH, DELETE], lambda error=error: error) for error in LOST),
+    ("429", [READ, PATCH, DELETE, CREATE, PLAIN_POST], lambda: failed(429)),
+    ("429 of a proxy", [READ, PATCH, DELETE, CREATE, PLAIN_POST], lambda: bare(429)),
+    ("503", [READ, PATCH, DELETE, CREATE, PLAIN_POST], lambda: failed(503)),
+    ("503 of a proxy", [READ, PATCH, DELETE], lambda: bare(503)),
+    ("502", [READ, PATCH, DELETE], lambda: bare(502)),
+    ("504", [READ, PATCH, DELETE], lambda: bare(504)),
+]
+
+
+@pytest.mark.parametrize(("act", "make"), [(act, make) for _, acts, make in SIX_TIMES for act in acts])
+def test_five_retries(act: Act, make: Callable[[], Scripted]) -> None:
+    times, _, clock = persistent(act, make)
+    assert times == 6
+    assert 62 <= sum(clock.waits) <= 62 * 1.25 + 1
+
+
+@pytest.mark.parametrize("act", [READ, PATCH, DELETE])
+def test_500_is_sent_again_twice(act: Act) -> None:
+    times, error, _ = persistent(act, lambda: failed(500))
+    assert times == 3
+    assert isinstance(error, InternalServerError)
+    assert error.outcome == ("none" if act is READ else "unknown")
+
+
+@pytest.mark.parametrize("act", [CREATE, PLAIN_POST])
+def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> None:
+    times, error, _ = persistent(act, lambda: failed(500))
+    assert times == 1
+    assert isinstance(error, InternalServerError)
+    assert error.outcome == "unknown"
+    assert "check before sending it again" in str(error)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425])
+@pytest.mark.parametrize("act", [READ, PATCH, DELETE, CREATE])
+def test_other_statuses_are_raised_at_once(status: int, act: Act) -> None:
+    times, error, _ = persistent(act, lambda: failed(status, location="https://elsewhere.example"))
+    assert times == 1
+    assert isinstance(error, APIStatusError)
+    assert error.status == status
+    assert error.outcome == "none"
+
+
+@pytest.mark.parametrize("status", [501, 505, 507, 599])
+@pytest.mark.parametrize("act", [READ, CREATE])
+def test_other_5xx_are_raised_at_once(status: int, act: Act) -> None:
+    times, error, _ = persistent(act, lambda: bare(status))
+    assert times == 1
+    assert isinstance(error, APIStatusError)
+
+
+@pytest.mark.parametrize("failure", [*LOST, bare(502), bare(503), bare(504)])
+def test_post_without_a_way_to_look_is_not_sent_again(failure: Scripted) -> None:
+    service = Service(failure)
+    with pytest.raises(APIError) as caught:
+        PLAIN_POST(client_of(service))
+    assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx.UnsupportedProtocol("gopher"), httpx.LocalProtocolError("bad header"), httpx.InvalidURL("bad")],
+)
+def test_hopeless_is_raised_at_once(error: Exception) -> None:
+    service, clock = Service(error), VirtualClock()
+    with pytest.raises(APIConnectionError) as caught:
+        READ(client_of(service, clock))
+    assert not caught.value.temporary
+    assert not caught.value.sent
+    assert clock.waits == []
+
+
+def test_one_counter_for_all_causes() -> None:
+    answers: list[Scripted] = [httpx.ReadError("x"), failed(429), failed(503), failed(500), httpx.ConnectError("x")]
+    service, clock = Service(*answers, failed(502), ok(ACCOUNT)), VirtualClock()
+    with pytest.raises(APIStatusError) as caught:
+        READ(client_of(service, clock))
+    assert (caught.value.status, caught.value.retries, service.left) == (502, 5, 1)
+    backoff_only(clock.waits)
+
+
+def test_it_succeeds_in_the_end() -> None:
+    service, clock = Service(*(failed(503) for _ in range(5)), ok(ACCOUNT)), VirtualClock()
+    assert (READ(client_of(service, clock))).id == "acc_1"
+    assert len(clock.waits) == 5
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_max_retries(retries: int) -> None:
+    times, _, _ = persistent(READ, lambda: failed(503), max_retries=retries)
+    assert times == retries + 1
+    times, _, _ = persistent(READ, lambda: failed(503), retry=RetryPolicy(max_retries=retries))
+    assert times == retries + 1
+
+
+def test_the_outcome_stays_unknown_after_a_later_failure_that_would_be_none() -> None:
+    """The first attempt may have changed it, whatever is answered afterwards."""
+    service = Service(httpx.ReadTimeout("silent"), failed(409))
+    with pytest.raises(APIStatusError) as caught:
+        PATCH(client_of(service))
+    assert (caught.value.status, caught.value.outcome) == (409, "unknown")
+
+
+def test_an_answer_that_makes_no_sense_is_not_asked_for_again() -> None:
+    service = Service(ok([1]), ok([1]), ok([1]))
+    client = client_of(service)
+    with pytest.raises(APIResponseError) as read:
+        READ(client)
+    with pytest.raises(APIResponseError) as patched:
+        PATCH(client)
+    with pytest.raises(APIResponseError) as made:
+        CREATE(client)
+    assert [caught.value.outcome for caught in (read, patched, made)] == ["none", "unknown", "unknown"]
+
+
+@pytest.mark.parametrize(
+    "first", [httpx.ReadTimeout("silent"), httpx.RemoteProtocolError("cut"), failed(500), bare(502), bare(503)]
+)
+def test_delete_repeated_after_an_unknown_outcome_finds_it_gone(first: Scripted) -> None:
+    service = Service(first, failed(404))
+    DELETE(client_of(service))
+    assert service.sent == ["DELETE /v1/agents/a1"] * 2
+
+
+@pytest.mark.parametrize("first", [httpx.ConnectError("refused"), failed(429), failed(503)])
+def test_delete_repeated_after_it_was_certainly_not_done_does_not_take_404_for_success(first: Scripted) -> None:
+    with pytest.raises(NotFoundError):
+        DELETE(client_of(Service(first, failed(404))))
+
+
+def test_delete_of_what_is_not_there() -> None:
+    with pytest.raises(NotFoundError):
+        DELETE(client_of(Service(failed(404))))
+
+
+def test_patch_that_finds_it_gone_fails() -> None:
+    with pytest.raises(NotFoundError):
+        PATCH(client_of(Service(httpx.ReadTimeout("silent"), failed(404))))
+
+
+def test_calls_do_not_share_their_counters() -> None:
+    """Each call has five retries of its own."""
+    answers = [answer for _ in range(3) for answer in (*(failed(429) for _ in range(5)), ok(agent()))]
+    service, clock = Service(*answers), VirtualClock()
+    client = client_of(service, clock, throttle=False)
+    for _ in range(3):
+        client.agents.get("a1")
+    for start in (0, 5, 10):
+        backoff_only(clock.waits[start : start + 5])
+    assert service.left == 0
+
+
+def test_the_retry_budget_ends_the_retries_of_an_outage() -> None:
+    service = Service(*[forever(lambda: failed(503))] * 100)
+    client = client_of(service)
+    tries = []
+    for _ in range(10):
+        before = len(service.requests)
+        with pytest.raises(ServiceUnavailableError):
+            READ(client.with_options(deadline=1000))  # copies share the budget
+        tries.append(len(service.requests) - before)
+    assert tries == [6] * 7 + [1] * 3  # 500 tokens, 14 a retry
+
+
+def test_success_gives_the_budget_back() -> None:
+    answers: list[Scripted] = [failed(503), ok(created())] * 100
+    service = Service(*answers)
+    client = client_of(service)
+    for _ in range(100):
+        CREATE(client)
+    assert service.left == 0

@@ -1,0 +1,171 @@
+# Generated from tests/_async/test_throttle.py by scripts/unasync.py: change that file instead.
+"""Holding back when the rate limit is used up, rather than collecting errors."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from tradesdk import RateLimit, RateLimitError
+
+from .._answers import ACCOUNT, Service, failed, limited, ok
+from .._clock import START, VirtualClock, http_date
+from ._client import client_of
+from ._flavour import at_once
+
+LIMIT = 20
+
+
+class Limited:
+    """A service with a real window of a minute, which starts with its first request."""
+
+    def __init__(self, clock: VirtualClock, limit: int = LIMIT, skew: int = 0) -> None:
+        self._lock = threading.Lock()
+        self._clock, self._limit, self._skew = clock, limit, skew
+        self._ends, self._used = 0, 0
+        self.refused = self.served = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            now = self._clock.now() + self._skew
+            if now >= self._ends:
+                self._ends, self._used = int(now) + 60, 0
+            date = http_date(now)
+            if self._used >= self._limit:
+                self.refused += 1
+                return failed(429, date=date, retry_after="60", **limited(0, self._ends, self._limit))
+            self._used += 1
+            self.served += 1
+            return ok(ACCOUNT, date=date, **limited(self._limit - self._used, self._ends, self._limit))
+
+
+def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
+    service = Service(ok(ACCOUNT, date=http_date(START), **limited(0, START + 30)), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    client.account.get()
+    assert clock.waits == []
+    client.account.get()
+    assert clock.waits == [30]
+
+
+def test_reset_is_read_by_the_clock_of_the_service() -> None:
+    there = START - 7200
+    service = Service(ok(ACCOUNT, date=http_date(there), **limited(0, there + 30)), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    client.account.get()
+    client.account.get()
+    assert clock.waits == [30]
+
+
+def test_counts_down_what_is_left() -> None:
+    """Answers that arrive out of order, or without the headers, do not give anything back."""
+    service = Service(ok(ACCOUNT, date=http_date(START), **limited(2, START + 30)), *(ok(ACCOUNT) for _ in range(3)))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    for _ in range(3):
+        client.account.get()
+    assert clock.waits == []
+    client.account.get()
+    assert clock.waits == [30]
+
+
+def test_can_be_turned_off() -> None:
+    service = Service(ok(ACCOUNT, **limited(0, START + 30)), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock, throttle=False)
+    client.account.get()
+    client.account.get()
+    assert clock.waits == []
+
+
+def test_past_the_deadline_it_is_raised_unsent() -> None:
+    service, clock = Service(ok(ACCOUNT, **limited(0, START + 60))), VirtualClock()
+    client = client_of(service, clock, deadline=10)
+    client.account.get()
+    with pytest.raises(RateLimitError) as caught:
+        client.account.get()
+    error = caught.value
+    assert len(service.requests) == 1
+    assert clock.waits == []
+    assert (error.status, error.code, error.response, error.retries) == (429, "rate_limited", None, 0)
+    assert error.retry_after is not None
+    assert 59 <= error.retry_after <= 61
+    assert error.retry_at == datetime.fromtimestamp(START + error.retry_after, UTC)
+    assert error.rate_limit == RateLimit(60, 0, datetime.fromtimestamp(START + 60, UTC))
+    assert str(error).startswith("429 rate_limited: not sent")
+
+
+def test_copies_share_what_is_known() -> None:
+    service, clock = Service(ok(ACCOUNT, date=http_date(START), **limited(0, START + 30)), ok(ACCOUNT)), VirtualClock()
+    client = client_of(service, clock)
+    client.with_options(max_retries=0).account.get()
+    assert client.rate_limit is not None
+    client.account.get()
+    assert clock.waits == [30]
+
+
+def test_a_request_that_never_left_is_not_counted() -> None:
+    service = Service(
+        ok(ACCOUNT, date=http_date(START), **limited(1, START + 60)),
+        *(httpx.ConnectError("refused") for _ in range(2)),
+        ok(ACCOUNT),
+    )
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    client.account.get()
+    client.account.get()
+    assert len(clock.waits) == 2  # the two backoffs, and no wait for the reset
+    assert sum(clock.waits) < 10
+
+
+def test_no_headers_no_throttle() -> None:
+    service, clock = Service(*(ok(ACCOUNT) for _ in range(50))), VirtualClock()
+    client = client_of(service, clock)
+    for _ in range(50):
+        client.account.get()
+    assert clock.waits == []
+    assert client.rate_limit is None
+
+
+@pytest.mark.parametrize("skew", [0, 7200])
+def test_hundreds_one_after_the_other_never_meet_a_429(skew: int) -> None:
+    clock = VirtualClock()
+    service = Limited(clock, skew=skew)
+    client = client_of(service, clock)
+    for _ in range(LIMIT * 5):
+        client.account.get()
+    assert (service.served, service.refused) == (LIMIT * 5, 0)
+
+
+def test_many_at_once_all_get_through() -> None:
+    """Nearly none is refused: only what is held up between asking the throttle and sending, into the next window."""
+    clock = VirtualClock()
+    service = Limited(clock)
+    client = client_of(service, clock, deadline=10**6)
+    client.account.get()
+    at_once([client.account.get] * (LIMIT * 3))
+    assert service.served == LIMIT * 3 + 1
+    assert service.refused <= LIMIT / 2
+
+
+def test_rate_limit_is_a_snapshot_of_the_last_answer() -> None:
+    service = Service(
+        ok(ACCOUNT, **limited(41, START + 30)),
+        failed(401, **limited(40, START + 30)),
+        ok(ACCOUNT),
+        ok(ACCOUNT, x_ratelimit_remaining="x", x_ratelimit_reset="y"),
+    )
+    client = client_of(service)
+    assert client.rate_limit is None
+    client.account.get()
+    assert client.rate_limit == RateLimit(60, 41, datetime.fromtimestamp(START + 30, UTC))
+    with pytest.raises(Exception, match="401"):
+        client.account.get()
+    for _ in range(2):
+        assert client.rate_limit == RateLimit(60, 40, datetime.fromtimestamp(START + 30, UTC))
+        client.account.get()

@@ -1,0 +1,29 @@
+"""Both flavours, doing the same on equal worlds, see the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tradesdk import LocalSigner
+from tradesdk_mock import MockClock, MockServer
+
+from .._async._tour import AsyncTour
+from .._clock import START
+from .._sync._tour import Tour
+
+
+def requests_of(server: MockServer) -> list[Any]:
+    return [(entry.method, entry.path, entry.query, entry.body, entry.status) for entry in server.journal()]
+
+
+async def test_both_see_the_same(signer: LocalSigner) -> None:
+    with MockServer(seed=3, clock=MockClock(START)) as server:
+        blocking = Tour(server, "tour", signer).everything()
+        sent = requests_of(server)
+    with MockServer(seed=3, clock=MockClock(START)) as server:
+        awaited = await AsyncTour(server, "tour", signer).everything()
+        assert requests_of(server) == sent
+    assert len(blocking) == len(awaited) > 15
+    for one, other in zip(blocking, awaited, strict=True):
+        assert type(one) is type(other)
+        assert one == other

@@ -1,0 +1,59 @@
+"""Where the service may behave in several ways, the client works under each of them: a whole tour for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tradesdk import LocalSigner
+from tradesdk_mock import GapOptions, MockServer
+
+from .._async._tour import AsyncTour
+from .._sync._tour import Tour
+
+VALUES = [("order", "newest")] + [(gap.name, other) for gap in GapOptions.describe() for other in gap.others]
+LIMITS = {"order", "clock_skew", "rate_headers", "quotas", "request_quota", "enterprise_limit"}
+numbers = count(1)
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """One will do here: what the service answers has nothing to do with it."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MockServer]:
+    with MockServer(seed=11) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: MockServer) -> Iterator[MockServer]:
+    yield running
+    running.set_gaps(**GapOptions().as_dict())
+
+
+@pytest.mark.parametrize(("gap", "value"), VALUES)
+def test_blocking_client_under(gap: str, value: str, server: MockServer, signer: LocalSigner) -> None:
+    server.set_gaps(**{gap: value})
+    assert Tour(server, f"b{next(numbers)}", signer, hurried=gap not in LIMITS).everything()
+
+
+@pytest.mark.parametrize(("gap", "value"), VALUES)
+async def test_async_client_under(gap: str, value: str, server: MockServer, signer: LocalSigner) -> None:
+    server.set_gaps(**{gap: value})
+    assert await AsyncTour(server, f"a{next(numbers)}", signer, hurried=gap not in LIMITS).everything()
+
+
+def test_every_gap_has_another_value() -> None:
+    """So that none is left out above."""
+    assert {gap for gap, _ in VALUES} == {gap.name for gap in GapOptions.describe()} == set(GapOptions().as_dict())
+
+
+def test_all_gaps_at_once(server: MockServer, signer: LocalSigner) -> None:
+    options = {gap.name: gap.others[0] for gap in GapOptions.describe()}
+    server.set_gaps(**options | {"quotas": "default"})  # a period of ten requests would end the tour before it began
+    assert Tour(server, f"c{next(numbers)}", signer).everything()

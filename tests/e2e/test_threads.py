@@ -1,0 +1,48 @@
+"""One blocking client shared by threads that are interrupted at the worst moments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tradesdk import TradeClient
+from tradesdk._sync.transport import Connections
+
+from .._answers import ACCOUNT, KEY
+from .._clock import VirtualClock
+from .._hostile import Visit, answer, hostile
+from .._sync._flavour import at_once
+
+GOOD = answer(json.dumps(ACCOUNT).encode())
+
+
+@pytest.fixture(autouse=True)
+def _restless() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("expiry", [5.0, 0.0])
+def test_connections_are_handed_over_safely(expiry: float) -> None:
+    """Also when every kept connection has expired by the time it is wanted."""
+
+    def answering(visit: Visit) -> None:
+        visit.send(GOOD)
+
+    with hostile(answering) as server:
+        client = TradeClient(api_key=KEY, base_url=server.url, clock=VirtualClock())
+        client._calls.http = httpx.Client(transport=Connections(max_connections=6, keepalive_expiry=expiry))
+
+        def work() -> int:
+            return sum(client.account.get().id == "acc_1" for _ in range(25))
+
+        with client:
+            assert at_once([work] * 12) == [25] * 12
+        assert len(server.visits) == 300
+        assert server.most_open <= 6 or expiry == 0  # the server sees the end of an expired one a little later

@@ -1,0 +1,268 @@
+"""Every block of the README and the pages is run, and what they show is what comes out.
+
+- ```python``` runs against a mock server, one namespace a page; a ```text``` block right below it is what it prints.
+- ```console``` runs each line that begins with `$` on a terminal of 100 columns, with a mock world of the page's own;
+  the lines below it are what is seen. A line `…` stands for any number of lines.
+- ```bash``` runs too, and nothing of it is shown. What cannot run here is listed in NOT_RUN, word by word.
+
+With TRADE_DOCS_UPDATE=1 the pages are rewritten to show what came out.
+"""
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tradesdk import TradeClient
+from tradesdk_mock import MockServer
+
+from ._pages import EMBED, PAGES, ROOT, Block, blocks, is_right_below, name_of
+
+UPDATE = os.environ.get("TRADE_DOCS_UPDATE") == "1"
+
+# Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
+# `.ci/run` runs the first two.
+NOT_RUN = {
+    'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
+    'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
+    '.venv/bin/pytest -q -n 2 -m "not long and not peers"',
+    "trade mock serve",
+    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock]" -r benchmarks/requirements.txt',
+    ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
+    ".venv-bench/bin/python benchmarks/start_import.py",
+    ".venv-bench/bin/python benchmarks/cli_start.py",
+    ".venv-bench/bin/python benchmarks/get_sync.py",
+    ".venv-bench/bin/python benchmarks/page_decode.py",
+}
+CHANGES_EVERY_TIME = [
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)"), "<moment>"),
+    (re.compile(r"\b1[789]\d{8}\b"), "<seconds>"),
+    (re.compile(r'(?<=cursor: )\S+|(?<="next_cursor":")[^"]+'), "<cursor>"),
+    (re.compile(r"(?<=took )\d+\.\d(?= s)|(?<=passed in )\d+\.\d\ds( \(.+\))?"), "<time>"),
+]
+
+
+def same(shown: str, seen: str) -> bool:
+    """Whether `shown` is what was `seen`, but for what changes every time and what `…` leaves out."""
+    for pattern, word in CHANGES_EVERY_TIME:
+        shown, seen = pattern.sub(word, shown), pattern.sub(word, seen)
+    parts = [re.escape(part) for part in re.split(r"(?m)^ *…\n?", shown.rstrip() + "\n")]
+    return re.fullmatch("(?:.*\n)*".join(parts), seen.rstrip() + "\n") is not None
+
+
+class Checked:
+    """What a page shows, compared; rewritten at the end when that was asked for."""
+
+    def __init__(self, page: Path) -> None:
+        self._page = page
+        self._changes: list[tuple[int, int, str, list[str]]] = []
+
+    def compare(self, start: int, shown: list[str], seen: str, indent: str, what: str) -> None:
+        if same("\n".join(shown), seen):
+            return
+        new = seen.rstrip().splitlines()
+        if shown[:1] == ["…"] and shown[1] in new:  # only the end is shown: from the same line on, again
+            new = ["…", *new[new.index(shown[1]) :]]
+        if UPDATE and same("\n".join(new), seen):
+            self._changes.append((start, start + len(shown), indent, new))
+            return
+        where = f"{name_of(self._page)}:{start + 1}"
+        pytest.fail(f"{where}: this comes out of {what!r}:\n{seen}\nand this is shown:\n" + "\n".join(shown))
+
+    def write(self) -> None:
+        if self._changes:
+            lines = self._page.read_text(encoding="utf-8").splitlines()
+            for start, end, indent, new in sorted(self._changes, reverse=True):
+                lines[start:end] = [(indent + line).rstrip() for line in new]
+            self._page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+# Python
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(blocks(page))
+    code = [block for block in found if block.language == "python" and not EMBED.search(block.text)]
+    if not code:
+        return
+    checked = Checked(page)
+    with MockServer(seed=7) as server, contextlib.ExitStack() as stack:
+        server.populate("me")
+        monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
+        monkeypatch.setenv("TRADE_BASE_URL", server.url)
+        monkeypatch.setenv("WALLET_KEY", "0x" + "11" * 32)
+        namespace: dict[str, object] = {"__name__": "__main__"}
+        stack.callback(close_clients, namespace)
+        stack.callback(logging.getLogger("tradesdk").setLevel, logging.NOTSET)
+        for block in code:
+            printed = run_python(block, page, namespace).replace(server.url, "http://127.0.0.1:8787")
+            below = found[found.index(block) + 1 :][:1]
+            if below and below[0].language == "text" and is_right_below(page, block, below[0]):
+                checked.compare(below[0].start, below[0].lines, printed, below[0].indent, block.lines[0])
+            else:
+                assert printed == "", f"{name_of(page)}:{block.start}: nothing is shown of what this prints:\n{printed}"
+    checked.write()
+
+
+def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
+    source = "\n" * block.start + block.text + "\n"  # a traceback names the line of the page
+    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(eval(code, namespace))  # noqa: S307 - the code is this repository's own
+        else:
+            exec(code, namespace)  # noqa: S102 - the code is this repository's own
+    return printed.getvalue()
+
+
+def close_clients(namespace: dict[str, object]) -> None:
+    for value in namespace.values():
+        if isinstance(value, TradeClient):
+            value.close()
+
+
+# The terminal
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_console(page: Path, tmp_path: Path) -> None:
+    checked = Checked(page)
+    for block in blocks(page):
+        if block.language == "bash":
+            for command in block.lines:
+                if command not in NOT_RUN and command and not command.startswith("#"):
+                    code, seen = on_terminal(command, tmp_path)
+                    assert code == 0, f"{name_of(page)}: {command!r} ended with {code}:\n{seen}"
+        elif block.language == "console":
+            for command, start, shown in sessions(block):
+                _, seen = on_terminal(command, tmp_path)
+                checked.compare(start, shown, seen, block.indent, command)
+    checked.write()
+
+
+def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
+    """Each command of a console block, where its output begins, and its output."""
+    number = 0
+    while number < len(block.lines):
+        line = block.lines[number]
+        assert line.startswith("$ "), f"line {block.start + number + 1}: a console block begins with $"
+        command = line.removeprefix("$ ")
+        number += 1
+        while command.endswith("\\"):
+            command = command[:-1] + block.lines[number].strip()
+            number += 1
+        first = number
+        while number < len(block.lines) and not block.lines[number].startswith("$ "):
+            number += 1
+        yield command, block.start + first, block.lines[first:number]
+
+
+def on_terminal(command: str, home: Path) -> tuple[int, str]:
+    """Exit code and what is seen when `command` is typed in a terminal of 100 columns."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST_", "COLUMNS"))}
+    bin_folder = str(Path(sys.executable).parent)
+    env = clean | {
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        "TERM": "dumb",
+        "LC_ALL": "C.UTF-8",
+        "TRADE_HOME": str(home),
+        "TRADE_MOCK": "1",
+    }
+    reader, terminal = pty.openpty()
+    with open(reader, "rb", buffering=0) as seen, open(os.devnull, "rb") as nothing:
+        try:
+            termios.tcsetwinsize(terminal, (40, 100))
+            process = subprocess.Popen(
+                ["/bin/bash", "-c", command], cwd=ROOT, env=env, stdin=nothing, stdout=terminal, stderr=terminal
+            )
+        finally:
+            os.close(terminal)
+        with process:
+            chunks = b""
+            with contextlib.suppress(OSError):  # how a terminal says on Linux that nobody writes to it any more
+                while chunk := seen.read(65536):
+                    chunks += chunk
+            code = process.wait(timeout=60)
+    return code, chunks.decode().replace("\r\n", "\n")
+
+
+# What holds the pages together
+
+
+def test_every_block_is_of_a_kind_that_is_run_or_is_an_output() -> None:
+    for page in PAGES:
+        found = list(blocks(page))
+        for place, block in enumerate(found):
+            where = f"{name_of(page)}:{block.start}"
+            assert block.language in ("python", "console", "bash", "text"), f"{where}: {block.language!r}"
+            if block.language == "text":
+                assert place > 0, where
+                assert found[place - 1].language == "python", f"{where}: not the output of anything"
+                assert is_right_below(page, found[place - 1], block), f"{where}: not right below what prints it"
+
+
+def test_nothing_is_excused_in_vain() -> None:
+    shown = {line for page in PAGES for block in blocks(page) if block.language == "bash" for line in block.lines}
+    assert shown >= NOT_RUN
+
+
+def test_the_two_commands_of_the_readme_stand_where_ci_looks_for_them() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for mark, ending in (("<!-- demo-command -->", "/trade demo"), ("<!-- test-command -->", 'not peers"')):
+        place = lines.index(mark)
+        assert lines[place + 1] == "```bash"
+        assert lines[place + 2] in NOT_RUN
+        assert lines[place + 2].endswith(ending)
+        assert lines[place + 3] == "```"
+
+
+def test_embedded_files_exist_and_every_example_is_embedded() -> None:
+    embedded = {match["path"] for page in PAGES for match in EMBED.finditer(page.read_text(encoding="utf-8"))}
+    examples = {file.relative_to(ROOT).as_posix() for file in (ROOT / "examples").glob("*.py")}
+    assert embedded == examples
+
+
+def test_links_lead_somewhere() -> None:
+    link = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
+    for page in PAGES:
+        for match in link.finditer(page.read_text(encoding="utf-8")):
+            path, _, anchor = match["target"].partition("#")
+            if path.startswith(("http:", "https:")):
+                continue
+            target = (page.parent / path).resolve() if path else page
+            where = f"{name_of(page)}: {match['target']}"
+            assert target.exists(), where
+            if anchor and not anchor.startswith("tradesdk"):  # those stand in the reference, built from docstrings
+                headings = re.findall(r"(?m)^#+ (.+)$", target.read_text(encoding="utf-8"))
+                slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
+                assert anchor in slugs, where
+
+
+@pytest.mark.long
+def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site is built with the docs extra")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(list((ROOT / "docs").rglob("*.md")))
+    fetched = re.compile(
+        r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\bhref=["']?(?:https?:)?//"""
+    )
+    for file in pages:
+        assert not fetched.search(file.read_text(encoding="utf-8")), file.relative_to(tmp_path)
+    for file in tmp_path.rglob("*.css"):
+        assert not re.search(r"""(?:@import|url\()\s*["']?(?:https?:)?//""", file.read_text(encoding="utf-8")), file

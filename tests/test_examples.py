@@ -1,0 +1,136 @@
+"""Every example runs as a newcomer runs it: a process of its own, nothing set, from any folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tradesdk_mock import MockServer
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+QUICKSTART = """\
+me@example.test, plan pro, 6 of 25 agents
+  idle    bnb-watch
+  error   bnb-scalper
+  paused  bnb-momentum
+  idle    base-slow
+  active  base-dips
+  active  base-momentum
+"""
+
+
+def start(*arguments: str | Path, folder: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Python with these arguments, where nothing is set but `env`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST_"))}
+    command = [sys.executable, *map(str, arguments)]
+    env = {**clean, "PYTHONIOENCODING": "utf-8", **(env or {})}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=60)
+
+
+def run(name: str, folder: Path, *, code: int = 0, env: dict[str, str] | None = None) -> str:
+    """What the example prints. Warnings are errors there too."""
+    done = start("-W", "error", EXAMPLES / name, folder=folder, env=env)
+    assert (done.returncode, done.stderr) == (code, ""), done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    tested = set(re.findall(r'"(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    assert {file.name for file in EXAMPLES.glob("*.py")} == tested
+
+
+def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
+    blocking = run("quickstart.py", tmp_path)
+    assert blocking.startswith(QUICKSTART)
+    trades, *signals, agent = blocking.removeprefix(QUICKSTART).splitlines()
+    counts = re.fullmatch(r"242 closed trades, (\d+) of them won, [+-][\d,]+\.\d\d USD in all", trades)
+    assert counts is not None
+    assert 0 < int(counts[1]) < 242
+    assert len(signals) == 3
+    for signal in signals:
+        assert re.fullmatch(r"  (BUY |SELL) [A-Z0-9]+ +(9\d|100)% at \S+ USD", signal)
+    assert agent == "new agent 'quickstart': idle, trades signals from 90% on"
+    assert run("quickstart_async.py", tmp_path) == blocking
+
+
+@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py"])
+def test_quickstart_uses_the_service_that_is_set_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        server.populate("me")
+        told = run(name, tmp_path, env={"TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url})
+        assert told.startswith(QUICKSTART)
+        writes = [entry for entry in server.journal() if entry.method != "GET"]
+        created, changed, deleted = writes
+        assert (created.method, created.path, created.status) == ("POST", "/v1/agents", 201)
+        assert (changed.method, changed.body) == ("PATCH", {"min_confidence": 0.9})
+        assert (deleted.method, deleted.path, deleted.status) == ("DELETE", changed.path, 204)
+
+
+def test_quickstart_on_an_empty_account(tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        told = run("quickstart.py", tmp_path, env={"TRADE_API_KEY": "mock_full_new", "TRADE_BASE_URL": server.url})
+    first, trades, *signals = told.splitlines()
+    assert (first, trades) == (
+        "new@example.test, plan pro, 0 of 25 agents",
+        "0 closed trades, 0 of them won, +0.00 USD in all",
+    )
+    assert all(signal.startswith("  ") for signal in signals)
+
+
+def test_risk_report(tmp_path: Path) -> None:
+    told = run("risk_report.py", tmp_path, code=1)  # 1 because two positions are close to their stops
+    agents, positions, summary = told.split("\n\n")
+
+    head, *rows = agents.splitlines()
+    assert head.split() == ["agent", "closed", "won", "result", "USD", "worst", "USD"]
+    results = [float(row.split()[-2].replace(",", "")) for row in rows]
+    assert results == sorted(results)
+    assert [row.split()[0] for row in rows if "losing" in row] == [
+        row.split()[0] for row, result in zip(rows, results, strict=True) if result < 0
+    ]
+    assert sum(int(row.replace("losing", "").split()[1]) for row in rows) == 242
+
+    head, *rows = positions.splitlines()
+    assert len(rows) == 8
+    assert {len(row) for row in rows} == {len(head)}
+    distances = [float(row.split()[-3].rstrip("%")) for row in rows]
+    assert distances == sorted(distances, reverse=True)
+    assert all(distance < 0 for distance in distances)
+    assert [("near stop" in row) for row in rows] == [True, True] + [False] * 6
+
+    stopped = sum(float(row.split()[-1].replace(",", "")) for row in rows)
+    line = "Losing agents: 1 of 6. Positions near their stop: 2 of 8.\nIf every stop is hit: about "
+    assert summary.startswith(line)
+    assert float(summary.removeprefix(line).split()[0].replace(",", "")) == pytest.approx(stopped, abs=0.05)
+
+
+def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        told = run("risk_report.py", tmp_path, env={"TRADE_API_KEY": "mock_read_new", "TRADE_BASE_URL": server.url})
+        assert {entry.method for entry in server.journal()} == {"GET"}
+    assert told.endswith(
+        "Losing agents: 0 of 0. Positions near their stop: 0 of 0.\nIf every stop is hit: about +0.00 USD.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py", "risk_report.py"])
+def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -> None:
+    """With a key but no URL nobody wants a mock server instead."""
+    done = start(EXAMPLES / name, folder=tmp_path, env={"TRADE_API_KEY": "k"})
+    assert done.returncode == 1
+    assert (
+        done.stderr.rstrip().splitlines()[-1].startswith("tradesdk.errors.ConfigError: no base URL: set TRADE_BASE_URL")
+    )
+
+
+def test_testing_your_bot(tmp_path: Path) -> None:
+    done = start("-m", "pytest", "-v", EXAMPLES / "testing_your_bot.py", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tests = re.findall(r"::(test_\w+) (\w+)", done.stdout)
+    source = (EXAMPLES / "testing_your_bot.py").read_text(encoding="utf-8")
+    assert [name for name, _ in tests] == re.findall(r"def (test_\w+)", source)
+    assert {outcome for _, outcome in tests} == {"PASSED"}

@@ -1,0 +1,307 @@
+"""Settings: which one counts, what is refused, and that nothing secret is ever said back."""
+
+import copy
+import math
+import pickle
+import traceback
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import ConfigError, RetryPolicy, Timeout
+from tradesdk._config import USER_AGENT, ApiKey, api_key, base_url, check_api_key, deadline, is_loopback, policy
+
+SECRET = "sk_live_do_not_show_me"
+URL = "https://api.example.com"
+
+
+def refused(call: Any, *args: Any, **kwargs: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        call(*args, **kwargs)
+    error = caught.value
+    for shown in (str(error), repr(error), "".join(traceback.format_exception(error))):
+        assert SECRET not in shown
+        assert SECRET[3:] not in shown
+    assert str(error).isprintable()
+    assert error.__cause__ is None
+    return error
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(f" {SECRET}", f"{SECRET} ", f"{SECRET}\n", f"{SECRET}\r\nX: y", f"a {SECRET}", f"Bearer {SECRET}"),
+        *(f"{SECRET}\t", f"{SECRET}\x00", f"{SECRET}\x7f", f"{SECRET}\u00e9", f"{SECRET}\u200b", f"\ufeff{SECRET}"),
+        *(f"{SECRET}\xa0", f"\u201c{SECRET}\u201d", f"{SECRET}\ud800", "", " "),
+        *(5, None, SECRET.encode(), [SECRET], {"key": SECRET}),
+    ],
+    ids=lambda value: ascii(value)[-20:],
+)
+def test_a_key_that_cannot_be_a_header_is_refused_without_being_shown(bad: Any) -> None:
+    refused(check_api_key, bad)
+    refused(ApiKey(lambda: bad).header)
+    if bad is not None:
+        refused(api_key, bad, {"TRADE_API_KEY": "good"})
+    if isinstance(bad, str):
+        refused(api_key, None, {"TRADE_API_KEY": bad})
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+def test_any_printable_ascii_is_a_key(key: str) -> None:
+    assert api_key(key, {}).header() == b"Bearer " + key.encode()
+
+
+@given(st.text())
+def test_no_other_text_gets_into_the_header(key: str) -> None:
+    if key and all("!" <= letter <= "~" for letter in key):
+        assert ApiKey(key).header() == b"Bearer " + key.encode()
+    else:
+        with pytest.raises(ConfigError):
+            ApiKey(key)
+
+
+def test_the_argument_counts_more_than_the_environment() -> None:
+    environ = {"TRADE_API_KEY": "from_env"}
+    assert api_key("given", environ).header() == b"Bearer given"
+    assert api_key(None, environ).header() == b"Bearer from_env"
+    assert api_key(lambda: "called", environ).header() == b"Bearer called"
+
+
+def test_no_key_says_where_one_could_come_from() -> None:
+    assert str(refused(api_key, None, {})) == "no API key: set TRADE_API_KEY or pass api_key="
+    assert "TRADE_API_KEY" in str(refused(api_key, "", {}))
+
+
+def test_the_environment_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_API_KEY", "later")
+    monkeypatch.setenv("TRADE_BASE_URL", URL)
+    assert api_key(None).header() == b"Bearer later"
+    assert base_url(None, allow_insecure=False) == URL
+
+
+def test_a_function_is_asked_every_time() -> None:
+    keys = iter(["first", "second", "bad key"])
+    key = ApiKey(lambda: next(keys))
+    assert not key.fixed
+    assert [key.header(), key.header()] == [b"Bearer first", b"Bearer second"]
+    refused(key.header)
+    assert ApiKey("steady").fixed
+
+
+def test_a_key_is_never_shown_copied_out_or_pickled() -> None:
+    for key in (ApiKey(SECRET), ApiKey(lambda: SECRET)):
+        assert f"{key!r} {key!s} {key}" == "ApiKey('****') ApiKey('****') ApiKey('****')"
+        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be pickled") as caught:
+                leak(key)
+            assert SECRET not in str(caught.value)
+        assert not hasattr(key, "__dict__")
+
+
+# Base URLs
+
+GOOD = {
+    "https://api.example.com": "https://api.example.com",
+    "https://api.example.com/": "https://api.example.com",
+    "https://api.example.com///": "https://api.example.com",
+    "https://api.example.com/v1": "https://api.example.com",
+    "https://api.example.com/v1/": "https://api.example.com",
+    "https://api.example.com//v1": "https://api.example.com",
+    "https://api.example.com/trade/v1": "https://api.example.com/trade",
+    "https://api.example.com/trade": "https://api.example.com/trade",
+    "https://api.example.com/v1/trade": "https://api.example.com/v1/trade",
+    "https://api.example.com/vault": "https://api.example.com/vault",
+    "https://api.example.com:8443": "https://api.example.com:8443",
+    "HTTPS://API.example.com": "https://API.example.com",
+    "  https://api.example.com\n": "https://api.example.com",
+    "https://10.0.0.1": "https://10.0.0.1",
+    "http://localhost:8000": "http://localhost:8000",
+    "http://LocalHost": "http://LocalHost",
+    "http://127.0.0.1:8000/v1": "http://127.0.0.1:8000",
+    "http://127.8.9.1": "http://127.8.9.1",
+    "http://[::1]:8000": "http://[::1]:8000",
+}
+
+
+@pytest.mark.parametrize("given_url", GOOD, ids=ascii)
+def test_good_base_urls(given_url: str) -> None:
+    assert base_url(given_url, allow_insecure=False, environ={"TRADE_BASE_URL": "https://other"}) == GOOD[given_url]
+    assert base_url(None, allow_insecure=False, environ={"TRADE_BASE_URL": given_url}) == GOOD[given_url]
+
+
+PLAIN = [
+    *("http://api.example.com", "http://10.0.0.1", "http://0.0.0.0:8000", "http://[::2]", "http://192.168.1.5"),
+    *("http://localhost.evil.example", "http://127.0.0.1.evil.example", "http://localhost@evil", "http://128.0.0.1"),
+]
+
+
+@pytest.mark.parametrize("url", PLAIN)
+def test_plain_http_to_elsewhere_is_refused(url: str) -> None:
+    error = refused(base_url, url, allow_insecure=False, environ={})
+    assert "not https" in str(error) or "user name" in str(error)
+
+
+def test_plain_http_can_be_allowed() -> None:
+    assert base_url("http://10.0.0.1:80/v1", allow_insecure=True, environ={}) == "http://10.0.0.1:80"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "no base URL: set TRADE_BASE_URL or pass base_url="),
+        (" \n", "no base URL"),
+        (None, "no base URL"),
+        (5, "must be a string, not int"),
+        (b"https://api.example.com", "must be a string, not bytes"),
+        ("api.example.com", "must look like https://"),
+        ("//api.example.com", "must look like https://"),
+        ("/v1", "must look like https://"),
+        ("https://", "must look like https://"),
+        ("https:///v1", "must look like https://"),
+        ("https://:443", "must look like https://"),
+        ("https:api.example.com", "must look like https://"),
+        ("ftp://api.example.com", "must look like https://"),
+        ("file:///etc/passwd", "must look like https://"),
+        ("wss://api.example.com", "must look like https://"),
+        ("javascript:alert(1)", "must look like https://"),
+        ("https://[::1", "cannot be read"),
+        ("https://api.example.com:99999", "cannot be read"),
+        ("https://api.example.com:x", "cannot be read"),
+        ("https://api.example.com:0", "port 0"),
+        ("https://api.example.com?x=1", "must not contain ? or #"),
+        ("https://api.example.com?", "must not contain ? or #"),
+        ("https://api.example.com/#", "must not contain ? or #"),
+        ("https://api.example.com/a b", "space"),
+        ("https://api.example\n.com", "control character"),
+        ("https://api.example.com/\x1b[2J", "control character"),
+        ("https://api.example.com\\@evil", "backslash"),
+        ("https://api.example.com/\u202e", "control character"),
+        ("https://api.example.com/..", "segment"),
+        ("https://api.example.com/a/../b", "segment"),
+        ("https://api.example.com/%2e%2e/b", "segment"),
+        ("https://api.example.com/v2", "ends in /v2, but this version speaks v1 only"),
+        ("https://api.example.com/trade/v10/", "ends in /v10"),
+    ],
+)
+def test_bad_base_urls(url: Any, reason: str) -> None:
+    assert reason in str(refused(base_url, url, allow_insecure=True, environ={}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://user:{SECRET}@api.example.com",
+        f"https://{SECRET}@api.example.com",
+        f"https://user:{SECRET}@api.example.com:99999",
+        f"https://user:{SECRET}@[::1",
+        f"https://user:{SECRET} x@api.example.com",
+        f"https://user:x?{SECRET}@api.example.com",
+        f"https://user:x\n{SECRET}@api.example.com",
+        f"https://user:x/{SECRET}@api.example.com:y",
+        f"user:{SECRET}@api.example.com",
+        f"ftp://user:{SECRET}@api.example.com",
+        f"https://api.example.com?key={SECRET}",
+        f"https://api.example.com/v1#{SECRET}",
+        f"https://api.example.com/a b?key={SECRET}",
+        f"https://api.example.com?key=a\n{SECRET}",
+    ],
+)
+def test_a_secret_in_a_url_is_refused_without_being_shown(url: str) -> None:
+    refused(base_url, url, allow_insecure=True, environ={})
+
+
+@given(
+    st.text(max_size=30) | st.text(alphabet="htps:/[]@.?#v12% \\\n", max_size=30).map(lambda tail: "https://a" + tail)
+)
+def test_no_base_url_raises_anything_else(url: str) -> None:
+    try:
+        good = base_url(url, allow_insecure=False, environ={})
+    except ConfigError:
+        return
+    assert good.startswith(("https://", "http://"))
+    assert not good.endswith("/")
+    assert base_url(good, allow_insecure=False, environ={}) in (good, good.removesuffix("/v1"))
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        *((name, True) for name in ("localhost", "LOCALHOST", "127.0.0.1", "127.255.255.254", "::1")),
+        *((name, False) for name in ("", "example.com", "localhost.example", "0.0.0.0", "::", "127.1", "10.0.0.1")),  # noqa: S104  # nothing is bound
+    ],
+)
+def test_what_is_this_machine(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
+
+
+# Time
+
+
+def test_timeouts() -> None:
+    assert Timeout.of(None) == Timeout() == Timeout(connect=5, read=30, write=30, pool=10)
+    assert Timeout.of(7) == Timeout(connect=7, read=7, write=7, pool=7)
+    own = Timeout(read=None)
+    assert Timeout.of(own) is own
+
+
+BAD_SECONDS: list[Any] = [0, -1, math.nan, math.inf, -math.inf, "5", True, [5], 5j]
+
+
+@pytest.mark.parametrize("bad", BAD_SECONDS)
+@pytest.mark.parametrize("part", ["connect", "read", "write", "pool"])
+def test_a_timeout_is_more_than_nothing_and_less_than_for_ever(bad: Any, part: str) -> None:
+    assert part in str(refused(Timeout, **{part: bad}))
+
+
+@pytest.mark.parametrize("bad", BAD_SECONDS)
+def test_so_is_a_timeout_for_all_parts(bad: Any) -> None:
+    refused(Timeout.of, bad)
+
+
+def test_no_part_is_longer_than_the_time_that_is_left() -> None:
+    assert Timeout().within(8) == {"connect": 5, "read": 8, "write": 8, "pool": 8}
+    assert Timeout().within(1000) == {"connect": 5, "read": 30, "write": 30, "pool": 10}
+    assert set(Timeout().within(0).values()) == set(Timeout().within(-5).values()) == {0.001}
+    assert Timeout(read=None).within(100)["read"] == 100
+
+
+@given(st.floats(allow_nan=False), st.none() | st.floats(min_value=1e-9, allow_infinity=False))
+def test_sockets_take_every_timeout(seconds: float, part: float | None) -> None:
+    for value in Timeout(connect=part, read=part, write=part, pool=part).within(seconds).values():
+        assert value is not None
+        assert 0 < value <= 24 * 86400
+
+
+@pytest.mark.parametrize("bad", [0, -1, -0.0, math.nan, -math.inf, "5", True, None, [5]])
+def test_a_deadline_is_more_than_nothing(bad: Any) -> None:
+    assert "deadline" in str(refused(deadline, bad))
+
+
+def test_deadlines() -> None:
+    assert [deadline(value) for value in (0.5, 180, math.inf, 10**400)] == [0.5, 180.0, math.inf, math.inf]
+
+
+# Retries
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2.0, True, "3", math.nan, [1]])
+def test_other_numbers_of_retries_are_refused(bad: Any) -> None:
+    assert "0 to 5" in str(refused(policy, RetryPolicy(), bad))
+
+
+def test_the_number_of_retries_alone_can_be_given() -> None:
+    own = RetryPolicy(base=2, max_retries=4)
+    assert policy(own, None) is own
+    assert policy(own, 0) == RetryPolicy(base=2, max_retries=0)
+    assert own.max_retries == 4
+
+
+def test_the_user_agent_can_be_a_header() -> None:
+    assert USER_AGENT.startswith(b"tradesdk/")
+    assert b" python/3." in USER_AGENT
+    assert USER_AGENT.decode("ascii").isprintable()

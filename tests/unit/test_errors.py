@@ -1,0 +1,194 @@
+"""The error tree: who is whose child, one printable line each, and nothing lost on the way to another process."""
+
+import copy
+import inspect
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import RateLimit, RawResponse, errors
+from tradesdk._response import Headers
+from tradesdk.errors import (
+    AmbiguousOutcomeError,
+    APIConnectionError,
+    APIError,
+    APIResponseError,
+    APIStatusError,
+    ConfigError,
+    InvalidArgumentError,
+    RateLimitError,
+    TradeError,
+    printable,
+)
+
+from ._pickled import pickled
+
+WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
+MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+RESPONSE = RawResponse(429, Headers([("Retry-After", "5")]), b'{"error": {}}')
+
+CLASSES: list[type[TradeError]] = [
+    cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, TradeError)
+]
+TREE = {
+    "TradeError": "Exception",
+    "ConfigError": "TradeError",
+    "InvalidArgumentError": "TradeError",
+    "APIError": "TradeError",
+    "APIConnectionError": "APIError",
+    "APITimeoutError": "APIConnectionError",
+    "APIStatusError": "APIError",
+    "InvalidRequestError": "APIStatusError",
+    "InvalidSignatureError": "InvalidRequestError",
+    "AuthenticationError": "APIStatusError",
+    "PermissionDeniedError": "APIStatusError",
+    "NotFoundError": "APIStatusError",
+    "ConflictError": "APIStatusError",
+    "UnprocessableEntityError": "APIStatusError",
+    "RateLimitError": "APIStatusError",
+    "InternalServerError": "APIStatusError",
+    "BadGatewayError": "APIStatusError",
+    "ServiceUnavailableError": "APIStatusError",
+    "APIResponseError": "APIError",
+    "AmbiguousOutcomeError": "APIError",
+}
+
+
+def arguments(cls: type[TradeError]) -> dict[str, Any]:
+    """Everything such an error takes, set to something else than its default."""
+    given: dict[str, Any] = {}
+    if issubclass(cls, APIError):
+        given = {**WHERE, "retries": 3}
+        if not issubclass(cls, AmbiguousOutcomeError):
+            given["outcome"] = "unknown"
+    if issubclass(cls, APIConnectionError):
+        given |= {"sent": True, "temporary": False}
+    if issubclass(cls, APIStatusError):
+        given |= {"status": 429, "code": "rate_limited", "response": RESPONSE, "headers": RESPONSE.headers}
+        given |= {"retry_after": 5.0, "retry_at": MOMENT, "rate_limit": RateLimit(60, 0, MOMENT)}
+    if issubclass(cls, APIResponseError):
+        given["response"] = RESPONSE
+    if issubclass(cls, AmbiguousOutcomeError):
+        given["candidates"] = ("agt_1", "agt_2")
+    return given
+
+
+def example(cls: type[TradeError], message: str = "why") -> TradeError:
+    return cls(message, **arguments(cls))
+
+
+def test_the_tree() -> None:
+    assert {cls.__name__: cls.__bases__[0].__name__ for cls in CLASSES} == TREE
+    assert issubclass(InvalidArgumentError, ValueError)
+    for name in TREE:
+        assert name in (errors.__doc__ or ""), "the drawing lacks it"
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_each_can_be_pickled_and_copied_with_all_it_has(cls: type[TradeError]) -> None:
+    error = example(cls)
+    error.add_note("said later")
+    for other in (pickled(error), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is cls
+        assert vars(other) == vars(error)
+        assert other.args == error.args == ("why",)
+        assert str(other) == str(error)
+        assert repr(other) == repr(error)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_no_attribute_is_forgotten(cls: type[TradeError]) -> None:
+    given = arguments(cls)
+    assert set(inspect.signature(cls).parameters) == {"message", *given}
+    error = example(cls)
+    assert {name: getattr(error, name) for name in given} == given
+    assert error.message == "why"
+
+
+class OwnError(RateLimitError):
+    """As a user would write one, with a constructor of its own."""
+
+    def __init__(self, bot: str) -> None:
+        super().__init__(f"{bot} is too fast", status=429, **WHERE)
+        self.bot = bot
+
+
+def test_a_class_of_a_user_can_be_pickled_as_well() -> None:
+    error = pickled(OwnError("bot 7"))
+    assert type(error) is OwnError
+    assert (error.bot, error.status, error.message) == ("bot 7", 429, "bot 7 is too fast")
+
+
+def test_pickling_twice_changes_nothing() -> None:
+    error = example(RateLimitError)
+    assert vars(pickled(pickled(error))) == vars(error)
+
+
+HOSTILE = [
+    "\x1b[2J",
+    "a\nb\rc",
+    "\u202egnp",
+    "\u2028",
+    "\x00\x7f\x85",
+    "\u200b\ufeff",
+    "\ud800",
+    "\U000e0041",
+    "x" * 10**6,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
+@pytest.mark.parametrize("cls", CLASSES)
+def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError], text: str) -> None:
+    error = example(cls, text)
+    if isinstance(error, APIError):
+        error.url += text
+        error.method = text
+    if isinstance(error, APIStatusError):
+        error.code = text
+    assert str(error).isprintable()
+    assert "\n" not in repr(error)
+    assert len(str(error)) < 15_000
+    assert error.message == text
+
+
+@given(st.text(), st.integers(1, 100))
+def test_printable(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    if text.isprintable() and len(text) <= limit:
+        assert shown == text
+    assert ("…" in shown) >= (len(text) > limit)
+    assert len(shown) <= 10 * limit + 1
+
+
+def test_what_it_says() -> None:
+    assert str(ConfigError("no key")) == "no key"
+    assert str(APIError("lost", **WHERE)) == "lost (POST https://api.example.com/v1/agents)"
+    once = APIError("lost", retries=1, **WHERE)
+    assert str(once) == "lost (POST https://api.example.com/v1/agents; after 1 retry)"
+    open_end = APIError("lost", retries=5, outcome="unknown", **WHERE)
+    assert "after 5 retries; it may have been carried out: check before sending it again)" in str(open_end)
+    assert str(APIStatusError("", status=418, **WHERE)) == "418 (POST https://api.example.com/v1/agents)"
+    assert str(APIStatusError("m", status=418, code="c", **WHERE)).startswith("418 c: m (")
+
+
+def test_defaults() -> None:
+    error = APIStatusError("m", status=500, **WHERE)
+    assert (error.code, error.response, dict(error.headers), error.body) == (None, None, {}, b"")
+    assert (error.retry_after, error.retry_at, error.rate_limit) == (None, None, None)
+    assert (error.outcome, error.retries) == ("none", 0)
+    assert APIStatusError("m", status=429, response=RESPONSE, **WHERE).body == RESPONSE.content
+    assert AmbiguousOutcomeError("m", **WHERE).outcome == "unknown"
+    assert AmbiguousOutcomeError("m", **WHERE).candidates == ()
+    assert AmbiguousOutcomeError("m", candidates=["a"], **WHERE).candidates == ("a",)
+    assert APIConnectionError("m", sent=False, **WHERE).temporary
+
+
+def test_everything_is_caught_by_the_root() -> None:
+    for cls in CLASSES:
+        with pytest.raises(TradeError):
+            raise example(cls)

@@ -1,0 +1,221 @@
+"""The models: what comes in goes out again, nothing can be changed, and nothing new breaks a running bot."""
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tradesdk import (
+    Account,
+    Agent,
+    AgentStats,
+    AgentSummary,
+    Page,
+    Position,
+    Quota,
+    Risk,
+    Signal,
+    TokenBalance,
+    Trade,
+    TradeDetail,
+    Usage,
+    Wallet,
+    WalletBalance,
+)
+from tradesdk.models._base import Model
+from tradesdk.models.signals import SignalList
+
+from ._pickled import pickled
+
+YEAR_1, YEAR_9999 = -62_135_596_800, 253_402_300_799
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+numbers = floats | st.integers(-(2**53), 2**53)
+integers = st.integers(-(2**63), 2**70)
+times = st.integers(YEAR_1, YEAR_9999)
+unknown = st.dictionaries(
+    texts.map("new_".__add__), st.none() | st.booleans() | integers | floats | texts | st.lists(texts, max_size=2)
+)
+
+
+Strategies = dict[str, st.SearchStrategy[Any]]
+
+
+def wire(_optional: Strategies | None = None, /, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """An object of the wire, with fields of the future beside those that are known."""
+    known = st.fixed_dictionaries(fields, optional=_optional or {})
+    return st.builds(lambda new, old: {**new, **old}, unknown, known)
+
+
+risk = wire(dict.fromkeys(Risk.model_fields, numbers))
+stats = wire(total_trades=integers, win_rate_pct=numbers, total_pnl_usd=numbers)
+summary: Strategies = {
+    "id": texts,
+    "name": texts,
+    "status": texts,
+    "chain_id": integers,
+    "wallet_id": texts,
+    "created_at": times,
+}
+agent = {**summary, "risk": risk, "min_confidence": numbers, "max_positions": integers}
+token: Strategies = {"id": texts, "token_address": texts, "token_symbol": texts, "chain_id": integers}
+trade = {
+    **token,
+    "agent_id": texts,
+    "direction": texts,
+    "status": texts,
+    "entry_price_usd": numbers,
+    **{name: st.none() | numbers for name in ("exit_price_usd", "pnl_usd", "roi_pct")},
+    "opened_at": times,
+    "closed_at": st.none() | times,
+}
+signal = {**token, "direction": texts, "confidence": numbers, "price_usd": numbers, "timestamp": times}
+balance = wire(token_address=texts, token_symbol=texts, balance=numbers, balance_usd=numbers)
+prices = [
+    *("entry_price_usd", "current_price_usd", "unrealized_pnl_usd"),
+    *("stop_loss_price", "take_profit_price", "trailing_stop_price"),
+]
+quota = wire(used=integers, limit=integers)
+
+WIRE: dict[type[Model], st.SearchStrategy[Any]] = {
+    Account: wire(id=texts, email=texts, plan=texts, created_at=times, api_key_last4=texts),
+    Quota: quota,
+    Usage: wire(requests=quota, agents=quota, reset_at=times),
+    Risk: risk,
+    AgentStats: stats,
+    AgentSummary: wire(**summary),
+    Agent: wire({"stats": stats, "updated_at": times}, **agent),
+    Wallet: wire(id=texts, address=texts, chain_id=integers, label=texts, created_at=times),
+    TokenBalance: balance,
+    WalletBalance: wire(
+        wallet_id=texts, native_balance_usd=numbers, token_balances=st.lists(balance, max_size=3), updated_at=times
+    ),
+    Trade: wire(**trade),
+    TradeDetail: wire(**trade, entry_tx_hash=texts, exit_tx_hash=st.none() | texts),
+    Position: wire(**token, agent_id=texts, **dict.fromkeys(prices, numbers), opened_at=times),
+    Signal: wire(**signal),
+    SignalList: wire(data=st.lists(wire(**signal), max_size=3)),
+    Page[Signal]: wire({"next_cursor": texts.filter(bool)}, data=st.lists(wire(**signal), max_size=3)),
+}
+MODELS = sorted(WIRE, key=lambda model: model.__name__)
+
+
+def test_every_model_is_here() -> None:
+    def family(model: type[Model]) -> set[type[Model]]:
+        return {model}.union(*(family(child) for child in model.__subclasses__()))
+
+    ours = {model for model in family(Model) if model.__module__.startswith("tradesdk.") and "[" not in model.__name__}
+    assert ours - {Model, Page} <= set(WIRE)
+
+
+def read(model: type[Model], sent: Any) -> Model:
+    return model.model_validate_json(json.dumps(sent))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_what_comes_in_goes_out_again(model: type[Model], data: st.DataObject) -> None:
+    sent = data.draw(WIRE[model])
+    got = read(model, sent)
+    dumped = got.model_dump(mode="json", exclude_unset=True)
+    assert dumped == sent
+    assert json.loads(got.model_dump_json(exclude_unset=True)) == sent
+    assert read(model, dumped) == got
+    assert pickled(got) == copy.deepcopy(got) == got
+
+
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=5)
+@given(data=st.data())
+def test_nothing_of_it_can_be_changed(model: type[Model], data: st.DataObject) -> None:
+    got = read(model, data.draw(WIRE[model]))
+    for name in (*model.model_fields, "a_new_field"):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(got, name, None)
+    with pytest.raises(ValidationError, match="frozen"):
+        delattr(got, next(iter(model.model_fields)))
+
+
+# Time
+
+ACCOUNT: dict[str, Any] = {"id": "a", "email": "e", "plan": "pro", "created_at": 0, "api_key_last4": "wxyz"}
+
+
+def opened(at: object) -> datetime:
+    return Account.model_validate_json(json.dumps({**ACCOUNT, "created_at": at})).created_at
+
+
+@pytest.mark.parametrize(
+    ("seconds", "moment"),
+    [
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (1_700_000_000, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
+        (-1, datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (2**31, datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)),
+        (20_000_000_000, datetime(2603, 10, 11, 11, 33, 20, tzinfo=UTC)),  # not taken for milliseconds
+        (99_999_999_999, datetime(5138, 11, 16, 9, 46, 39, tzinfo=UTC)),
+        (YEAR_9999, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (YEAR_1, datetime(1, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_seconds_are_seconds_in_every_year(seconds: int, moment: datetime) -> None:
+    assert opened(seconds) == moment
+    assert opened(seconds).utcoffset() == timedelta(0)
+    account = Account.model_validate({**ACCOUNT, "created_at": seconds})
+    assert account.model_dump(mode="json")["created_at"] == seconds
+    assert account.model_dump()["created_at"] == moment
+
+
+@pytest.mark.parametrize("seconds", [YEAR_9999 + 1, YEAR_1 - 1, 1_700_000_000_000, -(10**15), 10**30, True, [], {}, ""])
+def test_what_is_no_second_of_the_calendar_is_refused(seconds: object) -> None:
+    with pytest.raises(ValidationError, match="created_at"):
+        opened(seconds)
+
+
+@pytest.mark.parametrize("naive", [datetime(2023, 11, 14), "2023-11-14T22:13:20", "2023-11-14"])
+def test_no_moment_is_naive(naive: object) -> None:
+    with pytest.raises(ValidationError, match="timezone"):
+        Account.model_validate({**ACCOUNT, "created_at": naive})
+
+
+# What is new, missing or no number
+
+
+@pytest.mark.parametrize("value", ["", "hibernating", "ACTIVE", "😀", "a\nb"])
+def test_enumerations_are_open(value: str) -> None:
+    fields = {"id": "a", "name": "n", "status": value, "chain_id": 1, "wallet_id": "w", "created_at": 0}
+    assert AgentSummary.model_validate(fields).status == value
+    assert Account.model_validate({**ACCOUNT, "plan": value}).plan == value
+
+
+@pytest.mark.parametrize("value", [None, 5, True, [], {}])
+def test_but_they_are_text(value: object) -> None:
+    with pytest.raises(ValidationError, match="plan"):
+        Account.model_validate({**ACCOUNT, "plan": value})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_are_finite(number: float) -> None:
+    with pytest.raises(ValidationError, match="stop_loss_pct"):
+        Risk(stop_loss_pct=number)
+    with pytest.raises(ValidationError, match="new_field"):
+        Risk.model_validate({"new_field": {"deep": [number]}})
+
+
+def test_an_agent_that_was_just_created_has_no_results_yet() -> None:
+    fields = {"id": "a", "name": "n", "status": "idle", "chain_id": 56, "wallet_id": "w", "created_at": 0}
+    new = Agent.model_validate({**fields, "risk": {}, "min_confidence": 0.75, "max_positions": 5})
+    assert (new.stats, new.updated_at, new.risk) == (None, None, Risk())
+    assert isinstance(new, AgentSummary)
+
+
+def test_the_empty_cursor_is_no_cursor() -> None:
+    assert Page[Signal].model_validate({"data": [], "next_cursor": ""}).next_cursor is None
+    assert Page[Signal](data=[]).next_cursor is None

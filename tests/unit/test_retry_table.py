@@ -1,0 +1,151 @@
+"""What is sent again: the whole table, cell by cell. The columns are operations, the rows are failures."""
+
+import pytest
+
+from tradesdk import RetryPolicy
+from tradesdk._retry import Action, Cause, Failure, Operation
+
+POLICY = RetryPolicy()
+AGAIN, LOOK, RAISE = Action.AGAIN, Action.LOOK, Action.RAISE
+COLUMNS = (Operation.READ, Operation.WRITE, Operation.CREATE, Operation.QUERY)
+
+ALWAYS = (AGAIN, AGAIN, AGAIN, AGAIN)
+OPEN = (AGAIN, AGAIN, LOOK, AGAIN)
+NEVER = (RAISE, RAISE, RAISE, RAISE)
+SERVER_ERROR = (AGAIN, AGAIN, RAISE, AGAIN)
+PRICE_LOGIC = (AGAIN, AGAIN, LOOK, RAISE)
+
+
+def status(code: int, *, service: bool = False) -> Failure:
+    return Failure(Cause.STATUS, code, {}, service_error=service)
+
+
+TABLE: dict[str, tuple[Failure, tuple[Action, ...]]] = {
+    "not sent": (Failure(Cause.NOT_SENT), ALWAYS),
+    "hopeless": (Failure(Cause.HOPELESS), NEVER),
+    "lost": (Failure(Cause.LOST), OPEN),
+    "429 of the service": (status(429, service=True), ALWAYS),
+    "429 of something else": (status(429), ALWAYS),
+    "503 of the service": (status(503, service=True), ALWAYS),
+    "503 of something else": (status(503), OPEN),
+    "502 of something else": (status(502), OPEN),
+    "502 of the service": (status(502, service=True), PRICE_LOGIC),
+    "504": (status(504), OPEN),
+    "504 of the service": (status(504, service=True), OPEN),
+    "500": (status(500), SERVER_ERROR),
+    "500 of the service": (status(500, service=True), SERVER_ERROR),
+    **{
+        f"{code}{' of the service' if service else ''}": (status(code, service=service), NEVER)
+        for code in (
+            *(300, 301, 302, 303, 304, 307, 308),
+            *(400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 415, 418, 422, 423, 425, 428, 431, 451, 499),
+            *(501, 505, 506, 507, 508, 511, 520, 522, 524, 529, 598, 599, 600, 999),
+        )
+        for service in (False, True)
+    },
+}
+CELLS = [
+    pytest.param(operation, failure, action, id=f"{operation}-{row}")
+    for row, (failure, actions) in TABLE.items()
+    for operation, action in zip(COLUMNS, actions, strict=True)
+]
+
+
+def test_the_table_has_a_column_for_every_operation_and_a_row_for_every_cause() -> None:
+    assert set(COLUMNS) == set(Operation)
+    assert {failure.cause for failure, _ in TABLE.values()} == set(Cause)
+
+
+@pytest.mark.parametrize(("operation", "failure", "action"), CELLS)
+def test_the_first_five_failures_follow_the_table(operation: Operation, failure: Failure, action: Action) -> None:
+    for retries in range(5):
+        assert POLICY.action(operation, failure, retries) is action
+
+
+@pytest.mark.parametrize(("operation", "failure", "action"), CELLS)
+def test_the_sixth_failure_is_raised_whatever_it_is(operation: Operation, failure: Failure, action: Action) -> None:
+    assert POLICY.action(operation, failure, 5) is RAISE
+    assert POLICY.action(operation, failure, 6) is RAISE
+
+
+@pytest.mark.parametrize(("operation", "failure", "action"), CELLS)
+def test_without_retries_everything_is_raised(operation: Operation, failure: Failure, action: Action) -> None:
+    assert RetryPolicy(max_retries=0).action(operation, failure, 0) is RAISE
+
+
+@pytest.mark.parametrize("operation", COLUMNS)
+@pytest.mark.parametrize("service", [False, True])
+def test_a_500_is_retried_twice_and_a_create_never(operation: Operation, service: bool) -> None:
+    failure = status(500, service=service)
+    actions = [POLICY.action(operation, failure, count, server_errors=count) for count in range(4)]
+    assert actions == ([RAISE] * 4 if operation is Operation.CREATE else [AGAIN, AGAIN, RAISE, RAISE])
+
+
+def test_the_limit_of_500s_counts_500s_only() -> None:
+    assert POLICY.action(Operation.READ, status(500), 4, server_errors=0) is AGAIN
+    assert POLICY.action(Operation.READ, status(500), 4, server_errors=2) is RAISE
+    assert POLICY.action(Operation.READ, status(503), 4, server_errors=2) is AGAIN
+
+
+def test_the_limit_of_500s_is_a_setting() -> None:
+    none = RetryPolicy(max_server_errors=0)
+    assert none.action(Operation.READ, status(500), 0) is RAISE
+    many = RetryPolicy(max_server_errors=9)
+    assert [many.action(Operation.READ, status(500), n, server_errors=n) for n in (4, 5)] == [AGAIN, RAISE]
+
+
+@pytest.mark.parametrize(
+    ("failure", "unknown"),
+    [
+        (Failure(Cause.NOT_SENT), False),
+        (Failure(Cause.HOPELESS), False),
+        (Failure(Cause.LOST), True),
+        (status(500), True),
+        (status(500, service=True), True),
+        (status(502), True),
+        (status(504), True),
+        (status(503), True),
+        (status(503, service=True), False),
+        (status(429), False),
+        (status(501), False),
+        (status(505), False),
+        (status(520), True),  # something in front of the service got no usable answer from it
+        (status(524), True),
+        *((status(code), False) for code in (301, 400, 401, 402, 403, 404, 408, 409, 422, 425)),
+    ],
+)
+def test_whether_it_may_have_been_carried_out(failure: Failure, unknown: bool) -> None:
+    assert failure.outcome_unknown is unknown
+
+
+def test_whatever_is_looked_for_has_an_unknown_outcome() -> None:
+    for failure, actions in TABLE.values():
+        if LOOK in actions:
+            assert failure.outcome_unknown
+        if failure.outcome_unknown:  # then a create is never simply sent again
+            assert actions[COLUMNS.index(Operation.CREATE)] is not AGAIN
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 100, float("nan")])
+def test_more_retries_than_the_service_allows_are_refused(bad: int) -> None:
+    with pytest.raises(ValueError, match="max_retries"):
+        RetryPolicy(max_retries=bad)
+
+
+@pytest.mark.parametrize("name", ["base", "cap", "jitter", "max_server_wait"])
+@pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf"), float("-inf")])
+def test_settings_that_are_no_durations_are_refused(name: str, bad: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        RetryPolicy(**{name: bad})  # type: ignore[arg-type]  # the name is a parameter here
+
+
+def test_a_negative_limit_of_500s_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_server_errors"):
+        RetryPolicy(max_server_errors=-1)
+
+
+def test_a_policy_is_a_value() -> None:
+    assert RetryPolicy() == RetryPolicy(max_retries=5, base=1, cap=60, jitter=0.25, max_server_wait=120)
+    assert len({RetryPolicy(), RetryPolicy(), RetryPolicy(max_retries=1)}) == 2
+    with pytest.raises(AttributeError):
+        RetryPolicy().max_retries = 9  # type: ignore[misc]  # that it is refused is the point

@@ -1,0 +1,280 @@
+"""How long to wait: our own backoff, and whatever the service names, read against the service's own clock."""
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import RetryPolicy
+from tradesdk._retry import Cause, Failure, reset_time, server_now, server_wait
+
+POLICY = RetryPolicy()
+NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
+TEN_YEARS = 10 * 365.25 * 86400
+
+
+def http_date(seconds: float) -> str:
+    return format_datetime(datetime.fromtimestamp(seconds, UTC), usegmt=True)
+
+
+def always(draw: float) -> Callable[[], float]:
+    return lambda: draw
+
+
+def limited(headers: dict[str, str], status: int = 429) -> Failure:
+    return Failure(Cause.STATUS, status, headers)
+
+
+LOST = Failure(Cause.LOST)
+
+
+@pytest.mark.parametrize(("retry", "base"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 32)])
+def test_the_backoff_doubles_and_the_jitter_only_adds(retry: int, base: float) -> None:
+    assert POLICY.wait(retry, LOST, now=NOW, random=always(0.0)).seconds == base
+    assert POLICY.wait(retry, LOST, now=NOW, random=always(0.5)).seconds == base * 1.125
+    assert POLICY.wait(retry, LOST, now=NOW, random=always(1.0)).seconds == base * 1.25
+
+
+@pytest.mark.parametrize("retry", [6, 7, 64, 65, 2000])
+def test_the_cap_is_exact(retry: int) -> None:
+    for draw in (0.0, 0.5, 1.0):
+        assert POLICY.wait(retry, LOST, now=NOW, random=always(draw)).seconds == 60
+
+
+def test_the_jitter_does_not_lift_a_wait_over_the_cap() -> None:
+    policy = RetryPolicy(cap=33)
+    assert policy.wait(5, LOST, now=NOW, random=always(0.0)).seconds == 32
+    assert policy.wait(5, LOST, now=NOW, random=always(1.0)).seconds == 33
+
+
+@pytest.mark.parametrize("policy", [RetryPolicy(base=0.01), RetryPolicy(base=0), RetryPolicy(jitter=0)])
+def test_the_range_of_the_jitter_is_at_least_a_quarter_of_a_second(policy: RetryPolicy) -> None:
+    low = policy.wait(1, LOST, now=NOW, random=always(0.0)).seconds
+    high = policy.wait(1, LOST, now=NOW, random=always(1.0)).seconds
+    assert high - low == pytest.approx(0.25)
+
+
+def test_the_default_jitter_is_random_and_covers_its_range() -> None:
+    waits = [POLICY.wait(1, LOST, now=NOW).seconds for _ in range(500)]
+    assert min(waits) >= 2
+    assert max(waits) < 2.5
+    assert max(waits) - min(waits) > 0.4  # misses once in 10**40 runs
+    assert len(set(waits)) > 400
+
+
+RETRY_AFTER: list[tuple[str, float | None]] = [
+    ("0", 0),
+    ("7", 7),
+    ("007", 7),
+    (" 7 ", 7),
+    ("7.25", 7.25),
+    ("120", 120),
+    ("86400", 86400),
+    ("1000000000", 1e9),
+    (http_date(NOW + 30), 30),
+    ("Tuesday, 14-Nov-23 22:13:50 GMT", 30),
+    ("Tue Nov 14 22:13:50 2023", 30),
+    (http_date(NOW - 30), 0),
+    ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+    # a header that came twice: the longest counts
+    ("3, 9", 9),
+    ("9, 3", 9),
+    ("9,3", 9),
+    (f"{http_date(NOW + 20)}, {http_date(NOW + 40)}", 40),
+    (f"{http_date(NOW + 40)},{http_date(NOW + 20)}", 40),
+    (f"50, {http_date(NOW + 40)}", 50),
+    ("Tuesday, 14-Nov-23 22:13:50 GMT, 3", 30),
+    ("soon, 9", 9),
+    # not a time
+    ("", None),
+    (" ", None),
+    (",", None),
+    ("soon", None),
+    ("inf", None),
+    ("Infinity", None),
+    ("nan", None),
+    ("-1", None),
+    ("+1", None),
+    ("1e9", None),
+    ("0x10", None),
+    ("1_0", None),
+    ("1.", None),
+    (".5", None),
+    ("1.2.3", None),
+    ("7 s", None),
+    ("7;8", None),
+    ("٣", None),  # an Arabic digit, which int() would take
+    ("７", None),  # noqa: RUF001  # a full-width digit, likewise
+    ("²", None),
+    ("2023-11-14T22:13:50Z", None),
+    ("Tue, 14 Nov 2023 22:13:50 +0000", None),
+    ("Tue, 14 Nov 2023 22:13:50 PST", None),
+    ("7\x00", None),
+]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(("text", "expected"), RETRY_AFTER)
+def test_retry_after(text: str, expected: float | None, status: int) -> None:
+    headers = {"retry-after": text, "date": http_date(NOW)}
+    assert server_wait(headers, NOW) == expected
+    wait = POLICY.wait(1, limited(headers, status), now=NOW, random=always(0.0))
+    assert wait.server == (expected or 0)
+    assert wait.seconds == max(2, expected or 0)
+
+
+@pytest.mark.parametrize("text", ["9" * 20, "9" * 400, "9" * 5000, "9" * 400 + ".5"])
+def test_endless_digits_are_a_very_long_but_finite_wait(text: str) -> None:
+    wait = POLICY.wait(1, limited({"retry-after": text}), now=NOW)
+    assert math.isfinite(wait.seconds)
+    assert wait.server >= 1e12
+
+
+RESET: list[tuple[str, int | None]] = [
+    ("1700000010", 1_700_000_010),
+    (" 1700000010 ", 1_700_000_010),
+    ("999999999", 999_999_999),
+    ("99999999999", 99_999_999_999),
+    ("1700000010, 1700000010", 1_700_000_010),
+    ("1700000010, 1700000020", 1_700_000_020),
+    ("99999999", None),
+    ("100000000000", None),
+    ("60", None),
+    ("0", None),
+    ("", None),
+    ("-1700000010", None),
+    ("+1700000010", None),
+    ("1700000010.5", None),
+    ("1.7e9", None),
+    ("1700000010000", None),
+    ("inf", None),
+    ("nan", None),
+    ("١٧٠٠٠٠٠٠١٠", None),  # noqa: RUF001  # Arabic digits
+    ("1700000010 s", None),
+    ("9" * 400, None),
+    (http_date(NOW + 30), None),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), RESET)
+def test_reset(text: str, expected: int | None) -> None:
+    assert reset_time({"x-ratelimit-reset": text}) == expected
+    headers = {"x-ratelimit-reset": text, "date": http_date(NOW)}
+    assert server_wait(headers, NOW) == (None if expected is None else max(0, expected + 1 - NOW))
+
+
+def test_no_header_is_no_wait() -> None:
+    assert reset_time({}) is None
+    assert server_wait({}, NOW) is None
+    assert POLICY.wait(1, limited({}), now=NOW, random=always(0.0)).seconds == 2
+    assert POLICY.wait(1, Failure(Cause.STATUS, 429), now=NOW, random=always(0.0)).seconds == 2
+
+
+def test_the_latest_of_all_times_counts() -> None:
+    both = {"date": http_date(NOW), "retry-after": "5", "x-ratelimit-reset": "1700000040"}
+    assert server_wait(both, NOW) == 41
+    assert server_wait({**both, "retry-after": "50"}, NOW) == 50
+    assert server_wait({**both, "retry-after": "50", "x-ratelimit-reset": "1600000000"}, NOW) == 50
+    assert POLICY.wait(5, limited(both), now=NOW, random=always(1.0)).seconds == 41
+    assert POLICY.wait(5, limited({"retry-after": "33"}), now=NOW, random=always(1.0)).seconds == 40
+
+
+def test_the_service_may_ask_for_more_than_the_cap() -> None:
+    assert POLICY.wait(1, limited({"retry-after": "100"}), now=NOW).seconds == 100
+
+
+@pytest.mark.parametrize("failure", [LOST, Failure(Cause.NOT_SENT), *(limited({}, s) for s in (500, 502, 504))])
+def test_other_failures_name_no_time(failure: Failure) -> None:
+    told = Failure(failure.cause, failure.status, {"retry-after": "50", "x-ratelimit-reset": "1700000040"})
+    wait = POLICY.wait(1, told, now=NOW, random=always(0.0))
+    assert (wait.seconds, wait.server) == (2, 0)
+
+
+@pytest.mark.parametrize("off", [-TEN_YEARS, -600, -1, 0, 1, 600, TEN_YEARS])
+def test_a_wrong_local_clock_changes_nothing(off: float) -> None:
+    date = http_date(NOW)
+    assert server_wait({"date": date, "x-ratelimit-reset": "1700000040"}, NOW + off) == 41
+    assert server_wait({"date": date, "retry-after": http_date(NOW + 30)}, NOW + off) == 30
+    assert server_wait({"date": date, "retry-after": "30"}, NOW + off) == 30
+    assert server_wait({"date": "Tuesday, 14-Nov-23 22:13:20 GMT", "x-ratelimit-reset": "1700000040"}, NOW + off) == 41
+
+
+def test_an_answer_from_a_cache_has_aged() -> None:
+    headers = {"date": http_date(NOW), "age": "15", "x-ratelimit-reset": "1700000040"}
+    assert server_now(headers, 0) == NOW + 15
+    assert server_wait(headers, 0) == 26
+
+
+@pytest.mark.parametrize("age", ["", "-5", "1.5", "inf", "nan", "5, 5", "9" * 400, "٣", "soon"])  # an Arabic digit
+def test_an_age_that_is_no_number_is_ignored(age: str) -> None:
+    assert server_now({"date": http_date(NOW), "age": age}, 0) == NOW
+
+
+@pytest.mark.parametrize("date", ["", "now", "1700000000", "2023-11-14T22:13:20Z", "Tue, 32 Nov 2023 22:13:20 GMT"])
+def test_without_a_usable_date_the_local_clock_counts(date: str) -> None:
+    headers = {"date": date, "age": "15", "x-ratelimit-reset": "1700000040"}
+    assert server_now(headers, NOW + 2) == NOW + 2
+    assert server_wait(headers, NOW + 2) == 39
+
+
+def test_of_two_dates_the_earlier_one_counts() -> None:
+    headers = {"date": f"{http_date(NOW + 9)}, {http_date(NOW)}", "x-ratelimit-reset": "1700000040"}
+    assert server_wait(headers, 0) == 41
+
+
+# Properties
+
+moments = st.integers(min_value=0, max_value=9_999_999_999)
+clocks = st.floats(min_value=0, max_value=2**33)
+draws = st.floats(min_value=0, max_value=1)
+tries = st.integers(min_value=1, max_value=5)
+policies = st.builds(
+    RetryPolicy,
+    base=st.floats(min_value=0, max_value=1e6),
+    cap=st.floats(min_value=0, max_value=1e6),
+    jitter=st.floats(min_value=0, max_value=1e300),
+)
+
+
+@given(tries, draws, clocks, moments, st.integers(0, 200), st.integers(-100, 300), st.sampled_from([429, 503]))
+def test_never_earlier_than_any_time_the_service_named(
+    retry: int, draw: float, local: float, date: int, seconds: int, reset_in: int, status: int
+) -> None:
+    reset = max(date + reset_in, 100_000_000)
+    later = http_date(date + 2 * seconds)
+    for retry_after in (str(seconds), later, f"{seconds}, {later}"):
+        headers = {"date": http_date(date), "retry-after": retry_after, "x-ratelimit-reset": str(reset)}
+        wait = POLICY.wait(retry, limited(headers, status), now=local, random=always(draw)).seconds
+        named = [2 * seconds if "GMT" in retry_after else seconds, reset + 1 - date, 2**retry]
+        assert wait >= max(named)
+
+
+@given(policies, tries, draws, clocks)
+def test_never_above_the_cap_unless_the_service_asks(
+    policy: RetryPolicy, retry: int, draw: float, local: float
+) -> None:
+    for failure in (LOST, limited({}), limited({"retry-after": "0"}), limited({"retry-after": "x"}, 503)):
+        wait = policy.wait(retry, failure, now=local, random=always(draw))
+        assert min(policy.cap, policy.base * 2**retry) <= wait.seconds <= policy.cap
+
+
+junk = st.one_of(
+    st.text(max_size=40),
+    st.text(alphabet="0123456789.,:- eE+TueGMTNovJan", max_size=40),
+    st.from_regex(r"\d{1,30}(\.\d{1,5})?", fullmatch=True),
+    moments.map(http_date),
+    moments.map(str),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["retry-after", "x-ratelimit-reset", "date", "age"]), junk), clocks, tries)
+def test_no_header_raises_or_makes_a_wait_that_is_no_number(headers: dict[str, str], local: float, retry: int) -> None:
+    named = server_wait(headers, local)
+    assert named is None or 0 <= named < math.inf
+    wait = POLICY.wait(retry, limited(headers), now=local)
+    assert 2**retry <= wait.seconds < math.inf
+    assert wait.server <= wait.seconds

@@ -1,0 +1,83 @@
+"""What the HTTP library reports, told apart: was it sent, can another try help, and what a person reads."""
+
+import socket
+import ssl
+
+import httpx
+import pytest
+
+from tradesdk import APIConnectionError, APITimeoutError
+from tradesdk._response import failure_of
+from tradesdk._retry import Cause
+from tradesdk._wire import HTTP_ERRORS, connection_error, headers_of
+
+
+def caused(error: Exception, *causes: BaseException) -> Exception:
+    """`error`, with causes one below the other."""
+    current: BaseException = error
+    for cause in causes:
+        current.__cause__ = cause
+        current = cause
+    return error
+
+
+def unknown_host(code: int) -> Exception:
+    return caused(httpx.ConnectError("x"), OSError("y"), socket.gaierror(code, "Name or service not known"))
+
+
+TABLE: dict[str, tuple[Exception, Cause, str]] = {
+    "refused": (caused(httpx.ConnectError("x"), ConnectionRefusedError(111, "refused")), Cause.NOT_SENT, "could not"),
+    "no connection in time": (httpx.ConnectTimeout("x"), Cause.NOT_SENT, "no connection in time"),
+    "no free connection": (httpx.PoolTimeout("x"), Cause.NOT_SENT, "became free"),
+    "names fail for now": (unknown_host(socket.EAI_AGAIN), Cause.NOT_SENT, "could not be resolved for now"),
+    "proxy is down": (httpx.ProxyError("503 Service Unavailable"), Cause.NOT_SENT, "the proxy refused"),
+    "proxy wants a password": (httpx.ProxyError("407 Required"), Cause.HOPELESS, "the proxy refused"),
+    "unknown host": (unknown_host(socket.EAI_NONAME), Cause.HOPELESS, "unknown host"),
+    "certificate": (
+        caused(httpx.ConnectError("x"), ssl.SSLCertVerificationError("self-signed certificate")),
+        Cause.HOPELESS,
+        "certificate was refused: ",
+    ),
+    "scheme": (httpx.UnsupportedProtocol("x"), Cause.HOPELESS, "cannot be sent"),
+    "header": (httpx.LocalProtocolError("x"), Cause.HOPELESS, "cannot be sent"),
+    "url": (httpx.InvalidURL("x"), Cause.HOPELESS, "cannot be sent"),
+    "no answer in time": (httpx.ReadTimeout("x"), Cause.LOST, "no answer in time"),
+    "sending took too long": (httpx.WriteTimeout("x"), Cause.LOST, "sending took too long"),
+    "reset while reading": (caused(httpx.ReadError("x"), ConnectionResetError(104, "reset")), Cause.LOST, "lost"),
+    "reset while writing": (httpx.WriteError("x"), Cause.LOST, "lost"),
+    "cut short": (httpx.RemoteProtocolError("peer closed connection"), Cause.LOST, "broke off: peer closed"),
+    "pipe": (BrokenPipeError(32, "Broken pipe"), Cause.LOST, "lost"),
+    "anything else": (httpx.TransportError("x"), Cause.LOST, "lost"),
+}
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_what_happened(row: str) -> None:
+    error, cause, text = TABLE[row]
+    assert isinstance(error, HTTP_ERRORS)
+    told = connection_error(error, "POST", "https://api.example.com/v1/agents")
+    assert failure_of(told).cause is cause
+    assert told.sent is (cause is Cause.LOST)
+    assert text in told.message
+    assert type(told) is (APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError)
+    assert (told.method, told.url) == ("POST", "https://api.example.com/v1/agents")
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])
+def test_hostile_reasons_are_printable(text: str) -> None:
+    for kind in (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.ProxyError):
+        message = connection_error(kind(text), "GET", "u").message
+        assert message.isprintable()
+        assert len(message) < 300
+        assert not message.endswith(": ")
+
+
+def test_causes_that_go_round_in_a_circle_end() -> None:
+    first, second = httpx.ConnectError("first"), OSError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert connection_error(first, "GET", "u").message == "could not connect: second"
+
+
+def test_headers_keep_all_values_and_every_byte() -> None:
+    response = httpx.Response(200, headers=[(b"A", b"1"), (b"a", b"2"), (b"B", b"caf\xe9"), (b"C", b"\xff\x00")])
+    assert dict(headers_of(response)) == {"a": "1, 2", "b": "caf\xe9", "c": "\xff\x00"}
