@@ -116,6 +116,16 @@ def test_what_was_found_once_is_not_found_again() -> None:
     assert [(create(client)).id, (create(client)).id] == ["a1", "a2"]
 
 
+def test_while_another_create_alike_is_under_way_what_is_found_may_be_the_others() -> None:
+    service = Service(lost(), ok(page([summary("a9")])))
+    client = client_of(service)
+    client._calls.creating.append(("mine", "w1", 8453))
+    with pytest.raises(AmbiguousOutcomeError) as caught:
+        create(client)
+    assert caught.value.candidates == ("a9",)
+    assert client._calls.creating == [("mine", "w1", 8453)]
+
+
 def test_several_are_ambiguous() -> None:
     service, clock = Service(lost(), ok(page([summary("a1"), summary("a2")]))), VirtualClock()
     with pytest.raises(AmbiguousOutcomeError) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -43,7 +43,7 @@ class AsyncCalls:
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids of what this client created: none of them can be the outcome of another create."""
 
-    creating: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    creating: list[tuple[object, ...]] = field(default_factory=list)
     """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
@@ -65,13 +65,11 @@ class AsyncCalls:
         if request.look is None:
             return await self._call(request, started, give_up)
         wanted = request.look.wanted
-        self.creating[wanted] += 1
+        self.creating.append(wanted)
         try:
             return await self._call(request, started, give_up)
         finally:
-            self.creating[wanted] -= 1
-            if not self.creating[wanted]:
-                del self.creating[wanted]
+            self.creating.remove(wanted)
 
     async def _call(self, request: Request[T], started: float, give_up: float) -> T:
         try:

@@ -77,7 +77,7 @@ async def _look(calls: AsyncCalls, request: Request[T], look: Look[T], *, starte
         candidates = await _new_matches(calls, look, started=started, give_up=give_up)
         if not candidates:
             return None
-        if len(candidates) == 1 and calls.creating[look.wanted] == 1:
+        if len(candidates) == 1 and calls.creating.count(look.wanted) == 1:
             calls.made.append(candidates[0].id)
             found: T = (
                 candidates[0] if look.fetch is None else await calls.call(look.fetch(candidates[0].id), give_up=give_up)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,7 +44,7 @@ class Calls:
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids of what this client created: none of them can be the outcome of another create."""
 
-    creating: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    creating: list[tuple[object, ...]] = field(default_factory=list)
     """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
@@ -66,13 +66,11 @@ class Calls:
         if request.look is None:
             return self._call(request, started, give_up)
         wanted = request.look.wanted
-        self.creating[wanted] += 1
+        self.creating.append(wanted)
         try:
             return self._call(request, started, give_up)
         finally:
-            self.creating[wanted] -= 1
-            if not self.creating[wanted]:
-                del self.creating[wanted]
+            self.creating.remove(wanted)
 
     def _call(self, request: Request[T], started: float, give_up: float) -> T:
         try:

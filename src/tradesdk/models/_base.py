@@ -24,7 +24,7 @@ def _finite(value: Any) -> Any:
 class Model(BaseModel):
     """A frozen value from the service. Fields that this version does not know are kept in `model_extra`.
 
-    `model_dump(mode="json")` gives back the names and values of the wire.
+    `model_dump(mode="json")` gives the names and values of the wire, and with `exclude_unset=True` exactly what came.
     """
 
     model_config = ConfigDict(
