@@ -135,10 +135,10 @@ def test_gzip_bomb(layers: int) -> None:
     ("sent", "says"),
     [
         (answer(b"\x1b\x00", content_encoding="br"), "coded as br"),
-        (answer(gzip.compress(b"{}"), content_encoding="gzip, br"), "coded as gzip, br"),
+        (answer(gzip.compress(b"{}", mtime=0), content_encoding="gzip, br"), "coded as gzip, br"),
         (answer(b"{}", content_encoding="gzip"), "damaged"),
-        (answer(gzip.compress(b"{}" * 500)[:-9], content_encoding="gzip"), "cut short"),
-        (answer(gzip.compress(b"{}") + b"more", content_encoding="gzip"), "something follows"),
+        (answer(gzip.compress(b"{}" * 500, mtime=0)[:-9], content_encoding="gzip"), "cut short"),
+        (answer(gzip.compress(b"{}", mtime=0) + b"more", content_encoding="gzip"), "something follows"),
     ],
 )
 def test_codings_that_were_not_asked_for_or_are_broken(sent: bytes, says: str) -> None:
