@@ -35,6 +35,7 @@ RULES = [
         (r"\bAsync(Iterator|Iterable)\b", r"\1"),
         # libraries
         (r"\bAsyncByteStream\b", "SyncByteStream"),
+        (r"\bAnyIOBackend\b", "SyncBackend"),
         (r"\bhandle_async_request\b", "handle_request"),
         (r"\baiter_(raw|stream)\b", r"iter_\1"),
         (r"\ba(close|next)\b", r"\1"),

@@ -25,7 +25,11 @@ ETHEREUM = {"eth_account", "eth_keys", "eth_utils", "coincurve"}
 THIRD_PARTY = {0: {"pydantic"}, 1: {"pydantic"}, 2: {"pydantic"} | ETHEREUM, 3: {"pydantic"} | NETWORK, 4: set[str]()}
 HTTPX_ROOMS = {
     "tradesdk/_wire.py",  # what httpx reports, in our words
-    *(f"tradesdk/{flavour}/{room}.py" for flavour in ("_async", "_sync") for room in ("calls", "client", "transport")),
+    *(
+        f"tradesdk/{flavour}/{room}.py"
+        for flavour in ("_async", "_sync")
+        for room in ("calls", "client", "network", "transport")
+    ),
     "tradesdk_mock/transport.py",
     "tradesdk_mock/conformance.py",
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._clock import Clock, SystemClock
     from ._config import Timeout
     from ._response import RateLimit, RawResponse
-    from ._retry import RetryPolicy
+    from ._retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
     from ._sync.client import TradeClient
     from ._sync.pager import Pager
     from .errors import (
@@ -59,7 +59,7 @@ _HOMES = {
     "_clock": ("Clock", "SystemClock"),
     "_config": ("Timeout",),
     "_response": ("RateLimit", "RawResponse"),
-    "_retry": ("RetryPolicy",),
+    "_retry": ("Failure", "FailureCause", "Operation", "RetryAction", "RetryPolicy", "RetryWait"),
     "_sync.client": ("TradeClient",),
     "_sync.pager": ("Pager",),
     "errors": (
@@ -104,10 +104,15 @@ __all__ = [
     "TradeClient",
     # settings and values
     "Clock",
+    "Failure",
+    "FailureCause",
     "LocalSigner",
+    "Operation",
     "RateLimit",
     "RawResponse",
+    "RetryAction",
     "RetryPolicy",
+    "RetryWait",
     "Signer",
     "SystemClock",
     "Timeout",

@@ -86,6 +86,12 @@ class ApiKey:
         key = self.__source() if callable(self.__source) else self.__source
         return b"Bearer " + check_api_key(key).encode("ascii")
 
+    def hidden_in(self, text: str) -> str:
+        """`text` without the key, for services that repeat it in what they say."""
+        if callable(self.__source) or len(self.__source) < 8:  # a shorter one could be part of any word
+            return text
+        return text.replace(self.__source, "****")
+
     def __repr__(self) -> str:
         return "ApiKey('****')"
 
@@ -179,10 +185,14 @@ def deadline(seconds: float) -> float:
     return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
+def instance(name: str, value: object, kind: type, said: str) -> None:
+    """Refuse a setting of the wrong type when it is given, not when it is first used."""
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} must be {said}, not {type(value).__name__}")
+
+
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
     """The policy with another number of retries, if one is given."""
     if max_retries is None:
         return given
-    if isinstance(max_retries, bool) or not isinstance(max_retries, int) or not 0 <= max_retries <= 5:
-        raise ConfigError("max_retries must be 0 to 5: the service asks for at most 5")
     return replace(given, max_retries=max_retries)

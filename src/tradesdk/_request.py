@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -248,6 +249,11 @@ def _refuse_surrogates(name: str, value: str) -> None:
         raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
 
 
+def comparable(text: str) -> str:
+    """A name as it may come back from a service that trims it or composes its accents."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
 def chain(name: str, value: int) -> int:
     if isinstance(value, bool) or value not in CHAINS:
         raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {_shown(value)}")
@@ -298,6 +304,14 @@ def settings(name: str, model: type[M], value: M | None) -> dict[str, Any] | Non
     return value.model_dump(mode="json", exclude_none=True)
 
 
+def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
+    """Both ends of a period in Unix seconds."""
+    first, last = moment("start", start), moment("end", end)
+    if first is not None and last is not None and first > last:
+        raise InvalidArgumentError("start is later than end")
+    return first, last
+
+
 def moment(name: str, value: datetime | float | None) -> int | None:
     """Unix seconds of an aware datetime or of Unix seconds; a naive datetime could mean any time zone."""
     if value is None:
@@ -305,9 +319,13 @@ def moment(name: str, value: datetime | float | None) -> int | None:
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
             raise InvalidArgumentError(
-                f"{name} is a datetime without a time zone; use for example {value.replace(tzinfo=UTC)!r}"
+                f"{name} has no time zone: use datetime.now(UTC), or {name}.astimezone() if it is local time"
             )
         return (value - _EPOCH) // timedelta(seconds=1)
+    if isinstance(value, date):
+        raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
-        raise InvalidArgumentError(f"{name} must be an aware datetime or Unix seconds (not milliseconds)")
+        raise InvalidArgumentError(
+            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {_shown(value)}"
+        )
     return math.floor(value)

@@ -10,7 +10,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._retry import Cause, Failure, reset_time, server_wait
+from ._retry import Failure, FailureCause, reset_time, server_wait
 from .errors import APIConnectionError, APIResponseError, APIStatusError, printable, status_error_class
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class RateLimit:
 
     Attributes:
         limit: requests per minute.
-        remaining: requests left in the current window.
+        remaining: how many more may be sent before the reset.
         reset: when the window ends (aware, UTC).
     """
 
@@ -123,6 +123,7 @@ class BodyReader:
         self._taken, self._most = 0, 2 * self._room  # gzip hardly grows, but can go on for ever without a result
         self._chunks: list[bytes] = []
         self.problem: str | None = None
+        self.cut_short = False
         coding = content_encoding.strip().lower()
         self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16) if coding in ("gzip", "x-gzip") else None
         if self._gzip is None and coding not in ("", "identity"):
@@ -152,7 +153,7 @@ class BodyReader:
         body = b"".join(self._chunks)
         if self._gzip is not None and self.problem is None and self._room >= 0:
             if not self._gzip.eof and self._taken:
-                self.problem = "its gzip coding is cut short"
+                self.problem, self.cut_short = "its gzip coding is cut short", True
             elif self._gzip.unused_data:
                 self.problem = "something follows its gzip coding"
         return body
@@ -204,12 +205,12 @@ def failure_of(error: Exception) -> Failure:
     """What the retry policy needs to know of an error."""
     if isinstance(error, APIConnectionError):
         if not error.temporary:
-            return Failure(Cause.HOPELESS)
-        return Failure(Cause.LOST if error.sent else Cause.NOT_SENT)
+            return Failure(FailureCause.HOPELESS)
+        return Failure(FailureCause.LOST if error.sent else FailureCause.NOT_SENT)
     if isinstance(error, APIStatusError) and error.response is not None:
         told = service_error(error.body) is not None
-        return Failure(Cause.STATUS, error.status, error.headers, service_error=told)
-    return Failure(Cause.HOPELESS)
+        return Failure(FailureCause.STATUS, error.status, error.headers, service_error=told)
+    return Failure(FailureCause.HOPELESS)
 
 
 def _plain_reason(response: RawResponse) -> str:
@@ -237,12 +238,12 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
 
 def decode_model(model: type[M], method: str, url: str, response: RawResponse) -> M:
     """The body as one model."""
-    return _validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)  # type: ignore[no-any-return]
+    return _validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)  # type: ignore[no-any-return] # as pydantic has it
 
 
 def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> Page[M]:
     """The body as one page of a list."""
-    return _validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)  # type: ignore[no-any-return]
+    return _validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)  # type: ignore[no-any-return] # as pydantic has it
 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
@@ -269,7 +270,7 @@ def decode_raw(method: str, url: str, response: RawResponse) -> RawResponse:
 def _page_validator(item: type[Model]) -> Any:
     from .models._base import Page
 
-    return Page[item].__pydantic_validator__.validate_json  # type: ignore[valid-type]
+    return Page[item].__pydantic_validator__.validate_json  # type: ignore[valid-type] # a class that is only known now
 
 
 def _validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
@@ -294,6 +295,8 @@ def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
         return printable(str(error), 200)
     details = errors(include_url=False, include_context=False, include_input=False)
     first = details[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the whole"
+    where = ".".join(str(part) for part in first["loc"])
+    what = printable(where, 120) if where else "the answer"
+    said = printable(first["msg"], 200)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"in {printable(where, 120)}: {printable(first['msg'], 200)}{more}"
+    return (f"{what}{said.removeprefix('Input')}" if said.startswith("Input ") else f"{what}: {said}") + more

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ._httpdate import parse_http_date
+from .errors import ConfigError
 
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _RESET = re.compile(r"[0-9]{9,11}")
@@ -35,7 +36,7 @@ class Operation(StrEnum):
     """POST that only asks."""
 
 
-class Cause(StrEnum):
+class FailureCause(StrEnum):
     """Why a request failed."""
 
     STATUS = "status"
@@ -47,7 +48,7 @@ class Cause(StrEnum):
     """Another try cannot help: certificate, unknown host, bad URL or header, an answer that makes no sense."""
 
 
-class Action(StrEnum):
+class RetryAction(StrEnum):
     """What to do about a failure."""
 
     AGAIN = "again"
@@ -67,7 +68,7 @@ class Failure:
         service_error: whether the body was an error of the service itself, not of something in front of it.
     """
 
-    cause: Cause
+    cause: FailureCause
     status: int = 0
     headers: Mapping[str, str] | None = None
     service_error: bool = False
@@ -75,15 +76,15 @@ class Failure:
     @property
     def outcome_unknown(self) -> bool:
         """Whether the service may have carried the request out all the same."""
-        if self.cause is Cause.STATUS:
+        if self.cause is FailureCause.STATUS:
             if self.status == 503:
                 return not self.service_error
             return self.status >= 500 and self.status not in (501, 505)  # those two are refused unseen
-        return self.cause is Cause.LOST
+        return self.cause is FailureCause.LOST
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryWait:
     """How long to wait before the next attempt.
 
     Attributes:
@@ -152,41 +153,41 @@ class RetryPolicy:
     max_server_errors: int = 2
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_retries <= 5:
-            raise ValueError("max_retries must be 0 to 5: the service asks for at most 5")
-        if self.max_server_errors < 0:
-            raise ValueError("max_server_errors must not be negative")
+        for name in ("max_retries", "max_server_errors"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 5:
+                raise ConfigError(f"{name} must be a whole number from 0 to 5: the service asks for at most 5 retries")
         for name in ("base", "cap", "jitter", "max_server_wait"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be a finite number, 0 or more")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ConfigError(f"{name} must be a finite number, 0 or more")
 
-    def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> Action:
+    def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
         """What to do after `failure`, when `retries` retries (`server_errors` of them after a 500) were made."""
         if retries >= self.max_retries:
-            return Action.RAISE
-        again_or_look = Action.LOOK if operation is Operation.CREATE else Action.AGAIN
+            return RetryAction.RAISE
+        again_or_look = RetryAction.LOOK if operation is Operation.CREATE else RetryAction.AGAIN
         match failure.cause:
-            case Cause.HOPELESS:
-                return Action.RAISE
-            case Cause.NOT_SENT:
-                return Action.AGAIN
-            case Cause.LOST:
+            case FailureCause.HOPELESS:
+                return RetryAction.RAISE
+            case FailureCause.NOT_SENT:
+                return RetryAction.AGAIN
+            case FailureCause.LOST:
                 return again_or_look
-            case Cause.STATUS:
+            case FailureCause.STATUS:
                 pass
         match failure.status:
             case 429:
-                return Action.AGAIN
+                return RetryAction.AGAIN
             case 503:
-                return Action.AGAIN if failure.service_error else again_or_look
+                return RetryAction.AGAIN if failure.service_error else again_or_look
             case 502 if operation is Operation.QUERY and failure.service_error:
-                return Action.RAISE
+                return RetryAction.RAISE
             case 502 | 504:
                 return again_or_look
             case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
-                return Action.AGAIN
-        return Action.RAISE
+                return RetryAction.AGAIN
+        return RetryAction.RAISE
 
     def wait(
         self,
@@ -195,7 +196,7 @@ class RetryPolicy:
         *,
         now: float,
         random: Callable[[], float] = random.random,
-    ) -> Wait:
+    ) -> RetryWait:
         """How long to wait before retry number `retry` (1, 2, …), at the local time `now`.
 
         Never shorter than our own backoff, nor than any time the service named on a 429 or 503.
@@ -206,7 +207,7 @@ class RetryPolicy:
         server = 0.0
         if failure.status in (429, 503) and failure.headers is not None:
             server = server_wait(failure.headers, now) or 0.0
-        return Wait(max(own, server), server)
+        return RetryWait(max(own, server), server)
 
 
 class RetryBudget:
@@ -262,7 +263,7 @@ class Retries:
         if failure.outcome_unknown and self._operation is not Operation.READ:
             self.outcome_unknown = True
         action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
-        if action is Action.RAISE or (action is Action.LOOK and not self._can_look):
+        if action is RetryAction.RAISE or (action is RetryAction.LOOK and not self._can_look):
             return None
         wait = self._policy.wait(self.count + 1, failure, now=now, random=self._random)
         if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
@@ -274,5 +275,5 @@ class Retries:
         self.count += 1
         self._server_errors += failure.status == 500
         # Once an attempt may have created something, every later one has to look first, whatever failed in between.
-        self.look = self._operation is Operation.CREATE and (action is Action.LOOK or self.look)
+        self.look = self._operation is Operation.CREATE and (action is RetryAction.LOOK or self.look)
         return wait.seconds

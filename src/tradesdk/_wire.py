@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Raised by the HTTP library for a request: its own errors, and what its layers below sometimes let through.
-HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
+HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)
 
 
 @lru_cache(maxsize=256)
@@ -63,12 +63,21 @@ def _explain(error: Exception) -> tuple[bool, bool, str]:
                     if cause.errno == socket.EAI_AGAIN:
                         return False, True, "the host name could not be resolved for now"
                     return False, False, "unknown host: check the base URL"
+            if "WRONG_VERSION_NUMBER" in reason:
+                reason += " (does it speak plain http?)"
+            elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+                reason = "nothing listens there; is the base URL right, and the service running?"
             return False, True, f"could not connect: {reason}"
-        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
+        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL() | UnicodeError():
             return False, False, f"the request cannot be sent: {reason}"
         case httpx.RemoteProtocolError():
             return True, True, f"the connection broke off: {reason}"
     return True, True, f"the connection was lost: {reason}"
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """What lies at the bottom, such as the refused connection; the layers between say the same in more words."""
+    return list(_causes(error))[-1]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -28,6 +28,8 @@ TradeError
 
 from __future__ import annotations
 
+import math
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,11 +98,15 @@ class APIError(TradeError):
 
     def __str__(self) -> str:
         notes = [f"{self.method} {self.url}"]
+        notes += self._notes()
         if self.retries:
             notes.append(f"after {self.retries} {'retry' if self.retries == 1 else 'retries'}")
         if self.outcome == "unknown":
             notes.append("it may have been carried out: check before sending it again")
         return printable(f"{self._headline()} ({'; '.join(notes)})", 1200)
+
+    def _notes(self) -> list[str]:
+        return []
 
     def _headline(self) -> str:
         return self.message
@@ -174,6 +180,9 @@ class APIStatusError(APIError):
         self.retry_after = retry_after
         self.retry_at = retry_at
         self.rate_limit = rate_limit
+
+    def _notes(self) -> list[str]:
+        return [] if self.retry_after is None else [f"try again in {math.ceil(self.retry_after)} s"]
 
     def _headline(self) -> str:
         head = f"{self.status} {self.code}" if self.code else str(self.status)

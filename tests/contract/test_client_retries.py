@@ -10,6 +10,7 @@ import pytest
 from tradesdk import (
     APIStatusError,
     AsyncTradeClient,
+    ConfigError,
     InternalServerError,
     RateLimitError,
     RetryPolicy,
@@ -154,7 +155,7 @@ def test_a_persistent_500_is_given_up(flavour: str, method: str) -> None:
 
 def test_no_setting_allows_more_than_five_retries() -> None:
     assert RetryPolicy().max_retries == 5
-    with pytest.raises(ValueError, match="max_retries"):
+    with pytest.raises(ConfigError, match="max_retries"):
         RetryPolicy(max_retries=6)
 
 

@@ -15,6 +15,7 @@ from tradesdk import (
     Agent,
     AgentStats,
     AgentSummary,
+    InvalidArgumentError,
     Page,
     Position,
     Quota,
@@ -145,6 +146,17 @@ def test_nothing_of_it_can_be_changed(model: type[Model], data: st.DataObject) -
 
 # Time
 
+AGENT: dict[str, Any] = {
+    "id": "a",
+    "name": "n",
+    "status": "idle",
+    "chain_id": 8453,
+    "wallet_id": "w",
+    "created_at": 0,
+    "risk": {},
+    "min_confidence": 0.5,
+    "max_positions": 5,
+}
 ACCOUNT: dict[str, Any] = {"id": "a", "email": "e", "plan": "pro", "created_at": 0, "api_key_last4": "wxyz"}
 
 
@@ -203,10 +215,25 @@ def test_but_they_are_text(value: object) -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_are_finite(number: float) -> None:
-    with pytest.raises(ValidationError, match="stop_loss_pct"):
-        Risk(stop_loss_pct=number)
+    with pytest.raises(ValidationError, match="balance_usd"):
+        TokenBalance(token_address="0x", token_symbol="T", balance=1, balance_usd=number)
     with pytest.raises(ValidationError, match="new_field"):
-        Risk.model_validate({"new_field": {"deep": [number]}})
+        Account.model_validate({**ACCOUNT, "new_field": {"deep": [number]}})
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "5%", [], {}])
+def test_a_rule_that_is_no_number_is_refused_in_one_line(wrong: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^stop_loss_pct should be a [a-z, ]*number[a-z, ]*$") as caught:
+        Risk(stop_loss_pct=wrong)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_rules_from_the_service_keep_what_is_unknown() -> None:
+    content = json.dumps({**AGENT, "risk": {"stop_loss_pct": 5, "new_rule": 1}})
+    assert Agent.model_validate_json(content).risk.model_extra == {"new_rule": 1}
+    with pytest.raises(ValidationError, match="stop_loss_pct"):
+        Agent.model_validate_json(json.dumps({**AGENT, "risk": {"stop_loss_pct": "much"}}))
 
 
 def test_an_agent_that_was_just_created_has_no_results_yet() -> None:

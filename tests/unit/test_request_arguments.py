@@ -170,9 +170,7 @@ def test_what_is_no_clear_moment_is_refused(bad: Any) -> None:
 
 
 def test_the_error_for_a_naive_datetime_shows_the_way() -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"datetime\.datetime\(2024, 1, 2, 3, 4, tzinfo=datetime\.timezone\.utc"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"use datetime\.now\(UTC\), or start\.astimezone\(\)"):
         moment("start", datetime(2024, 1, 2, 3, 4))
 
 
@@ -187,7 +185,7 @@ def test_a_zone_that_knows_no_offset_is_as_naive() -> None:
         def tzname(self, dt: datetime | None, /) -> str | None:
             return None
 
-    with pytest.raises(InvalidArgumentError, match="without a time zone"):
+    with pytest.raises(InvalidArgumentError, match="has no time zone"):
         moment("start", datetime(2024, 1, 1, tzinfo=Nowhere()))
 
 

@@ -30,7 +30,7 @@ from tradesdk import (
     UnprocessableEntityError,
 )
 from tradesdk._response import Headers, failure_of, moment_after, service_error, status_error
-from tradesdk._retry import Cause
+from tradesdk._retry import FailureCause
 
 URL = "https://api.example.com/v1/agents/agt_1"
 NOW = 1_700_000_000.0
@@ -225,26 +225,26 @@ def test_moment_after() -> None:
 
 def test_failures() -> None:
     where: dict[str, Any] = {"method": "POST", "url": URL}
-    assert failure_of(APIConnectionError("x", sent=False, **where)).cause is Cause.NOT_SENT
-    assert failure_of(APIConnectionError("x", sent=True, **where)).cause is Cause.LOST
-    assert failure_of(APITimeoutError("x", sent=True, **where)).cause is Cause.LOST
+    assert failure_of(APIConnectionError("x", sent=False, **where)).cause is FailureCause.NOT_SENT
+    assert failure_of(APIConnectionError("x", sent=True, **where)).cause is FailureCause.LOST
+    assert failure_of(APITimeoutError("x", sent=True, **where)).cause is FailureCause.LOST
     for sent in (True, False):
         hopeless = APIConnectionError("x", sent=sent, temporary=False, **where)
-        assert failure_of(hopeless).cause is Cause.HOPELESS
-    assert failure_of(APIResponseError("x", **where)).cause is Cause.HOPELESS
-    assert failure_of(AmbiguousOutcomeError("x", **where)).cause is Cause.HOPELESS
-    assert failure_of(ConfigError("x")).cause is Cause.HOPELESS
-    assert failure_of(KeyError("x")).cause is Cause.HOPELESS
+        assert failure_of(hopeless).cause is FailureCause.HOPELESS
+    assert failure_of(APIResponseError("x", **where)).cause is FailureCause.HOPELESS
+    assert failure_of(AmbiguousOutcomeError("x", **where)).cause is FailureCause.HOPELESS
+    assert failure_of(ConfigError("x")).cause is FailureCause.HOPELESS
+    assert failure_of(KeyError("x")).cause is FailureCause.HOPELESS
 
 
 def test_a_request_that_was_held_back_here_is_not_tried_again() -> None:
     held = RateLimitError("x", method="GET", url=URL, status=429, retry_after=500)
-    assert failure_of(held).cause is Cause.HOPELESS
+    assert failure_of(held).cause is FailureCause.HOPELESS
 
 
 def test_a_status_is_told_with_its_headers() -> None:
     failure = failure_of(error_of(429, told("rate_limited"), Retry_After="5"))
-    assert (failure.cause, failure.status, failure.service_error) == (Cause.STATUS, 429, True)
+    assert (failure.cause, failure.status, failure.service_error) == (FailureCause.STATUS, 429, True)
     assert failure.headers is not None
     assert failure.headers["retry-after"] == "5"
 

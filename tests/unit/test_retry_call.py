@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RetryPolicy
-from tradesdk._retry import Cause, Failure, Operation, Retries, RetryBudget
+from tradesdk._retry import Failure, FailureCause, Operation, Retries, RetryBudget
 
 NOW = 1_700_000_000.0
-LOST, NOT_SENT, HOPELESS = Failure(Cause.LOST), Failure(Cause.NOT_SENT), Failure(Cause.HOPELESS)
+LOST, NOT_SENT, HOPELESS = Failure(FailureCause.LOST), Failure(FailureCause.NOT_SENT), Failure(FailureCause.HOPELESS)
 
 
 def status(code: int, *, service: bool = True, **headers: str) -> Failure:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Failure(Cause.STATUS, code, named, service_error=service)
+    return Failure(FailureCause.STATUS, code, named, service_error=service)
 
 
 class Call:
@@ -228,7 +228,7 @@ headers = st.fixed_dictionaries(
 )
 failures = st.builds(
     Failure,
-    st.sampled_from(Cause),
+    st.sampled_from(FailureCause),
     st.sampled_from([0, 301, 400, 404, 429, 429, 500, 502, 503, 503, 504, 520]),
     headers,
     st.booleans(),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RetryPolicy
-from tradesdk._retry import Cause, Failure, reset_time, server_now, server_wait
+from tradesdk._retry import Failure, FailureCause, reset_time, server_now, server_wait
 
 POLICY = RetryPolicy()
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -26,10 +26,10 @@ def always(draw: float) -> Callable[[], float]:
 
 
 def limited(headers: dict[str, str], status: int = 429) -> Failure:
-    return Failure(Cause.STATUS, status, headers)
+    return Failure(FailureCause.STATUS, status, headers)
 
 
-LOST = Failure(Cause.LOST)
+LOST = Failure(FailureCause.LOST)
 
 
 @pytest.mark.parametrize(("retry", "base"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 32)])
@@ -171,7 +171,7 @@ def test_no_header_is_no_wait() -> None:
     assert reset_time({}) is None
     assert server_wait({}, NOW) is None
     assert POLICY.wait(1, limited({}), now=NOW, random=always(0.0)).seconds == 2
-    assert POLICY.wait(1, Failure(Cause.STATUS, 429), now=NOW, random=always(0.0)).seconds == 2
+    assert POLICY.wait(1, Failure(FailureCause.STATUS, 429), now=NOW, random=always(0.0)).seconds == 2
 
 
 def test_the_latest_of_all_times_counts() -> None:
@@ -187,7 +187,7 @@ def test_the_service_may_ask_for_more_than_the_cap() -> None:
     assert POLICY.wait(1, limited({"retry-after": "100"}), now=NOW).seconds == 100
 
 
-@pytest.mark.parametrize("failure", [LOST, Failure(Cause.NOT_SENT), *(limited({}, s) for s in (500, 502, 504))])
+@pytest.mark.parametrize("failure", [LOST, Failure(FailureCause.NOT_SENT), *(limited({}, s) for s in (500, 502, 504))])
 def test_other_failures_name_no_time(failure: Failure) -> None:
     told = Failure(failure.cause, failure.status, {"retry-after": "50", "x-ratelimit-reset": "1700000040"})
     wait = POLICY.wait(1, told, now=NOW, random=always(0.0))

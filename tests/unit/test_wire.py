@@ -8,7 +8,7 @@ import pytest
 
 from tradesdk import APIConnectionError, APITimeoutError
 from tradesdk._response import failure_of
-from tradesdk._retry import Cause
+from tradesdk._retry import FailureCause
 from tradesdk._wire import HTTP_ERRORS, connection_error, headers_of
 
 
@@ -25,29 +25,37 @@ def unknown_host(code: int) -> Exception:
     return caused(httpx.ConnectError("x"), OSError("y"), socket.gaierror(code, "Name or service not known"))
 
 
-TABLE: dict[str, tuple[Exception, Cause, str]] = {
-    "refused": (caused(httpx.ConnectError("x"), ConnectionRefusedError(111, "refused")), Cause.NOT_SENT, "could not"),
-    "no connection in time": (httpx.ConnectTimeout("x"), Cause.NOT_SENT, "no connection in time"),
-    "no free connection": (httpx.PoolTimeout("x"), Cause.NOT_SENT, "became free"),
-    "names fail for now": (unknown_host(socket.EAI_AGAIN), Cause.NOT_SENT, "could not be resolved for now"),
-    "proxy is down": (httpx.ProxyError("503 Service Unavailable"), Cause.NOT_SENT, "the proxy refused"),
-    "proxy wants a password": (httpx.ProxyError("407 Required"), Cause.HOPELESS, "the proxy refused"),
-    "unknown host": (unknown_host(socket.EAI_NONAME), Cause.HOPELESS, "unknown host"),
+TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
+    "refused": (
+        caused(httpx.ConnectError("x"), ConnectionRefusedError(111, "refused")),
+        FailureCause.NOT_SENT,
+        "could not",
+    ),
+    "no connection in time": (httpx.ConnectTimeout("x"), FailureCause.NOT_SENT, "no connection in time"),
+    "no free connection": (httpx.PoolTimeout("x"), FailureCause.NOT_SENT, "became free"),
+    "names fail for now": (unknown_host(socket.EAI_AGAIN), FailureCause.NOT_SENT, "could not be resolved for now"),
+    "proxy is down": (httpx.ProxyError("503 Service Unavailable"), FailureCause.NOT_SENT, "the proxy refused"),
+    "proxy wants a password": (httpx.ProxyError("407 Required"), FailureCause.HOPELESS, "the proxy refused"),
+    "unknown host": (unknown_host(socket.EAI_NONAME), FailureCause.HOPELESS, "unknown host"),
     "certificate": (
         caused(httpx.ConnectError("x"), ssl.SSLCertVerificationError("self-signed certificate")),
-        Cause.HOPELESS,
+        FailureCause.HOPELESS,
         "certificate was refused: ",
     ),
-    "scheme": (httpx.UnsupportedProtocol("x"), Cause.HOPELESS, "cannot be sent"),
-    "header": (httpx.LocalProtocolError("x"), Cause.HOPELESS, "cannot be sent"),
-    "url": (httpx.InvalidURL("x"), Cause.HOPELESS, "cannot be sent"),
-    "no answer in time": (httpx.ReadTimeout("x"), Cause.LOST, "no answer in time"),
-    "sending took too long": (httpx.WriteTimeout("x"), Cause.LOST, "sending took too long"),
-    "reset while reading": (caused(httpx.ReadError("x"), ConnectionResetError(104, "reset")), Cause.LOST, "lost"),
-    "reset while writing": (httpx.WriteError("x"), Cause.LOST, "lost"),
-    "cut short": (httpx.RemoteProtocolError("peer closed connection"), Cause.LOST, "broke off: peer closed"),
-    "pipe": (BrokenPipeError(32, "Broken pipe"), Cause.LOST, "lost"),
-    "anything else": (httpx.TransportError("x"), Cause.LOST, "lost"),
+    "scheme": (httpx.UnsupportedProtocol("x"), FailureCause.HOPELESS, "cannot be sent"),
+    "header": (httpx.LocalProtocolError("x"), FailureCause.HOPELESS, "cannot be sent"),
+    "url": (httpx.InvalidURL("x"), FailureCause.HOPELESS, "cannot be sent"),
+    "no answer in time": (httpx.ReadTimeout("x"), FailureCause.LOST, "no answer in time"),
+    "sending took too long": (httpx.WriteTimeout("x"), FailureCause.LOST, "sending took too long"),
+    "reset while reading": (
+        caused(httpx.ReadError("x"), ConnectionResetError(104, "reset")),
+        FailureCause.LOST,
+        "lost",
+    ),
+    "reset while writing": (httpx.WriteError("x"), FailureCause.LOST, "lost"),
+    "cut short": (httpx.RemoteProtocolError("peer closed connection"), FailureCause.LOST, "broke off: peer closed"),
+    "pipe": (BrokenPipeError(32, "Broken pipe"), FailureCause.LOST, "lost"),
+    "anything else": (httpx.TransportError("x"), FailureCause.LOST, "lost"),
 }
 
 
@@ -57,7 +65,7 @@ def test_what_happened(row: str) -> None:
     assert isinstance(error, HTTP_ERRORS)
     told = connection_error(error, "POST", "https://api.example.com/v1/agents")
     assert failure_of(told).cause is cause
-    assert told.sent is (cause is Cause.LOST)
+    assert told.sent is (cause is FailureCause.LOST)
     assert text in told.message
     assert type(told) is (APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError)
     assert (told.method, told.url) == ("POST", "https://api.example.com/v1/agents")

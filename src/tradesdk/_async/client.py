@@ -17,6 +17,8 @@ from .._config import Timeout
 from .._request import raw_request
 from .._response import RateLimit, RawResponse, decode_raw
 from .._retry import RetryPolicy
+from .._wire import parsed_url
+from ..errors import ConfigError, printable
 from .calls import AsyncCalls
 from .transport import AsyncConnections
 
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from .resources.signals import AsyncSignalsResource
     from .resources.trades import AsyncTradesResource
     from .resources.wallets import AsyncWalletsResource
-
-DEADLINE = 180.0
 
 
 class AsyncTradeClient:
@@ -66,7 +66,7 @@ class AsyncTradeClient:
         base_url: str | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
-        deadline: float = DEADLINE,
+        deadline: float = 180.0,
         retry: RetryPolicy | None = None,
         throttle: bool = True,
         allow_insecure: bool = False,
@@ -75,6 +75,9 @@ class AsyncTradeClient:
     ) -> None:
         key = _config.api_key(api_key)
         url = _config.base_url(base_url, allow_insecure=allow_insecure)
+        _config.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
+        _config.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        _config.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
         self._calls = AsyncCalls(
             base_url=url,
@@ -197,7 +200,13 @@ class AsyncTradeClient:
 
 def _http_client(base_url: str) -> httpx.AsyncClient:
     cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-    proxies = urllib.request.getproxies()
-    if proxies.get(base_url.partition(":")[0]) or proxies.get("all"):
-        return httpx.AsyncClient(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+    try:
+        url = parsed_url(base_url)
+        proxies = urllib.request.getproxies()
+        if not _config.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
+            return httpx.AsyncClient(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+    except (httpx.InvalidURL, UnicodeError):
+        raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}") from None
+    except (ImportError, ValueError):
+        raise ConfigError("the proxy that the environment names cannot be used: http and https proxies can") from None
     return httpx.AsyncClient(transport=AsyncConnections(), trust_env=False, cookies=cookies)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import anyio
+from anyio.lowlevel import current_token
 
 from .._clock import Clock
+from ..errors import TradeError
 
 
 class AsyncSlots:
@@ -30,3 +34,24 @@ class AsyncSlots:
 
 async def sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep_async(seconds)
+
+
+class AsyncHome:
+    """The event loop that connections belong to."""
+
+    def __init__(self) -> None:
+        self._loop: object = None
+
+    def is_new(self) -> bool:
+        """False always; a second event loop is refused, because connections cannot move."""
+        loop = current_token()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop != loop:
+            raise TradeError("this client belongs to another event loop: make one inside each asyncio.run()")
+        return False
+
+
+def shielded() -> AbstractContextManager[object]:
+    """For cleaning up: what waits inside is not cancelled."""
+    return anyio.CancelScope(shield=True)

@@ -8,13 +8,16 @@ age at the bottom.
 from __future__ import annotations
 
 import contextlib
+import math
 import ssl
+import time
 from collections.abc import AsyncIterator
 
 import httpcore
 import httpx
 
-from .primitives import AsyncSlots
+from .network import AsyncTimedConnection
+from .primitives import AsyncHome, AsyncSlots
 
 _ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
@@ -23,19 +26,24 @@ class AsyncConnections(httpx.AsyncBaseTransport):
     """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
 
     def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._home = AsyncHome()
+        self._max_connections = max_connections
         self._slots = AsyncSlots(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[httpcore.AsyncHTTPConnection]] = {}
+        self._idle: dict[tuple[bytes, bytes, int | None], list[AsyncTimedConnection]] = {}
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
+        if self._home.is_new():
+            self._start_afresh()
         if not await self._slots.take(request.extensions.get("timeout", {}).get("pool")):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = await self._connection(url)
+            connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
             response = await connection.handle_async_request(
                 httpcore.Request(
                     method=request.method,
@@ -60,17 +68,23 @@ class AsyncConnections(httpx.AsyncBaseTransport):
             extensions=response.extensions,
         )
 
-    async def _connection(self, url: httpx.URL) -> httpcore.AsyncHTTPConnection:
+    def _start_afresh(self) -> None:
+        # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
+        self._of_parent = self._idle
+        self._idle = {}
+        self._slots = AsyncSlots(self._max_connections)
+
+    async def _connection(self, url: httpx.URL) -> AsyncTimedConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
         while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
         secure = url.scheme == "https"
-        return httpcore.AsyncHTTPConnection(
-            origin=httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
-            ssl_context=self._tls_context() if secure else None,
-            keepalive_expiry=self._keepalive_expiry,
+        return AsyncTimedConnection(
+            httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
+            self._tls_context() if secure else None,
+            self._keepalive_expiry,
         )
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -78,7 +92,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    async def finished(self, url: httpx.URL, connection: httpcore.AsyncHTTPConnection) -> None:
+    async def finished(self, url: httpx.URL, connection: AsyncTimedConnection) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it."""
         try:
             if connection.is_closed():
@@ -106,7 +120,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                 await connection.aclose()
 
 
-def _taken(idle: list[httpcore.AsyncHTTPConnection] | None) -> httpcore.AsyncHTTPConnection | None:
+def _taken(idle: list[AsyncTimedConnection] | None) -> AsyncTimedConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -121,7 +135,7 @@ class AsyncBody(httpx.AsyncByteStream):
         self,
         connections: AsyncConnections,
         request: httpx.Request,
-        connection: httpcore.AsyncHTTPConnection,
+        connection: AsyncTimedConnection,
         response: httpcore.Response,
     ) -> None:
         self._connections = connections
@@ -146,8 +160,17 @@ class AsyncBody(httpx.AsyncByteStream):
         self._closed = True
         try:
             await self._response.aclose()
+            if self._response.status in (204, 304) and _announces_body(self._response):
+                await self._connection.aclose()  # else that body would be read as the next answer
         finally:
             await self._connections.finished(self._request.url, self._connection)
+
+
+def _announces_body(response: httpcore.Response) -> bool:
+    return any(
+        (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
+        for name, value in response.headers
+    )
 
 
 def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:

@@ -14,10 +14,10 @@ import httpx
 from .._clock import Clock
 from .._config import USER_AGENT, ApiKey, Timeout
 from .._request import Request
-from .._response import BodyReader, Headers, RawResponse, moment_after, status_error
+from .._response import BodyReader, Headers, RawResponse, decode_nothing, moment_after, status_error
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
-from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url
+from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url, root_cause
 from ..errors import APIError, APIResponseError, RateLimitError, TradeError
 from .primitives import sleep
 
@@ -64,67 +64,75 @@ class Calls:
         if give_up is None:
             give_up = started + self.deadline
         if request.look is None:
-            return self._call(request, started, give_up)
+            return self._call(request, give_up, began=None)
         wanted = request.look.wanted
         self.creating.append(wanted)
         try:
-            return self._call(request, started, give_up)
+            return self._call(request, give_up, began=(started, self.clock.now()))
         finally:
             self.creating.remove(wanted)
 
-    def _call(self, request: Request[T], started: float, give_up: float) -> T:
+    def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
             result = self.attempt(request, give_up)
         except APIError as error:
-            from .retrying import again  # tenacity is loaded only when something failed
+            from .retrying import Retrial  # only when something failed
 
-            return again(self, request, error, started=started, give_up=give_up)
-        self.budget.give_back(1)
-        return result
+            retrial = Retrial(self, request, give_up, began=began)
+            if not retrial.worth_it(error):
+                raise
+        else:
+            self.budget.give_back(1)
+            return result
+        return retrial.run()
 
     def attempt(self, request: Request[T], give_up: float) -> T:
         """Send `request` once and read its answer."""
-        response = self._exchange(request, give_up)
-        url = self.base_url + request.target
-        if not 200 <= response.status < 300:
-            raise status_error(request.method, url, response, now=self.clock.now())
-        return self.read(request, response)
+        try:
+            response = self._exchange(request, give_up)
+            if 200 <= response.status < 300:
+                return self.read(request, response)
+        except APIResponseError as error:  # it was carried out, whatever the answer looks like
+            error.outcome = "none" if request.operation is Operation.READ else "unknown"
+            raise
+        refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
+        refused.message = self.key.hidden_in(refused.message)
+        raise refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
         """The result from a successful answer."""
-        try:
-            result = request.decode(request.method, self.base_url + request.target, response)
-        except APIResponseError as error:
-            error.outcome = "none" if request.operation is Operation.READ else "unknown"
-            raise
+        result = request.decode(request.method, self.base_url + request.target, response)
         if request.look is not None:
             self.made.append(request.look.id_of(result))
         return result
 
     def _exchange(self, request: Request[T], give_up: float) -> RawResponse:
         url = self.base_url + request.target
-        if self.http.is_closed:
-            raise TradeError("this client is closed")
         if self.hold_back:
             self._wait_for_limit(request, url, give_up)
+        if self.http.is_closed:
+            raise TradeError("this client is closed; make another one")
         clock = self.clock
         started = clock.monotonic()
-        outgoing = self._outgoing(request, url, give_up - started)
         try:
+            outgoing = self._outgoing(request, url, give_up - started)
             incoming = self._send(outgoing)
             headers, body = self._receive(incoming, give_up)
+            content = body.content()
+            if body.cut_short and incoming.is_success:
+                raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
         except HTTP_ERRORS as error:
             lost = connection_error(error, request.method, url)
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
             logger.debug("%s %s: %s", request.method, url, lost.message)
-            raise lost from error
+            raise lost from root_cause(error)
         ended = clock.monotonic()
-        response = RawResponse(incoming.status_code, headers, body.content())
+        response = RawResponse(incoming.status_code, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s %s: %d in %.0f ms", request.method, url, response.status, (ended - started) * 1000)
-        if body.problem is not None and 200 <= response.status < 300:
+        if body.problem is not None and incoming.is_success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
             )
@@ -177,11 +185,17 @@ class Calls:
             headers = httpx.Headers(self._header_list(request.body))
         timeout = self.timeout.within(time_left)
         if self.injected:
-            return self.http.build_request(
+            outgoing = self.http.build_request(
                 request.method, url, headers=headers, content=request.body, timeout=httpx.Timeout(**timeout)
             )
+            outgoing.url = parsed_url(url)  # default parameters of that client would replace the query
+            return outgoing
         return httpx.Request(
-            request.method, parsed_url(url), headers=headers, content=request.body, extensions={"timeout": timeout}
+            request.method,
+            parsed_url(url),
+            headers=headers,
+            content=request.body,
+            extensions={"timeout": timeout, "deadline": time_left},
         )
 
     def _header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
@@ -208,7 +222,7 @@ class Calls:
                     retry_at=moment_after(self.clock.now(), wait),
                     rate_limit=self.throttle.rate_limit,
                 )
-            logger.info("the rate limit is used up; waiting %.1f s for the reset", wait)
+            logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
             sleep(self.clock, wait)
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ from .._config import Timeout
 from .._request import raw_request
 from .._response import RateLimit, RawResponse, decode_raw
 from .._retry import RetryPolicy
+from .._wire import parsed_url
+from ..errors import ConfigError, printable
 from .calls import Calls
 from .transport import Connections
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from .resources.signals import SignalsResource
     from .resources.trades import TradesResource
     from .resources.wallets import WalletsResource
-
-DEADLINE = 180.0
 
 
 class TradeClient:
@@ -67,7 +67,7 @@ class TradeClient:
         base_url: str | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
-        deadline: float = DEADLINE,
+        deadline: float = 180.0,
         retry: RetryPolicy | None = None,
         throttle: bool = True,
         allow_insecure: bool = False,
@@ -76,6 +76,9 @@ class TradeClient:
     ) -> None:
         key = _config.api_key(api_key)
         url = _config.base_url(base_url, allow_insecure=allow_insecure)
+        _config.instance("http_client", http_client, httpx.Client, "an httpx.Client")
+        _config.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        _config.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
         self._calls = Calls(
             base_url=url,
@@ -198,7 +201,13 @@ class TradeClient:
 
 def _http_client(base_url: str) -> httpx.Client:
     cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-    proxies = urllib.request.getproxies()
-    if proxies.get(base_url.partition(":")[0]) or proxies.get("all"):
-        return httpx.Client(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+    try:
+        url = parsed_url(base_url)
+        proxies = urllib.request.getproxies()
+        if not _config.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
+            return httpx.Client(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+    except (httpx.InvalidURL, UnicodeError):
+        raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}") from None
+    except (ImportError, ValueError):
+        raise ConfigError("the proxy that the environment names cannot be used: http and https proxies can") from None
     return httpx.Client(transport=Connections(), trust_env=False, cookies=cookies)

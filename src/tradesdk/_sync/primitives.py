@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 
 from .._clock import Clock
 
@@ -23,3 +25,22 @@ class Slots:
 
 def sleep(clock: Clock, seconds: float) -> None:
     clock.sleep(seconds)
+
+
+class Home:
+    """The process that connections belong to."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    def is_new(self) -> bool:
+        """Whether this process was forked since the last time."""
+        process = os.getpid()
+        new = process != self._process
+        self._process = process
+        return new
+
+
+def shielded() -> AbstractContextManager[object]:
+    """Nothing to shield from: a thread is not cancelled."""
+    return nullcontext()

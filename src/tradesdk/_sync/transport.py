@@ -9,13 +9,16 @@ age at the bottom.
 from __future__ import annotations
 
 import contextlib
+import math
 import ssl
+import time
 from collections.abc import Iterator
 
 import httpcore
 import httpx
 
-from .primitives import Slots
+from .network import TimedConnection
+from .primitives import Home, Slots
 
 _ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
@@ -24,19 +27,24 @@ class Connections(httpx.BaseTransport):
     """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
 
     def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._home = Home()
+        self._max_connections = max_connections
         self._slots = Slots(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[httpcore.HTTPConnection]] = {}
+        self._idle: dict[tuple[bytes, bytes, int | None], list[TimedConnection]] = {}
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
+        if self._home.is_new():
+            self._start_afresh()
         if not self._slots.take(request.extensions.get("timeout", {}).get("pool")):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = self._connection(url)
+            connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
             response = connection.handle_request(
                 httpcore.Request(
                     method=request.method,
@@ -61,17 +69,23 @@ class Connections(httpx.BaseTransport):
             extensions=response.extensions,
         )
 
-    def _connection(self, url: httpx.URL) -> httpcore.HTTPConnection:
+    def _start_afresh(self) -> None:
+        # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
+        self._of_parent = self._idle
+        self._idle = {}
+        self._slots = Slots(self._max_connections)
+
+    def _connection(self, url: httpx.URL) -> TimedConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
         while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             connection.close()
         secure = url.scheme == "https"
-        return httpcore.HTTPConnection(
-            origin=httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
-            ssl_context=self._tls_context() if secure else None,
-            keepalive_expiry=self._keepalive_expiry,
+        return TimedConnection(
+            httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
+            self._tls_context() if secure else None,
+            self._keepalive_expiry,
         )
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -79,7 +93,7 @@ class Connections(httpx.BaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    def finished(self, url: httpx.URL, connection: httpcore.HTTPConnection) -> None:
+    def finished(self, url: httpx.URL, connection: TimedConnection) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it."""
         try:
             if connection.is_closed():
@@ -107,7 +121,7 @@ class Connections(httpx.BaseTransport):
                 connection.close()
 
 
-def _taken(idle: list[httpcore.HTTPConnection] | None) -> httpcore.HTTPConnection | None:
+def _taken(idle: list[TimedConnection] | None) -> TimedConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -122,7 +136,7 @@ class Body(httpx.SyncByteStream):
         self,
         connections: Connections,
         request: httpx.Request,
-        connection: httpcore.HTTPConnection,
+        connection: TimedConnection,
         response: httpcore.Response,
     ) -> None:
         self._connections = connections
@@ -147,8 +161,17 @@ class Body(httpx.SyncByteStream):
         self._closed = True
         try:
             self._response.close()
+            if self._response.status in (204, 304) and _announces_body(self._response):
+                self._connection.close()  # else that body would be read as the next answer
         finally:
             self._connections.finished(self._request.url, self._connection)
+
+
+def _announces_body(response: httpcore.Response) -> bool:
+    return any(
+        (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
+        for name, value in response.headers
+    )
 
 
 def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:

@@ -12,7 +12,7 @@ class Account(Model):
         email: its email address.
         plan: `free`, `pro` or `enterprise`.
         created_at: when it was opened.
-        api_key_last4: the last four characters of the active API key.
+        api_key_last4: how the key ends, to tell keys apart.
     """
 
     id: str

@@ -1,5 +1,10 @@
 """Trading agents and their risk rules."""
 
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from ..errors import InvalidArgumentError
 from ._base import Model
 from ._types import AgentStatus, Timestamp
 
@@ -13,6 +18,16 @@ class Risk(Model):
         trailing_stop_pct: trailing stop.
         take_profit_pct: take profit, this far above the entry price.
     """
+
+    if not TYPE_CHECKING:  # type checkers know the fields by themselves
+
+        def __init__(self, **rules: float | None) -> None:
+            try:
+                super().__init__(**rules)
+            except ValidationError as error:
+                problem = error.errors(include_url=False, include_input=False)[0]
+                name = ".".join(str(part) for part in problem["loc"])
+                raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
 
     position_size_pct: float | None = None
     stop_loss_pct: float | None = None

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import NoReturn, Protocol, runtime_checkable
 
-from ..errors import ConfigError
+from ..errors import ConfigError, InvalidArgumentError
 
 _HEX_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 
@@ -77,6 +77,16 @@ class LocalSigner:
 def wallet_message(address: str, chain_id: int) -> str:
     """The text that proves a wallet is yours, as the service is taken to expect it."""
     return f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
+
+
+def checked_signer(signer: Signer) -> Signer:
+    """Refuse what is no signer. The error does not show it: it may be a private key."""
+    if not isinstance(signer, Signer):
+        raise InvalidArgumentError(
+            f"the signer must have address and sign_digest, and a {type(signer).__name__} has not: "
+            "for a private key use LocalSigner.from_key(…)"
+        )
+    return signer
 
 
 def checksummed(address: str) -> str:

@@ -7,6 +7,7 @@ from ..._request import (
     Look,
     Request,
     chain,
+    comparable,
     confidence,
     endpoint,
     identifier,
@@ -26,7 +27,7 @@ from ..pager import AsyncPager
 
 
 class AsyncAgentsResource:
-    """`client.agents`: trading agents, each bound to a wallet and a chain.
+    """`client.agents`: trading agents. Each trades on one chain with one wallet.
 
     The service shows no endpoint that starts, stops or pauses an agent; when it does, `client.request` reaches it.
     """
@@ -81,18 +82,19 @@ class AsyncAgentsResource:
             PermissionDeniedError: the key may not write, or the plan allows no more agents.
             AmbiguousOutcomeError: it is not known whether it was created, or which one it is.
         """
+        chain_id = chain("chain_id", chain_id)
         body = {
             "name": required_text("name", name),
             "wallet_id": identifier("wallet_id", wallet_id),
-            "chain_id": chain("chain_id", chain_id),
+            "chain_id": chain_id,
             "risk": settings("risk", Risk, risk),
             "min_confidence": confidence(min_confidence),
             "max_positions": integer("max_positions", max_positions),
         }
         look = Look(
             Listing(endpoint("agents"), AgentSummary, {}),
-            wanted=(name, wallet_id, chain_id),
-            identity=lambda agent: (agent.name, agent.wallet_id, agent.chain_id),
+            wanted=(comparable(name), wallet_id, chain_id),
+            identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )
         return await self._calls.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))

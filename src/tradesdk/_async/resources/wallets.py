@@ -13,7 +13,7 @@ from ..._request import (
     required_text,
 )
 from ...models.wallets import Wallet, WalletBalance
-from ...payments.signer import Signer, checksummed, sign_message, wallet_message
+from ...payments.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
 from ..calls import AsyncCalls
 from ..pager import AsyncPager
 
@@ -34,7 +34,7 @@ class AsyncWalletsResource:
             address: the wallet's address.
             chain_id: 8453 (Base) or 56 (BNB Chain).
             label: a name for people.
-            signature: over the verification message, made with the wallet's private key.
+            signature: made by the wallet over the text that the service wants signed, such as `wallet_message` gives.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -42,9 +42,10 @@ class AsyncWalletsResource:
             ConflictError: it is connected already.
             AmbiguousOutcomeError: it is not known whether it was connected.
         """
+        chain_id = chain("chain_id", chain_id)
         body = {
             "address": identifier("address", address),
-            "chain_id": chain("chain_id", chain_id),
+            "chain_id": chain_id,
             "label": required_text("label", label),
             "signature": required_text("signature", signature),
         }
@@ -58,7 +59,7 @@ class AsyncWalletsResource:
     async def connect_with(
         self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None
     ) -> Wallet:
-        """Sign the verification message and connect the wallet (`POST /v1/wallets`).
+        """Sign the text that proves the wallet is yours, and connect it (`POST /v1/wallets`).
 
         Args:
             signer: signs for the wallet, for example `LocalSigner.from_key(…)`; the text is signed as EIP-191 has it.
@@ -69,8 +70,8 @@ class AsyncWalletsResource:
         Raises:
             APIError: the same errors as `connect`.
         """
-        address = checksummed(signer.address)
-        chain("chain_id", chain_id)
+        address = checksummed(checked_signer(signer).address)
+        chain_id = chain("chain_id", chain_id)
         required_text("label", label)
         text = wallet_message(address, chain_id) if message is None else required_text("message", message)
         return await self.connect(address=address, chain_id=chain_id, label=label, signature=sign_message(signer, text))

@@ -10,9 +10,9 @@ from ..._request import (
     confidence,
     endpoint,
     model_request,
-    moment,
     optional_identifier,
     page_size,
+    period,
 )
 from ..._request import chain as checked_chain
 from ...models.signals import Signal, SignalList
@@ -63,11 +63,12 @@ class SignalsResource:
             cursor: where to begin: a page's `next_cursor`.
             max_items: items in all.
         """
+        first, last = period(start, end)
         query = {
             "chain": checked_chain("chain", chain),
             "token_address": optional_identifier("token_address", token_address),
-            "from": moment("start", start),
-            "to": moment("end", end),
+            "from": first,
+            "to": last,
         }
         listing = Listing(endpoint("signals", "history"), Signal, query)
         return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
