@@ -1,10 +1,13 @@
 """Entry point of `trade`. Answers `--version` before anything else is imported."""
 
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Runs one command line and returns its exit code; `argv` is without the program's name."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args == ["--version"]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from tradesdk_cli import options
-from tradesdk_cli.config import requested_output
-from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Problem, UsageProblem, problem_of
+from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, UsageProblem
 from tradesdk_cli.plumbing import LazyCommand, TradeGroup, examples
 from tradesdk_cli.text import one_line, visible
+
+if TYPE_CHECKING:
+    from tradesdk_cli.problems import Problem
 
 _NOUNS = {
     "account": "Who you are, your plan and what is left of it.",
@@ -23,7 +25,7 @@ _NOUNS = {
     "trades": "Trades that agents made: list, get.",
     "positions": "Open positions: list.",
     "signals": "BUY and SELL signals: latest, history.",
-    "mock": "The mock service on your machine: serve, gaps.",
+    "mock": "The mock service: serve, gaps, status, clock, agent, key.",
     "demo": "See it all work, without an account or a network.",
 }
 
@@ -102,10 +104,15 @@ def run(argv: list[str]) -> int:
     except typer.TyperException as error:
         problem = _usage(error)
     except Exception as error:
-        problem = problem_of(error, _program(flags))
+        from tradesdk_cli.config import program_of
+        from tradesdk_cli.problems import problem_of
+
+        problem = problem_of(error, program_of(flags))
         if flags.get("verbose") and problem.code == "internal":
             _print_traceback()
     if problem.exit_code == UsageProblem.exit_code and "output" not in flags:
+        from tradesdk_cli.config import requested_output
+
         flags["output"] = requested_output(argv)
     return _report(problem, flags)
 
@@ -125,14 +132,9 @@ def _print_traceback() -> None:
         print(visible(line), file=sys.stderr)
 
 
-def _program(flags: dict[str, Any]) -> str:
-    """How the next command begins: what chose the mock on the command line is kept."""
-    if flags.get("world"):
-        return f"trade --world {flags['world']}"
-    return "trade --mock" if flags.get("mock") else "trade"
-
-
 def _usage(error: typer.TyperException) -> Problem:
+    from tradesdk_cli.problems import Problem
+
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "trade"
     hint = f"{path} --help"

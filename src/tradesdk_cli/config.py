@@ -33,6 +33,8 @@ class Settings:
     timeout: float | None = None
     retry: bool = True
     verbose: int = 0
+    program: str = "trade"
+    """What begins a command that goes on in the same place, for hints."""
     home: Path | None = None
     """`TRADE_HOME`; None means the platform's own folders."""
 
@@ -72,8 +74,28 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         timeout=timeout,
         retry=not flags.get("no_retry"),
         verbose=flags.get("verbose") or 0,
+        program=program_of(flags),
         home=Path(home).expanduser() if home else None,
     )
+
+
+def program_of(flags: Mapping[str, Any]) -> str:
+    """How the next command begins: what chose the mock on the command line is kept."""
+    if flags.get("world"):
+        return f"trade --world {flags['world']}"
+    return "trade --mock" if flags.get("mock") else "trade"
+
+
+def is_loopback(host: str) -> bool:
+    """True for this machine's own addresses."""
+    if host == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _mock(flags: Mapping[str, Any], environ: Mapping[str, str]) -> bool:

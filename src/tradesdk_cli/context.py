@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from tradesdk_cli.config import Settings, resolve
+from tradesdk_cli.config import Settings, is_loopback, resolve
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.output import Output
 from tradesdk_cli.text import one_line, visible
@@ -42,21 +43,27 @@ class Session:
         from tradesdk_cli.logs import LastReason, listening
 
         reason = LastReason()
-        self._stack.enter_context(listening(reason, self.out, self.settings.verbose))
-        base_url, key = self.settings.base_url, self.settings.api_key
+        base_url, key, origin = self.settings.base_url, self.settings.api_key, "TRADE_API_KEY"
         if self.settings.mock:
             from tradesdk_cli.embedded import KEY
 
             base_url = self.mock.url
             # A key for the real service has no business here; one for a mock chooses scope, plan and tenant.
-            key = key if key is not None and key.startswith("mock_") else KEY
+            if key is not None and not key.startswith(("mock_", "mocksk_")):
+                if not self.settings.api_key_stdin:
+                    self.out.note(f"TRADE_API_KEY is not a key of the mock: {KEY} is used instead")
+                key = None
+            if key is None:
+                key, origin = KEY, "the mock"
         if self.settings.api_key_stdin:
-            key = _key_from_stdin()
+            key, origin = _key_from_stdin(), "standard input"
         hint = "try it without an account or a network: trade --mock account show"
         if key is None:
             raise ConfigProblem("no API key: set TRADE_API_KEY, or use --api-key-stdin", hint)
-        if not (base_url or os.environ.get("TRADE_BASE_URL")):
+        base_url = base_url or os.environ.get("TRADE_BASE_URL")
+        if not base_url:
             raise ConfigProblem("no base URL: set TRADE_BASE_URL, or use --base-url", hint)
+        _refuse_http(base_url)
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -65,6 +72,10 @@ class Session:
             clock=SayingClock(SystemClock(), self.out, reason),
         )
         self._stack.callback(client.close)
+        verbose = self.settings.verbose
+        self._stack.enter_context(listening(reason, self.out, verbose, lambda: client.rate_limit))
+        if verbose > 1:
+            self.out.note(f"the service is {client.base_url}, the key is from {origin}")
         return client
 
     @cached_property
@@ -139,7 +150,7 @@ class Change:
 
 
 @contextmanager
-def session(ctx: typer.Context) -> Iterator[Session]:
+def open_session(ctx: typer.Context) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end."""
     settings = resolve(ctx.obj, os.environ)
     opened = Session(settings, Output(settings, os.environ))
@@ -178,6 +189,20 @@ class SayingClock:
 
     async def sleep_async(self, seconds: float) -> None:
         await self._inner.sleep_async(seconds)
+
+
+def _refuse_http(base_url: str) -> None:
+    """The client refuses it as well, but in the words of its own settings."""
+    try:
+        parts = urlsplit(base_url.strip())
+        host = parts.hostname or ""
+    except ValueError:
+        return  # the client says what is wrong with it
+    if parts.scheme == "http" and not is_loopback(host) and host:
+        raise ConfigProblem(
+            f"the base URL is not https: the API key would travel to {one_line(host, 120)} in the open",
+            f"use https://{one_line(host, 120)} in TRADE_BASE_URL or --base-url; http is for this machine only",
+        )
 
 
 def _key_from_stdin() -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from tradesdk import RateLimit
     from tradesdk_cli.output import Output
 
 
@@ -26,21 +27,32 @@ class LastReason(logging.Handler):
 
 
 class _Stderr(logging.Handler):
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, limit: Callable[[], RateLimit | None] | None) -> None:
         super().__init__(logging.DEBUG)
         self._output = output
+        self._limit = limit
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._output.note(record.getMessage())
+        text = record.getMessage()
+        limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
+        if limit is not None and limit.remaining is not None:
+            total = f" of {limit.limit}" if limit.limit is not None else ""
+            until = f" until {limit.reset:%H:%M:%S}Z" if limit.reset is not None else ""
+            text += f"; {limit.remaining}{total} requests left{until}"
+        self._output.note(text)
 
 
 @contextmanager
-def listening(reason: LastReason, output: Output, verbose: int) -> Iterator[None]:
-    """Listens to the SDK's log; `verbose` is how many -v were given."""
+def listening(
+    reason: LastReason, output: Output, verbose: int, limit: Callable[[], RateLimit | None]
+) -> Iterator[None]:
+    """Listens to the SDK's log; `verbose` is how many -v were given, `limit` what is known of the rate limit."""
     logger = logging.getLogger("tradesdk")
     level = logger.level
-    logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
-    handlers: list[logging.Handler] = [reason, _Stderr(output)] if verbose else [reason]
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    handlers: list[logging.Handler] = [reason]
+    if verbose:
+        handlers.append(_Stderr(output, limit if verbose > 1 else None))
     for handler in handlers:
         logger.addHandler(handler)
     try:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tradesdk_cli.plumbing import GLOBAL_PANEL
+
+if TYPE_CHECKING:
+    from tradesdk_cli.paging import Walk
 
 CHAINS = {"base": 8453, "bnb": 56}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
@@ -64,6 +69,44 @@ def parse_moment(value: str) -> float:
     return moment.timestamp()
 
 
+def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
+    """Reads a whole number within bounds."""
+
+    def read(value: str | int) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            raise typer.BadParameter(f"{str(value)!r} is not a whole number") from None
+        _within(number, least, most)
+        return number
+
+    return read
+
+
+def number(least: float | None = None, most: float | None = None) -> Callable[[str | float], float]:
+    """Reads a finite number within bounds."""
+
+    def read(value: str | float) -> float:
+        try:
+            amount = float(value)
+        except ValueError:
+            raise typer.BadParameter(f"{str(value)!r} is not a number") from None
+        if not math.isfinite(amount):
+            raise typer.BadParameter(f"a finite number is needed, not {value}")
+        _within(amount, least, most)
+        return amount
+
+    return read
+
+
+def _within(value: float, least: float | None, most: float | None) -> None:
+    if (least is None or value >= least) and (most is None or value <= most):
+        return
+    if least is not None and most is not None:
+        raise typer.BadParameter(f"{value} is not from {least} to {most}")
+    raise typer.BadParameter(f"{value} is less than {least}" if least is not None else f"{value} is more than {most}")
+
+
 def _complete_chain(incomplete: str) -> list[str]:
     return [name for name in CHAINS if name.startswith(incomplete)]
 
@@ -80,18 +123,27 @@ Chain = Annotated[int, _chain]
 AnyChain = Annotated[int | None, _chain]
 
 Limit = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="How many in total (20 when nothing is said).")
+    int | None,
+    typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 when nothing is said)."),
 ]
 All = Annotated[bool, typer.Option("--all", "-a", help="Everything there is, page after page.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")]
 PageSize = Annotated[
-    int | None, typer.Option("--page-size", min=1, max=100, metavar="N", help="Items per request, 1 to 100.")
+    int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the request and send nothing.")]
 Confidence = Annotated[
-    float | None, typer.Option("--min-confidence", min=0.0, max=1.0, metavar="X", help="From 0.0 to 1.0.")
+    float | None,
+    typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Least confidence of a signal, 0 to 1."),
 ]
+
+
+def pages(limit: Limit = None, everything: All = False, cursor: Cursor = None, page_size: PageSize = None) -> Walk:
+    """The options of every list, as the walk that they ask for."""
+    from tradesdk_cli.paging import plan
+
+    return plan(limit, everything, cursor, page_size)
 
 
 def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
@@ -101,12 +153,19 @@ def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> 
     return value
 
 
-def _global(*names: str, help: str, metavar: str | None = None, count: bool = False) -> typer.models.OptionInfo:
+def _global(
+    *names: str,
+    help: str,
+    metavar: str | None = None,
+    count: bool = False,
+    parser: Callable[[str], object] | None = None,
+) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         *names,
         help=help,
         metavar=metavar,
         count=count,
+        parser=parser,
         callback=_remember,
         expose_value=False,
         show_default=False,
@@ -120,7 +179,9 @@ Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
 KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
-Timeout = Annotated[float | None, _global("--timeout", metavar="SECONDS", help="How long one answer may take.")]
+Timeout = Annotated[
+    float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")
+]
 NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
 ColorWhen = Annotated[Color | None, _global("--color", help="When colours are used [env: NO_COLOR, FORCE_COLOR].")]
-Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="Say what is sent; -vv says more.")]
+Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 
 from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.text import one_line, to_json, visible
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tradesdk_cli.config import Settings
-    from tradesdk_cli.errors import Problem
+    from tradesdk_cli.problems import Problem
     from tradesdk_cli.views import Column
 
 _SPOOL = 8 * 1024 * 1024
@@ -50,10 +51,20 @@ class Output:
             settings = Settings(output=flags.get("output") or "auto", color="never")
         return cls(settings, environ)
 
+    def readable(self) -> Output:
+        """The same for what is a text in a pipe as well, unless a format was asked for."""
+        output = self.settings.output
+        return Output(replace(self.settings, output="table" if output == "auto" else output), self.environ)
+
     @property
     def on_terminal(self) -> bool:
         """True when a person looks at stdout."""
         return self.stdout.isatty()
+
+    @property
+    def width(self) -> int | None:
+        """The terminal's width in cells; None where there is no terminal and nothing needs to fit."""
+        return shutil.get_terminal_size().columns if self.on_terminal else None
 
     def format_for(self, *, many: bool) -> str:
         """`table`, `json` or `ndjson`, with `auto` decided."""
@@ -132,8 +143,7 @@ class Output:
             self._progress(len(rows))
         self._progress(None)
         if rows:
-            width = shutil.get_terminal_size().columns if self.on_terminal else None
-            hidden = self.draw(lambda console: render_list(console, columns, rows, width))
+            hidden = self.draw(lambda console: render_list(console, columns, rows, self.width))
             if hidden:
                 self.note(f"not shown at this width: {hidden} (-o json has everything)")
         return len(rows)

@@ -5,14 +5,22 @@ Typer checks every value with pydantic, absent ones too, which would make `trade
 
 from __future__ import annotations
 
+import inspect
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from tradesdk_cli.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+    from tradesdk_cli.context import Session
 
 GLOBAL_PANEL = "Global options"
 _HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -124,6 +132,49 @@ def _needs_a_verb(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is None and isinstance(ctx.command, TyperGroup):
         verbs = ", ".join(ctx.command.commands)
         raise UsageProblem(f"{ctx.command_path} needs a verb: {verbs}", f"{ctx.command_path} --help")
+
+
+def gathered(**gathers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Lets commands share options: with `@gathered(walk=pages)`, the parameters of `pages` stand where `walk` does.
+
+    The command gets as `walk` what `pages` makes of their values.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: _parameters(gather) for name, gather in gathers.items()}
+        parameters: list[inspect.Parameter] = []
+        for parameter in _parameters(command, leave=gathers):
+            parameters += shared.get(parameter.name, [parameter])
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            for name, gather in gathers.items():
+                given[name] = gather(**{parameter.name: given.pop(parameter.name) for parameter in shared[name]})
+            command(**given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect looks at first
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list[inspect.Parameter]:
+    """The parameters, by name only, with their annotations evaluated, except those of `leave` and of what it returns.
+
+    Those may name what only type checkers import.
+    """
+    left = {"return", *leave}
+    function.__annotations__ = {name: note for name, note in function.__annotations__.items() if name not in left}
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+
+def session(ctx: typer.Context) -> AbstractContextManager[Session]:
+    """The session of the command that runs in `ctx`; closed at the end."""
+    from tradesdk_cli.context import open_session  # completion and help never need it
+
+    return open_session(ctx)
 
 
 def single(help: str) -> typer.Typer:

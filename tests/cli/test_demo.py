@@ -1,13 +1,17 @@
 """The demo: the same every time, checked by itself, and honest when something is wrong."""
 
+import contextlib
+import functools
+import hashlib
 import json
+import re
 from typing import Any
 
 import pytest
 
 import tradesdk_cli.demo.story as story
-from tradesdk import SystemClock
-from tradesdk_mock import MockServer
+from tradesdk import LocalSigner, Risk, SystemClock, TradeClient, TradeError
+from tradesdk_mock import MockClock, MockServer
 
 from ._terminal import Terminal
 
@@ -25,7 +29,53 @@ def test_it_is_the_same_every_time(trade: Terminal) -> None:
     assert (first.code, second.code) == (0, 0)
     assert first.out == second.out
     assert trade("demo", "--seed", "11").out != first.out
-    assert first.err.startswith('{"note":"took ')
+
+
+def test_a_text_in_a_pipe_has_notes_that_are_text(trade: Terminal) -> None:
+    assert re.fullmatch(r"took \d+\.\d s\n", trade("demo").err)
+    assert list(json.loads(trade("demo", "-o", "json").err)) == ["note"]
+
+
+def test_verbose(trade: Terminal) -> None:
+    lines = trade("demo", "-v").err.splitlines()
+    assert sum("/v1/account: 200 in " in line for line in lines) == 62
+    assert sum("/v1/account: 429 in " in line for line in lines) == 1
+
+
+def test_the_calls_it_shows_are_the_ones_it_makes(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call that is shown, carried out as it stands, leads to the very requests of the demo."""
+    made: list[tuple[str, str, dict[str, str], object]] = []
+
+    def requests(server: MockServer) -> list[tuple[str, str, dict[str, str], object]]:
+        return [(entry.method, entry.path, dict(entry.query), entry.body) for entry in server.journal()]
+
+    class Watched(MockServer):
+        def stop(self) -> None:
+            made.extend(requests(self))
+            super().stop()
+
+    monkeypatch.setattr(story, "mock_server_class", lambda: Watched)
+    steps = trade("demo", "-o", "json").json["steps"]
+    shown = [call for step in steps for call in step["calls"]]
+
+    clock = MockClock(story.START)
+    with MockServer(seed=7, clock=clock) as server:
+        server.populate(story.TENANT, trades=story.TRADES)
+        reachable = functools.partial(TradeClient, base_url=server.url, clock=clock)
+        with contextlib.ExitStack() as stack:
+            client = stack.enter_context(reachable(api_key=f"mock_full_{story.TENANT}"))
+            names: dict[str, Any] = {"client": client, "TradeClient": reachable}
+            names |= {"LocalSigner": LocalSigner, "Risk": Risk, "forged": "0x" + "11" * 64 + "1b"}
+            names["private_key"] = hashlib.sha256(b"trade demo 7").hexdigest()
+            for code in shown:
+                if "while it is running" in code:
+                    server.start_agent(names["agent"].id)
+                elif "after it was stopped" in code:
+                    server.stop_agent(names["agent"].id)
+                with contextlib.suppress(TradeError):  # some are made to be refused
+                    exec(code, names)  # noqa: S102 - the demo's own lines
+            stack.callback(names["hasty"].close)
+            assert requests(server) == made
 
 
 def test_what_it_shows(trade: Terminal) -> None:
@@ -34,7 +84,10 @@ def test_what_it_shows(trade: Terminal) -> None:
         "plan pro",
         "a forged signature is refused: 400 invalid_signature",
         "refused: 409 conflict",
-        "3 pages; 8 open, 242 closed",
+        "250 trades on 3 pages",
+        "8 open, 242 closed",
+        "throttle=False",
+        "another world, kept between commands",
         "60x 200, 429, 200",
         "Everything is as it should be",
         "Try next",

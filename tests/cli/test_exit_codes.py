@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tradesdk_cli.config import Settings
-from tradesdk_cli.errors import Declined, problem_of
+from tradesdk_cli.errors import Declined
 from tradesdk_cli.output import Output
+from tradesdk_cli.problems import problem_of
 
 from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
@@ -23,7 +24,7 @@ CREATE = ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "bas
         (400, "invalid_request", 8, False, "--help"),
         (400, "invalid_signature", 8, False, "--help"),
         (401, "unauthorized", 4, False, "TRADE_API_KEY"),
-        (402, "payment_required", 8, False, "--help"),
+        (402, "payment_required", 8, False, "another plan; see the plan: trade account show"),
         (403, "forbidden", 5, False, "full-access"),
         (404, "not_found", 6, False, "trade agents list"),
         (409, "conflict", 7, False, "trade agents list"),
@@ -33,7 +34,7 @@ CREATE = ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "bas
         (502, "bad_gateway", 10, False, "in a while"),
         (503, "service_unavailable", 10, True, "in a while"),
         (504, "gateway_timeout", 10, False, "in a while"),
-        (302, "found", 10, False, "in a while"),
+        (302, "found", 10, False, "--base-url"),
     ],
 )
 def test_status(
@@ -82,6 +83,18 @@ def test_an_error_without_the_services_body(trade: Terminal, service: Scripted) 
     service.says(404, b"<html>", Content_Type="text/html")
     run = trade(*GET)
     assert (run.code, run.problem["code"], run.problem["status"]) == (6, "http_404", 404)
+    assert "--base-url" in run.problem["hint"], "nothing of the service answers there"
+
+
+def test_a_wallet_that_is_not_there(own: Terminal) -> None:
+    line = "--name n --wallet-id wal_nope --chain base --yes"
+    made = own("agents", "create", *line.split())
+    assert (made.code, made.problem["hint"]) == (6, "see what there is: trade wallets list")
+    known = own("agents", "list").lines[0]["id"]
+    moved = own("agents", "update", known, "--wallet-id", "wal_nope", "--yes")
+    assert (moved.code, moved.problem["hint"]) == (6, "see what there is: trade wallets list")
+    renamed = own("agents", "update", "agt_nope", "--name", "n", "--yes")
+    assert (renamed.code, renamed.problem["hint"]) == (6, "see what there is: trade agents list")
 
 
 def test_a_cursor_that_repeats(trade: Terminal, service: Scripted) -> None:
@@ -107,22 +120,34 @@ def test_a_create_with_an_open_outcome_says_so(trade: Terminal, service: Scripte
 
 
 @pytest.mark.parametrize(
-    ("env", "named"),
+    ("env", "named", "hint"),
     [
-        ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url"),
-        ({"TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY, or use --api-key-stdin"),
-        ({"TRADE_API_KEY": "", "TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY"),
-        ({"TRADE_API_KEY": "a key", "TRADE_BASE_URL": "https://x.example"}, "API key contains"),
-        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://x.example"}, "https"),
-        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "https://x.example/v2"}, "v1"),
-        ({"TRADE_MOCK": "perhaps"}, "TRADE_MOCK"),
+        ({"TRADE_API_KEY": "k"}, "set TRADE_BASE_URL, or use --base-url", "trade --mock"),
+        ({"TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY, or use --api-key-stdin", "trade --mock"),
+        ({"TRADE_API_KEY": "", "TRADE_BASE_URL": "https://x.example"}, "set TRADE_API_KEY", "trade --mock"),
+        (
+            {"TRADE_API_KEY": "a key", "TRADE_BASE_URL": "https://x.example"},
+            "API key contains",
+            "correct TRADE_API_KEY",
+        ),
+        (
+            {"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://u:hidden@x.example"},
+            "is not https",
+            "use https://x.example",
+        ),
+        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "https://x.example/v2"}, "v1", "correct TRADE_BASE_URL"),
+        ({"TRADE_API_KEY": "k", "TRADE_BASE_URL": "http://[x"}, "base URL", "correct TRADE_BASE_URL"),
+        ({"TRADE_MOCK": "perhaps"}, "TRADE_MOCK", "TRADE_MOCK=1"),
     ],
 )
-def test_configuration(trade: Terminal, env: dict[str, str], named: str) -> None:
+def test_configuration(trade: Terminal, env: dict[str, str], named: str, hint: str) -> None:
     run = trade(*GET, env=env)
     assert (run.code, run.problem["code"]) == (3, "configuration")
     assert named in run.problem["message"]
+    assert hint in run.problem["hint"]
     assert "a key" not in run.err
+    assert "hidden" not in run.err
+    assert "allow_insecure" not in run.err, "that is for Python"
 
 
 USAGE: list[tuple[str, str]] = [
@@ -132,9 +157,10 @@ USAGE: list[tuple[str, str]] = [
     ("agents list --bogus", "--bogus"),
     ("agents list extra", "extra"),
     ("agents get", "AGENT_ID"),
-    ("agents list --limit 0", "--limit"),
-    ("agents list --limit many", "--limit"),
-    ("agents list --page-size 101", "--page-size"),
+    ("agents list --limit 0", "'--limit' / '-n': 0 is less than 1"),
+    ("agents list --limit many", "'--limit' / '-n': 'many' is not a whole number"),
+    ("agents list --limit 1.5", "'1.5' is not a whole number"),
+    ("agents list --page-size 101", "'--page-size': 101 is not from 1 to 100"),
     ("agents list --limit 3 --all", "exclude"),
     ("agents list --status asleep", "'asleep' is not one of 'active'"),
     ("agents list -o xml", "xml"),
@@ -146,14 +172,25 @@ USAGE: list[tuple[str, str]] = [
     ("agents get a/b", "/"),
     ("signals latest", "--chain"),
     ("signals latest --chain base --limit 101", "--limit"),
-    ("signals latest --chain base --min-confidence 1.1", "--min-confidence"),
-    ("signals latest --chain base --min-confidence nan", "confidence"),
+    ("signals latest --chain base --min-confidence 1.1", "'--min-confidence': 1.1 is not from 0 to 1"),
+    ("signals latest --chain base --min-confidence nan", "'--min-confidence': a finite number is needed, not nan"),
+    ("signals latest --chain base --min-confidence high", "'high' is not a number"),
     ("signals history --chain base --from yesterday", "moment"),
     ("signals history --chain base --from 2026-01-01T10:00", "zone"),
     ("wallets connect --label l --chain base --yes", "proves"),
     ("wallets connect --label l --chain base --signature 0x1 --yes", "--address"),
     ("--api-key=hidden agents list", "--api-key"),
     ("agents list --timeout 0", "--timeout"),
+    ("agents list --timeout soon", "'--timeout': 'soon' is not a number"),
+    ("mock serve --port 65536", "'--port': 65536 is not from 0 to 65535"),
+    ("mock clock --advance=-1", "'--advance': -1.0 is less than 0"),
+    ("mock clock --set inf", "'--set': a finite number is needed, not inf"),
+    ("mock clock --allow-backwards", "belongs to --set"),
+    *(
+        (f"agents update agt_1 --{name}-pct {value} --yes", f"'--{name}-pct': a finite number is needed, not {value}")
+        for name in ("position-size", "stop-loss", "trailing-stop", "take-profit")
+        for value in ("nan", "inf")
+    ),
 ]
 
 
@@ -164,6 +201,7 @@ def test_usage(trade: Terminal, service: Scripted, line: str, named: str) -> Non
     assert named in run.problem["message"]
     assert run.problem["hint"]
     assert "hidden" not in run.err
+    assert "Input should" not in run.err
     assert service.seen == []
 
 

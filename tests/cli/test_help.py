@@ -82,6 +82,14 @@ def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) 
     assert ("--mock / --no-mock" in run.out) is (words == ())
 
 
+def test_the_verbs_that_a_noun_is_said_to_have_are_its_verbs() -> None:
+    for name, lazy in ROOT.commands.items():
+        verbs = list(getattr(lazy.load(), "commands", {}))
+        _, colon, listed = lazy.help.rstrip(".").partition(": ")
+        assert not colon or listed.split(", ") == verbs, name
+        assert colon or name in ("account", "demo")
+
+
 def test_bare_trade_is_help(trade: Terminal) -> None:
     assert trade().out == trade("--help").out
 

@@ -1,5 +1,6 @@
 """The embedded mock of `--mock`, and `trade mock`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,27 @@ def test_worlds_are_apart(trade: Terminal) -> None:
 
 def test_the_key_of_the_real_service_is_not_used(trade: Terminal) -> None:
     assert trade("--mock", "account", "show", env={"TRADE_API_KEY": "real"}).json["email"].startswith("me@")
-    other = trade("--mock", "account", "show", env={"TRADE_API_KEY": "mock_read_free_someone"}).json
-    assert (other["email"].partition("@")[0], other["plan"]) == ("someone", "free")
+    other = trade("--mock", "account", "show", env={"TRADE_API_KEY": "mock_read_free_someone"})
+    assert (other.json["email"].partition("@")[0], other.json["plan"], other.err) == ("someone", "free", "")
+
+
+def test_a_key_that_is_not_used_is_said_once(trade: Terminal) -> None:
+    run = trade("--mock", "trades", "list", "--all", "-o", "json", env={"TRADE_API_KEY": "real-hidden"})
+    assert run.code == 0
+    assert [json.loads(line)["note"] for line in run.err.splitlines()] == [
+        "TRADE_API_KEY is not a key of the mock: mock_full_me is used instead"
+    ]
+    piped = trade("--mock", "account", "show", "--api-key-stdin", stdin="mock_read_me", env={"TRADE_API_KEY": "real"})
+    assert (piped.code, piped.err) == (0, "")
+
+
+def test_keys_that_the_mock_made_keep_their_scope(trade: Terminal) -> None:
+    made = trade("--mock", "mock", "key", "create", "--name", "eyes", "--scope", "read-only", "--tenant", "me").json
+    trade.env["TRADE_API_KEY"] = made["value"]
+    shown = trade("--mock", "account", "show")
+    assert (shown.json["api_key_last4"], shown.err) == (made["last4"], "")
+    agent = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
+    assert trade("--mock", "agents", "delete", agent, "--yes").code == 5
 
 
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
@@ -72,7 +92,20 @@ def test_without_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pytest
 def test_gaps(trade: Terminal) -> None:
     run = trade("mock", "gaps")
     assert [gap["name"] for gap in run.lines] == list(GapOptions().as_dict())
-    assert trade("mock", "gaps", tty=True, columns=60).code == 0
+    assert [row.split()[0] for row in trade("mock", "gaps", "-o", "table").out.splitlines()[1:]] == list(
+        GapOptions().as_dict()
+    )
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_gaps_on_a_terminal_are_explained_in_full(trade: Terminal, columns: int) -> None:
+    run = trade("mock", "gaps", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    assert (run.code, run.err) == (0, "")
+    assert all(len(line) <= columns for line in run.out.splitlines())
+    words = " ".join(run.out.split())
+    for gap in GapOptions.describe():
+        assert f"{gap.name}={gap.default} " in words
+        assert " ".join(gap.text.split()) in words
 
 
 class Serving:
@@ -133,16 +166,32 @@ def test_serve_refuses(serve: Serving, trade: Terminal, server: MockServer) -> N
     taken = trade("mock", "serve", "--port", str(server.port))
     assert taken.code == 1
     assert "--port 0" in taken.problem["hint"]
+    elsewhere = serve("--host", "203.0.113.1")
+    assert elsewhere.code == 1
+    assert "--host" in elsewhere.problem["hint"]
+    assert "--port" not in elsewhere.problem["hint"]
+    nameless = serve("--tenant", "a/b")
+    assert "--help" in nameless.problem["hint"]
 
 
 def test_control_of_a_server_and_of_the_embedded_world(own: Terminal, trade: Terminal) -> None:
     agent = next(agent["id"] for agent in own("agents", "list").lines if agent["status"] == "idle")
     assert own("mock", "agent", agent, "start").json == {"id": agent, "status": "active"}
     assert own("agents", "get", agent).json["status"] == "active"
-    assert own("mock", "agent", agent, "start").code == 1
+    again = own("mock", "agent", agent, "start")
+    assert (again.code, again.problem["code"], again.problem["status"]) == (7, "conflict", 409)
+    assert "running already" in again.problem["message"]
+    assert again.problem["hint"] == "see what there is: trade agents list"
     assert own("mock", "agent", agent, "paused").json["status"] == "paused"
     assert own("mock", "agent", agent, "stop").json["status"] == "idle"
-    assert own("mock", "agent", "agt_nope", "stop").code == 1
+    missing = own("mock", "agent", "agt_nope", "stop")
+    assert (missing.code, missing.problem["code"]) == (6, "not_found")
+    elsewhere = trade("--mock", "mock", "agent", "agt_nope", "start")
+    assert (elsewhere.code, elsewhere.problem["hint"]) == (6, "see what there is: trade --mock agents list")
+    aside = trade("--world", "w", "mock", "agent", "agt_nope", "start")
+    assert aside.problem["hint"] == "see what there is: trade --world w agents list"
+    nameless = own("mock", "key", "create", "--name", "n", "--tenant", "a/b")
+    assert (nameless.code, nameless.problem["status"]) == (8, 400)
 
     before = trade("--mock", "mock", "clock").json["now"]
     frozen = trade("--mock", "mock", "clock", "--freeze", "--advance", "3600").json
@@ -151,6 +200,12 @@ def test_control_of_a_server_and_of_the_embedded_world(own: Terminal, trade: Ter
     assert trade("--mock", "mock", "clock").json == frozen, "kept"
     moved = trade("--mock", "mock", "clock", "--set", str(frozen["now"] + 10)).json
     assert moved["now"] == pytest.approx(frozen["now"] + 10)
+    back = trade("--mock", "mock", "clock", "--set", str(before - 60))
+    assert back.code == 8
+    assert "needs --allow-backwards" in back.problem["message"]
+    assert "True" not in back.problem["message"]
+    gone = trade("--mock", "mock", "clock", "--set", str(before - 60), "--allow-backwards").json
+    assert gone["now"] == pytest.approx(before - 60)
     assert trade("--mock", "mock", "clock", "--resume").json["frozen"] is False
     assert trade("--mock", "mock", "status").json["agents"] == 6
 
@@ -172,9 +227,15 @@ def test_control_speaks_to_this_machine_only(trade: Terminal, service: Scripted)
     service.says(200, b"<html>")
     with pytest.raises(ControlProblem, match="no mock server"):
         control(service.url, "GET", "status")
-    service.fails(400, "x", "no\x1b")
-    with pytest.raises(ControlProblem, match=r"no\\x1b"):
+    service.says(404, b"<html>")
+    with pytest.raises(ControlProblem, match="no mock server"):
         control(service.url, "GET", "status")
+    service.fails(400, "x", "no\x1b")
+    refused = trade("mock", "status", env={"TRADE_BASE_URL": service.url})
+    assert (refused.code, refused.problem["message"]) == (8, "the mock refused: no\\x1b")
+    unusable = trade("mock", "status", env={"TRADE_BASE_URL": "http://u:hidden@[x"})
+    assert unusable.code == 3
+    assert "hidden" not in unusable.err
     nobody = trade("mock", "status", env={"TRADE_BASE_URL": "http://127.0.0.1:1"})
     assert (nobody.code, nobody.problem["code"]) == (1, "mock")
     assert "trade mock serve" in nobody.problem["hint"]

@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import tradesdk_cli
 
 from ._terminal import Terminal
 
@@ -48,6 +51,24 @@ def test_version_imports_next_to_nothing(trade: Terminal) -> None:
     assert heavy(modules) == set()
 
 
+def test_version_loads_nothing_else() -> None:
+    look = (
+        "import sys; before = set(sys.modules); from tradesdk_cli.__main__ import main; main(['--version']); "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    # Without site, which may load anything by itself; and so without what is installed.
+    source = str(Path(tradesdk_cli.__file__).parents[1])
+    done = subprocess.run(  # our own interpreter
+        [sys.executable, "-S", "-c", look], env={"PYTHONPATH": source}, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines()[1].split() == [
+        "tradesdk",
+        "tradesdk._version",
+        "tradesdk_cli",
+        "tradesdk_cli.__main__",
+    ]
+
+
 def test_help_imports_no_command(trade: Terminal) -> None:
     modules = loaded(trade, "--help")
     assert heavy(modules) == set()
@@ -84,4 +105,8 @@ def test_completing_names_imports_nothing_heavy(trade: Terminal, words: str) -> 
         [sys.executable, "-c", code], env=trade.environment() | env, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip()
-    assert heavy(set(done.stderr.split())) == set()
+    modules = set(done.stderr.split())
+    assert heavy(modules) == set()
+    needed = {"__main__", "app", "commands", "errors", "options", "plumbing", "text"}
+    ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
+    assert {name for name in ours if not name.startswith("commands.")} <= needed

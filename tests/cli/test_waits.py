@@ -1,5 +1,7 @@
 """Waiting is said aloud: why, and until when. Nothing here really waits."""
 
+import json
+import re
 import time
 
 import pytest
@@ -57,11 +59,24 @@ def test_the_throttle_says_why_it_waits(trade: Terminal, service: Scripted, wait
 
 
 def test_verbose_says_what_is_sent(world: Terminal) -> None:
+    url = re.escape(world.env["TRADE_BASE_URL"])
     assert world("account", "show").err == ""
-    very = world("account", "show", "-vv", "-o", "table").err
-    assert "GET " in very
-    assert "/v1/account: 200 in " in very
-    assert world("account", "show", "-v").err == ""
+    assert re.fullmatch(rf"GET {url}/v1/account: 200 in \d+ ms\n", world("account", "show", "-v", "-o", "table").err)
+    pages = world("trades", "list", "--all", "-o", "json", "-v").err.splitlines()
+    assert [json.loads(line)["note"].partition(": ")[2][:7] for line in pages] == ["200 in "] * 3
+    settings, request = world("account", "show", "-vv", "-o", "table").err.splitlines()
+    assert re.fullmatch(rf"the service is {url}, the key is from TRADE_API_KEY", settings)
+    assert re.fullmatch(rf"GET {url}/v1/account: 200 in \d+ ms; \d+ of 300 requests left until [\d:]+Z", request)
+
+
+def test_verbose_says_why_it_is_sent_again(trade: Terminal, service: Scripted, waited: list[float]) -> None:
+    service.fails(503, "service_unavailable", "later")
+    service.then(200, ACCOUNT)
+    first, why, *_, second = trade("account", "show", "-v", "-o", "table").err.splitlines()
+    assert first.startswith(f"GET {service.url}/v1/account: 503 in ")
+    assert "later" in why
+    assert "trying again in" in why
+    assert second.startswith(f"GET {service.url}/v1/account: 200 in ")
 
 
 def test_logging_is_left_as_it_was(world: Terminal) -> None:

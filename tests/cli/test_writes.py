@@ -139,6 +139,8 @@ def test_connect_refuses_what_does_not_fit(own: Terminal) -> None:
     run = own("wallets", "connect", "--label", "l", "--chain", "base", "--yes")
     assert run.code == 3
     assert "not-a-key" not in run.err
+    assert run.problem["message"].startswith("TRADE_WALLET_KEY: the private key must be 64 hexadecimal digits")
+    assert run.problem["hint"].startswith("a private key is ")
 
 
 def test_a_read_only_key_may_not_write(own: Terminal, agent: str) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import Change, session
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import All, Chain, Confidence, Cursor, DryRun, Limit, PageSize, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.options import Chain, Confidence, DryRun, Yes, number, pages, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
-    from tradesdk import Risk
+    from tradesdk_cli.paging import Walk
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
 
@@ -29,18 +28,42 @@ class Status(StrEnum):
 
 AgentId = Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")]
 MaxPositions = Annotated[
-    int | None, typer.Option("--max-positions", metavar="N", help="Open positions at the same time.")
+    int | None,
+    typer.Option("--max-positions", parser=whole(), metavar="N", help="Open positions at the same time."),
 ]
 PositionSize = Annotated[
-    float | None, typer.Option("--position-size-pct", metavar="PCT", help="Share of the balance per position.")
+    float | None,
+    typer.Option("--position-size-pct", parser=number(), metavar="PCT", help="Share of the balance per position."),
 ]
 StopLoss = Annotated[
-    float | None, typer.Option("--stop-loss-pct", metavar="PCT", help="Stop loss below the entry price.")
+    float | None,
+    typer.Option("--stop-loss-pct", parser=number(), metavar="PCT", help="Stop loss below the entry price."),
 ]
-TrailingStop = Annotated[float | None, typer.Option("--trailing-stop-pct", metavar="PCT", help="Trailing stop.")]
+TrailingStop = Annotated[
+    float | None, typer.Option("--trailing-stop-pct", parser=number(), metavar="PCT", help="Trailing stop.")
+]
 TakeProfit = Annotated[
-    float | None, typer.Option("--take-profit-pct", metavar="PCT", help="Take profit above the entry price.")
+    float | None,
+    typer.Option("--take-profit-pct", parser=number(), metavar="PCT", help="Take profit above the entry price."),
 ]
+
+
+def trading_rules(
+    position_size_pct: PositionSize = None,
+    stop_loss_pct: StopLoss = None,
+    trailing_stop_pct: TrailingStop = None,
+    take_profit_pct: TakeProfit = None,
+    min_confidence: Confidence = None,
+    max_positions: MaxPositions = None,
+) -> dict[str, Any]:
+    """How an agent is to trade: the part of the body that creating and changing one share."""
+    risk = _given(
+        position_size_pct=position_size_pct,
+        stop_loss_pct=stop_loss_pct,
+        trailing_stop_pct=trailing_stop_pct,
+        take_profit_pct=take_profit_pct,
+    )
+    return _given(risk=risk or None, min_confidence=min_confidence, max_positions=max_positions)
 
 
 @app.command(
@@ -48,26 +71,19 @@ TakeProfit = Annotated[
     cls=TradeCommand,
     epilog=examples("trade agents list", "trade agents list --status active --all -o ndjson"),
 )
+@gathered(walk=pages)
 def list_agents(
     ctx: typer.Context,
+    *,
     status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
-    page_size: PageSize = None,
+    walk: Walk,
 ) -> None:
     """List agents; the first 20 when nothing else is said."""
-    from tradesdk_cli.paging import plan
     from tradesdk_cli.views import AGENTS
 
-    walk = plan(limit, everything, cursor, page_size)
     with session(ctx) as run:
-        run.show_list(
-            AGENTS,
-            walk,
-            run.client.agents.list(status=status.value if status else None, **walk.asked),
-            empty="no agents" + (f" with the status {status.value}" if status else ""),
-        )
+        found = run.client.agents.list(status=status.value if status else None, **walk.asked)
+        run.show_list(AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade agents get AGENT_ID", "trade agents get AGENT_ID -o json"))
@@ -85,49 +101,27 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
         "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
     ),
 )
+@gathered(rules=trading_rules)
 def create(
     ctx: typer.Context,
+    *,
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What you call it.")],
     wallet_id: Annotated[
         str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: trade wallets list.")
     ],
     chain: Chain,
-    position_size_pct: PositionSize = None,
-    stop_loss_pct: StopLoss = None,
-    trailing_stop_pct: TrailingStop = None,
-    take_profit_pct: TakeProfit = None,
-    min_confidence: Confidence = None,
-    max_positions: MaxPositions = None,
+    rules: dict[str, Any],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create an agent. It is idle at first."""
-    risk = _given(
-        position_size_pct=position_size_pct,
-        stop_loss_pct=stop_loss_pct,
-        trailing_stop_pct=trailing_stop_pct,
-        take_profit_pct=take_profit_pct,
-    )
-    body = _given(
-        name=name,
-        wallet_id=wallet_id,
-        chain_id=chain,
-        risk=risk or None,
-        min_confidence=min_confidence,
-        max_positions=max_positions,
-    )
+    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
+    from tradesdk_cli.context import Change
+
     with session(ctx) as run:
         change = Change(f"create the agent {name}", "POST", "/v1/agents", body)
         if run.approve(change, yes=yes, dry_run=dry_run):
-            agent = run.client.agents.create(
-                name=name,
-                wallet_id=wallet_id,
-                chain_id=chain,
-                risk=_risk(risk),
-                min_confidence=min_confidence,
-                max_positions=max_positions,
-            )
-            run.show(agent)
+            run.show(run.client.agents.create(**_arguments(body)))
 
 
 @app.command(
@@ -138,50 +132,29 @@ def create(
         "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
     ),
 )
+@gathered(rules=trading_rules)
 def update(
     ctx: typer.Context,
     agent_id: AgentId,
+    *,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="A new name.")] = None,
     wallet_id: Annotated[
         str | None, typer.Option("--wallet-id", metavar="ID", help="Another connected wallet.")
     ] = None,
-    position_size_pct: PositionSize = None,
-    stop_loss_pct: StopLoss = None,
-    trailing_stop_pct: TrailingStop = None,
-    take_profit_pct: TakeProfit = None,
-    min_confidence: Confidence = None,
-    max_positions: MaxPositions = None,
+    rules: dict[str, Any],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Change an agent; what is not named stays as it is. It need not be stopped for this."""
-    risk = _given(
-        position_size_pct=position_size_pct,
-        stop_loss_pct=stop_loss_pct,
-        trailing_stop_pct=trailing_stop_pct,
-        take_profit_pct=take_profit_pct,
-    )
-    body = _given(
-        name=name,
-        wallet_id=wallet_id,
-        risk=risk or None,
-        min_confidence=min_confidence,
-        max_positions=max_positions,
-    )
+    body = _given(name=name, wallet_id=wallet_id) | rules
     if not body:
         raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
+    from tradesdk_cli.context import Change
+
     with session(ctx) as run:
         change = Change(f"change the agent {agent_id}", "PATCH", f"/v1/agents/{agent_id}", body)
         if run.approve(change, yes=yes, dry_run=dry_run):
-            agent = run.client.agents.update(
-                agent_id,
-                name=name,
-                wallet_id=wallet_id,
-                risk=_risk(risk),
-                min_confidence=min_confidence,
-                max_positions=max_positions,
-            )
-            run.show(agent)
+            run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
 @app.command(
@@ -191,6 +164,8 @@ def update(
 )
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
+    from tradesdk_cli.context import Change
+
     with session(ctx) as run:
         change = Change(f"delete the agent {agent_id} for good", "DELETE", f"/v1/agents/{agent_id}")
         if run.approve(change, yes=yes, dry_run=dry_run):
@@ -202,9 +177,10 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _risk(fields: dict[str, Any]) -> Risk | None:
-    if not fields:
-        return None
+def _arguments(body: dict[str, Any]) -> dict[str, Any]:
+    """What is sent as `body`, as the SDK takes it."""
+    if "risk" not in body:
+        return body
     from tradesdk import Risk
 
-    return Risk(**fields)
+    return {**body, "risk": Risk(**body["risk"])}

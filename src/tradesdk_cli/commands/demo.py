@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tradesdk_cli.context import session
-from tradesdk_cli.plumbing import TradeCommand, examples, single
+from tradesdk_cli.options import whole
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 app = single("See it all work, without an account or a network.")
 
@@ -15,7 +15,9 @@ app = single("See it all work, without an account or a network.")
 @app.command("demo", cls=TradeCommand, epilog=examples("trade demo", "trade demo --seed 11 -o json"))
 def demo(
     ctx: typer.Context,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another seed shows another world.")] = 7,
+    seed: Annotated[
+        int, typer.Option("--seed", parser=whole(), metavar="N", help="Another seed shows another world.")
+    ] = 7,
 ) -> None:
     """See it all work: real calls through the real client against the mock service on this machine.
 
@@ -25,4 +27,4 @@ def demo(
     from tradesdk_cli.demo.story import tell
 
     with session(ctx) as run:
-        tell(run.out, seed)
+        tell(run.out.readable(), seed)

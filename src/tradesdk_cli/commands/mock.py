@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.context import session
-from tradesdk_cli.errors import CliError, UsageProblem
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.errors import CliError, RefusedByMock, UsageProblem
+from tradesdk_cli.options import number, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
     from tradesdk_cli.context import Session
@@ -47,9 +48,13 @@ class Move(StrEnum):
 )
 def serve(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0 takes any free one.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="0 takes any free one.")
+    ] = PORT,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="The same seed, the same world.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed, the same world.")
+    ] = None,
     db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
     tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant that is filled.")] = "me",
     empty: Annotated[bool, typer.Option("--empty", help="Fill nothing.")] = False,
@@ -78,7 +83,16 @@ def serve(
                 )
                 _until_stopped()
         except MockServerError as error:
-            raise CliError(f"the mock cannot serve: {error}", "--port 0 takes any free port") from None
+            raise CliError(f"the mock cannot serve: {error}", _serving_hint(error)) from None
+
+
+def _serving_hint(error: Exception) -> str:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
+        return "--port 0 takes any free port"
+    if isinstance(cause, OSError):
+        return "--host takes an address of this machine, for example 127.0.0.1"
+    return "trade mock serve --help shows what is accepted"
 
 
 def _until_stopped() -> None:
@@ -120,7 +134,13 @@ def gaps(ctx: typer.Context) -> None:
         for gap in GapOptions.describe()
     ]
     with session(ctx) as run:
-        run.out.many(GAPS, [rows], empty="no options")
+        width = run.out.width
+        if width is None or run.out.format_for(many=True) != "table":
+            run.out.many(GAPS, [rows], empty="no options")
+            return
+        from tradesdk_cli.table import render_choices
+
+        run.out.draw(lambda console: render_choices(console, rows, width))
 
 
 @app.command("status", cls=TradeCommand, epilog=examples("trade --mock mock status", "trade mock status -o json"))
@@ -137,15 +157,26 @@ def status(ctx: typer.Context) -> None:
 )
 def clock(
     ctx: typer.Context,
-    advance: Annotated[float | None, typer.Option("--advance", min=0, metavar="SECONDS", help="Move it on.")] = None,
-    set_to: Annotated[float | None, typer.Option("--set", metavar="UNIX", help="Put it to these Unix seconds.")] = None,
+    advance: Annotated[
+        float | None, typer.Option("--advance", parser=number(0), metavar="SECONDS", help="Move it on.")
+    ] = None,
+    set_to: Annotated[
+        float | None, typer.Option("--set", parser=number(), metavar="UNIX", help="Put it to these Unix seconds.")
+    ] = None,
+    backwards: Annotated[bool, typer.Option("--allow-backwards", help="Let --set go into its past.")] = False,
     freeze: Annotated[bool | None, typer.Option("--freeze/--resume", help="Stop it, or let it run again.")] = None,
 ) -> None:
     """Show or move the mock's clock."""
-    given = {"freeze": freeze, "set": set_to, "advance": advance}
+    if backwards and set_to is None:
+        raise UsageProblem("--allow-backwards belongs to --set", "trade mock clock --help")
+    given = {"freeze": freeze, "set": set_to, "advance": advance, "allow_backwards": backwards or None}
     body = {name: value for name, value in given.items() if value is not None}
     with session(ctx) as run:
-        run.out.one(_ask(run, "POST", "clock", body) if body else _ask(run, "GET", "clock"))
+        try:
+            run.out.one(_ask(run, "POST", "clock", body) if body else _ask(run, "GET", "clock"))
+        except RefusedByMock as error:
+            error.message = error.message.replace("allow_backwards=True", "--allow-backwards")
+            raise
 
 
 @app.command(
@@ -207,5 +238,7 @@ def _ask(run: Session, method: str, path: str, body: dict[str, Any] | None = Non
     from tradesdk_cli.control import control
 
     if run.settings.mock:
-        return control(run.mock.url, method, path, body)
-    return control(run.settings.base_url or os.environ.get("TRADE_BASE_URL") or SERVED, method, path, body)
+        base_url = run.mock.url
+    else:
+        base_url = run.settings.base_url or os.environ.get("TRADE_BASE_URL") or SERVED
+    return control(base_url, method, path, body, program=run.settings.program)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
-from tradesdk_cli.options import All, Cursor, Limit, PageSize
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.options import pages
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.paging import Walk
 
 app = noun("positions", "Open positions: list.")
 
@@ -18,25 +20,18 @@ app = noun("positions", "Open positions: list.")
     cls=TradeCommand,
     epilog=examples("trade positions list", "trade positions list --agent-id AGENT_ID --all -o json"),
 )
+@gathered(walk=pages)
 def list_positions(
     ctx: typer.Context,
+    *,
     agent_id: Annotated[
         str | None, typer.Option("--agent-id", metavar="ID", help="Only positions of this agent.")
     ] = None,
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
-    page_size: PageSize = None,
+    walk: Walk,
 ) -> None:
     """List open positions; the first 20 when nothing else is said."""
-    from tradesdk_cli.paging import plan
     from tradesdk_cli.views import POSITIONS
 
-    walk = plan(limit, everything, cursor, page_size)
     with session(ctx) as run:
-        run.show_list(
-            POSITIONS,
-            walk,
-            run.client.positions.list(agent_id=agent_id, **walk.asked),
-            empty="no open positions" + (" of this agent" if agent_id else ""),
-        )
+        found = run.client.positions.list(agent_id=agent_id, **walk.asked)
+        run.show_list(POSITIONS, walk, found, empty="no open positions" + (" of this agent" if agent_id else ""))

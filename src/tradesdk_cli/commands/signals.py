@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session, wire
-from tradesdk_cli.options import All, Chain, Confidence, Cursor, Limit, PageSize, parse_moment
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.options import Chain, Confidence, pages, parse_moment, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.paging import Walk
 
 app = noun("signals", "BUY and SELL signals: latest, history.")
 
@@ -25,10 +27,11 @@ def latest(
     chain: Chain,
     min_confidence: Confidence = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, max=100, metavar="N", help="How many, 1 to 100.")
+        int | None, typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="How many, 1 to 100.")
     ] = None,
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
+    from tradesdk_cli.context import wire
     from tradesdk_cli.views import SIGNALS
 
     with session(ctx) as run:
@@ -44,8 +47,10 @@ def latest(
         "trade signals history --chain base --from 2026-01-01 --to 2026-01-01T12:00Z --all -o ndjson",
     ),
 )
+@gathered(walk=pages)
 def history(
     ctx: typer.Context,
+    *,
     chain: Chain,
     token_address: Annotated[
         str | None, typer.Option("--token-address", metavar="ADDRESS", help="Only this token.")
@@ -57,20 +62,12 @@ def history(
     end: Annotated[
         float | None, typer.Option("--to", parser=parse_moment, metavar="TIME", help="The same for the end.")
     ] = None,
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
-    page_size: PageSize = None,
+    walk: Walk,
 ) -> None:
     """List past signals of a chain, newest first; the first 20 when nothing else is said."""
-    from tradesdk_cli.paging import plan
     from tradesdk_cli.views import SIGNALS
 
-    walk = plan(limit, everything, cursor, page_size)
     with session(ctx) as run:
-        run.show_list(
-            SIGNALS,
-            walk,
-            run.client.signals.history(chain=chain, token_address=token_address, start=start, end=end, **walk.asked),
-            empty="no signals like this",
-        )
+        signals = run.client.signals
+        found = signals.history(chain=chain, token_address=token_address, start=start, end=end, **walk.asked)
+        run.show_list(SIGNALS, walk, found, empty="no signals like this")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import session
-from tradesdk_cli.options import All, Cursor, Limit, PageSize
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.options import pages
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.paging import Walk
 
 app = noun("trades", "Trades that agents made: list, get.")
 
@@ -26,28 +28,20 @@ class Status(StrEnum):
     cls=TradeCommand,
     epilog=examples("trade trades list --status closed", "trade trades list --agent-id AGENT_ID --limit 50 -o ndjson"),
 )
+@gathered(walk=pages)
 def list_trades(
     ctx: typer.Context,
+    *,
     agent_id: Annotated[str | None, typer.Option("--agent-id", metavar="ID", help="Only trades of this agent.")] = None,
     status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
-    page_size: PageSize = None,
+    walk: Walk,
 ) -> None:
     """List trades; the first 20 when nothing else is said."""
-    from tradesdk_cli.paging import plan
     from tradesdk_cli.views import TRADES
 
-    walk = plan(limit, everything, cursor, page_size)
     with session(ctx) as run:
-        state = status.value if status else None
-        run.show_list(
-            TRADES,
-            walk,
-            run.client.trades.list(agent_id=agent_id, status=state, **walk.asked),
-            empty="no trades" + (" like this" if agent_id or status else ""),
-        )
+        found = run.client.trades.list(agent_id=agent_id, status=status.value if status else None, **walk.asked)
+        run.show_list(TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))

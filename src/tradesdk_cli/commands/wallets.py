@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.context import Change, session
-from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import All, AnyChain, Chain, Cursor, DryRun, Limit, PageSize, Yes
-from tradesdk_cli.plumbing import TradeCommand, examples, noun
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.options import AnyChain, Chain, DryRun, Yes, pages
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
+    from tradesdk_cli.paging import Walk
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 
@@ -21,26 +21,19 @@ KEY_VARIABLE = "TRADE_WALLET_KEY"
 
 
 @app.command("list", cls=TradeCommand, epilog=examples("trade wallets list", "trade wallets list --chain base -o json"))
+@gathered(walk=pages)
 def list_wallets(
     ctx: typer.Context,
+    *,
     chain: AnyChain = None,
-    limit: Limit = None,
-    everything: All = False,
-    cursor: Cursor = None,
-    page_size: PageSize = None,
+    walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 when nothing else is said."""
-    from tradesdk_cli.paging import plan
     from tradesdk_cli.views import WALLETS
 
-    walk = plan(limit, everything, cursor, page_size)
     with session(ctx) as run:
-        run.show_list(
-            WALLETS,
-            walk,
-            run.client.wallets.list(chain_id=chain, **walk.asked),
-            empty="no wallets; connect one: trade wallets connect --help",
-        )
+        found = run.client.wallets.list(chain_id=chain, **walk.asked)
+        run.show_list(WALLETS, walk, found, empty="no wallets; connect one: trade wallets connect --help")
 
 
 @app.command(
@@ -79,6 +72,8 @@ def connect(
     elif message is not None:
         raise UsageProblem("--message is for signing here; --signature is already signed", "leave one of them out")
     shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
+    from tradesdk_cli.context import Change
+
     with session(ctx) as run:
         change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
         if run.approve(change, yes=yes, dry_run=dry_run):
@@ -96,9 +91,13 @@ def _signer(address: str | None) -> LocalSigner:
             "nothing proves that the wallet is yours",
             f"give --address and --signature, or export {KEY_VARIABLE} (a private key, 0x and 64 hex digits)",
         )
-    from tradesdk import LocalSigner
+    from tradesdk import ConfigError, LocalSigner
 
-    signer = LocalSigner.from_key(key)
+    try:
+        signer = LocalSigner.from_key(key)
+    except ConfigError as error:
+        hint = "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
+        raise ConfigProblem(f"{KEY_VARIABLE}: {error}", hint) from None
     if address is not None and address.lower() != signer.address.lower():
         raise UsageProblem(f"--address is not the address of {KEY_VARIABLE}", f"that one is {signer.address}")
     return signer

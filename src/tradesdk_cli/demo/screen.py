@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -27,7 +26,7 @@ class Screen:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._form = out.format_for(many=False) if out.settings.output != "auto" else "table"
+        self._form = out.format_for(many=False)
         self._steps: list[dict[str, Any]] = []
 
     def title(self, text: str) -> None:
@@ -84,7 +83,7 @@ class Screen:
         return "✓ " if encoding.startswith("utf") else "+ "
 
     def _width(self) -> int:
-        return shutil.get_terminal_size().columns if self._out.on_terminal else _WIDTH_IN_A_PIPE
+        return self._out.width or _WIDTH_IN_A_PIPE
 
     def _print(self, text: Text, indent: int = 0, *, mark: Text | None = None, hang: int = 0) -> None:
         """Prints `text` after `mark`; lines that follow begin below the text, `hang` cells further right."""

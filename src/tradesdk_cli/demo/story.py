@@ -10,6 +10,7 @@ from tradesdk_cli.context import wire
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.embedded import mock_server_class
 from tradesdk_cli.errors import CliError
+from tradesdk_cli.logs import LastReason, listening
 from tradesdk_cli.views import Column
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ START = 1_767_268_800.0  # 2026-01-01 12:00 UTC: the mock's clock begins here in
 BASE = 8453
 CONFIDENCE = 0.8
 TRADES = 250
+HASTY = "mock_full_free_hasty"
 
 
 class DemoFailed(CliError):
@@ -48,10 +50,11 @@ def tell(out: Output, seed: int) -> None:
     server_class = mock_server_class()
     from tradesdk import TradeError
 
-    try:
-        _tell(Screen(out), server_class, seed)
-    except TradeError as error:
-        check(False, str(error))
+    with listening(LastReason(), out, out.settings.verbose, lambda: None):
+        try:
+            _tell(Screen(out), server_class, seed)
+        except TradeError as error:
+            check(False, str(error))
     out.note(f"took {time.perf_counter() - began:.1f} s")
 
 
@@ -74,7 +77,7 @@ def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
         screen.end(
             f"Everything is as it should be: {calls} requests, every answer checked.",
             (
-                ("trade --mock agents list", "the same world, kept between commands"),
+                ("trade --mock agents list", "another world, kept between commands"),
                 ("trade --mock signals latest --chain base", "what the market says"),
                 ("trade mock serve", "the mock for your own bot's tests"),
                 ("trade --help", "all commands"),
@@ -104,13 +107,18 @@ def _wallet(screen: Screen, client: TradeClient, seed: int) -> str:
     screen.call("signer = LocalSigner.from_key(private_key)")
     screen.call('wallet = client.wallets.connect_with(signer, label="demo")')
     signer = LocalSigner.from_key(hashlib.sha256(f"trade demo {seed}".encode()).hexdigest())
-    wallet = client.wallets.connect_with(signer, label="demo", chain_id=BASE)
+    wallet = client.wallets.connect_with(signer, label="demo")
     check(wallet.address == signer.address, "the wallet has another address than its signer")
-    check(any(known.id == wallet.id for known in client.wallets.list()), "the new wallet is not listed")
+    check(wallet.chain_id == BASE, "the wallet is on another chain than Base")
     screen.result(f"{wallet.address} is {wallet.id} on Base")
+    screen.call("wallets = list(client.wallets.list())")
+    wallets = list(client.wallets.list())
+    check(any(known.id == wallet.id for known in wallets), "the new wallet is not listed")
+    screen.result(f"{len(wallets)} wallets are connected")
+    screen.call('client.wallets.connect(address=wallet.address, chain_id=8453, label="forged", signature=forged)')
     forged = "0x" + "11" * 64 + "1b"
     try:
-        client.wallets.connect(address=signer.address, chain_id=BASE, label="forged", signature=forged)
+        client.wallets.connect(address=wallet.address, chain_id=BASE, label="forged", signature=forged)
     except InvalidSignatureError as error:
         screen.result(f"a forged signature is refused: {error.status} {error.code}")
     else:
@@ -144,7 +152,7 @@ def _agents(screen: Screen, client: TradeClient, server: MockServer, wallet_id: 
     check(changed.risk.take_profit_pct == 12, "changing the stop loss also changed the take profit")
     screen.result("stop loss 4 %, and the take profit is still 12 %: only what is sent changes")
 
-    screen.call("for agent in client.agents.list(): ...")
+    screen.call("agents = list(client.agents.list())")
     listed = list(client.agents.list())
     check(any(found.id == agent.id for found in listed), "the new agent is not listed")
     screen.table(_AGENT_COLUMNS, [wire(found) for found in listed[:4]])
@@ -157,31 +165,39 @@ def _agents(screen: Screen, client: TradeClient, server: MockServer, wallet_id: 
         screen.result(f"refused: {error.status} {error.code}: {error.message}", "yellow")
     else:
         check(False, "an active agent could be deleted")
+    screen.call("client.agents.delete(agent.id)  # after it was stopped")
     server.stop_agent(agent.id)
     client.agents.delete(agent.id)
+    screen.call("client.agents.get(agent.id)")
     try:
         client.agents.get(agent.id)
     except NotFoundError:
-        screen.result("stopped through the mock's control, deleted, and gone: 404")
+        screen.result("it is gone: 404")
     else:
         check(False, "the deleted agent is still there")
 
 
 def _trades(screen: Screen, client: TradeClient) -> None:
     screen.step(f"Page through {TRADES} trades")
-    screen.call('closed = [t for t in client.trades.list() if t.status == "closed"]')
-    pages = list(client.trades.list(limit=100).pages())
+    screen.call("pages = list(client.trades.list().pages())")
+    pages = list(client.trades.list().pages())
     trades = [trade for page in pages for trade in page.data]
     check(len(trades) == TRADES, f"there are {len(trades)} trades, not {TRADES}")
     check(len({trade.id for trade in trades}) == TRADES, "a trade came twice")
     check([len(page.data) for page in pages] == [100, 100, 50], "the pages are not of 100, 100 and 50")
-    open_trades = [trade for trade in trades if trade.status == "open"]
-    check(all(trade.pnl_usd is None and trade.closed_at is None for trade in open_trades), "an open trade has a result")
-    results = [trade.pnl_usd for trade in trades if trade.status == "closed" and trade.pnl_usd is not None]
-    check(len(results) + len(open_trades) == TRADES, "a closed trade has no result")
-    won = sum(result > 0 for result in results)
-    screen.result(f"{len(pages)} pages; {len(open_trades)} open, {len(results)} closed")
+    screen.result(f"{len(trades)} trades on {len(pages)} pages, none of them twice")
+
+    screen.call('still_open = list(client.trades.list(status="open"))')
+    screen.call('closed = list(client.trades.list(status="closed"))')
+    still_open = list(client.trades.list(status="open"))
+    closed = list(client.trades.list(status="closed"))
+    check(all(trade.pnl_usd is None and trade.closed_at is None for trade in still_open), "an open trade has a result")
+    results = [trade.pnl_usd for trade in closed if trade.pnl_usd is not None]
+    check(len(results) == len(closed), "a closed trade has no result")
+    check({trade.id for trade in (*still_open, *closed)} == {trade.id for trade in trades}, "the filters lose trades")
+    screen.result(f"{len(still_open)} open, {len(closed)} closed")
     if results:
+        won = sum(result > 0 for result in results)
         screen.result(f"{100 * won / len(results):.0f} % won, together {sum(results):+,.2f} USD")
 
 
@@ -196,7 +212,7 @@ _SIGNAL_COLUMNS = (
 
 def _signals(screen: Screen, client: TradeClient) -> None:
     screen.step(f"Signals with a confidence of {CONFIDENCE} and more")
-    screen.call(f"client.signals.latest(chain=8453, min_confidence={CONFIDENCE})")
+    screen.call(f"signals = client.signals.latest(chain=8453, min_confidence={CONFIDENCE}, limit=100)")
     signals = client.signals.latest(chain=BASE, min_confidence=CONFIDENCE, limit=100)
     check(bool(signals), "there are no signals")
     check(all(signal.confidence >= CONFIDENCE for signal in signals), "a signal is less certain than was asked for")
@@ -210,18 +226,18 @@ def _rate_limit(screen: Screen, server: MockServer) -> None:
     from tradesdk import TradeClient
 
     screen.step("Run into a rate limit and wait it out")
-    screen.call("for _ in range(61): client.account.get()  # the plan free has 60 a minute")
+    screen.call(f'hasty = TradeClient(api_key="{HASTY}", throttle=False)')
+    screen.call("for _ in range(61): hasty.account.get()  # the plan free has 60 a minute")
     before = server.clock.now()
     began = time.perf_counter()
-    key = "mock_full_free_hurry"
-    with TradeClient(api_key=key, base_url=server.url, clock=server.clock, throttle=False) as client:
+    with TradeClient(api_key=HASTY, base_url=server.url, clock=server.clock, throttle=False) as hasty:
         for _ in range(61):
-            check(client.account.get().plan == "free", "the plan is not free")
+            check(hasty.account.get().plan == "free", "the plan is not free")
     waited, really = server.clock.now() - before, time.perf_counter() - began
-    answers: list[Any] = [entry.status for entry in server.journal("hurry")]
+    answers: list[Any] = [entry.status for entry in server.journal("hasty")]
     check(answers == [200] * 60 + [429, 200], f"61 requests were answered with {_runs(answers)}, not 60x 200, 429, 200")
     check(1 <= waited <= 75, f"the client waited {waited:.0f} s for a window of a minute")
-    screen.result(f"answers: {_runs(answers)}")
+    screen.result(f"answers: {_runs(answers)}; with its throttle the client would not have been refused")
     check(really < waited, "the wait took real time")
     screen.result(f"the client waited {waited:.0f} s as it was told, on the mock's clock: no time passed here")
 

@@ -1,0 +1,181 @@
+"""From an exception to what a person reads, what a program reads, and the exit code. Loaded when something fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tradesdk_cli.errors import (
+    CONFIG,
+    CONFLICT,
+    FORBIDDEN,
+    INVALID,
+    NETWORK,
+    NOT_FOUND,
+    OTHER,
+    RATE_LIMITED,
+    SERVER,
+    UNAUTHENTICATED,
+    USAGE,
+    CliError,
+    RefusedByMock,
+)
+from tradesdk_cli.text import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, ready to be printed."""
+
+    exit_code: int
+    code: str
+    message: str
+    hint: str | None = None
+    status: int | None = None
+    retryable: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that machine formats print on stderr."""
+        return {
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
+
+    @property
+    def headline(self) -> str:
+        """One line for a person."""
+        return f"{self.message} ({self.status} {self.code})" if self.status is not None else self.message
+
+
+def problem_of(error: BaseException, program: str = "trade") -> Problem:
+    """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
+    if isinstance(error, RefusedByMock):
+        exit_code = _exit_code(error.status)
+        return Problem(exit_code, one_line(error.code, 80), one_line(error.message), error.hint, error.status)
+    if isinstance(error, CliError):
+        return Problem(error.exit_code, error.code, one_line(error.message), error.hint)
+
+    from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, TradeError
+
+    if isinstance(error, APIStatusError):
+        return _status_problem(error, program)
+    if isinstance(error, APIError):
+        return _request_problem(error, program)
+    if isinstance(error, ConfigError):
+        return Problem(CONFIG, "configuration", one_line(str(error)), _config_hint(str(error)))
+    if isinstance(error, InvalidArgumentError):
+        return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
+    if isinstance(error, TradeError):
+        return Problem(OTHER, "error", one_line(str(error)))
+    if isinstance(error, OSError):
+        return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}: {error.filename or ''}"))
+    message = f"this is a bug in trade: {type(error).__name__}: {error}"
+    return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
+
+
+def _config_hint(message: str) -> str:
+    # The order counts: what is wrong with a URL may speak of keys as well.
+    if "base URL" in message:
+        return "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com"
+    if "API key" in message:
+        return "correct TRADE_API_KEY, or what --api-key-stdin reads"
+    return "trade --help lists the settings"
+
+
+def _request_problem(error: Any, program: str) -> Problem:
+    from tradesdk import AmbiguousOutcomeError, APIConnectionError, APIResponseError, APITimeoutError
+
+    message = one_line(str(error))
+    if isinstance(error, AmbiguousOutcomeError):
+        return Problem(
+            OTHER, "outcome_unknown", message, f"look before you send it again: {_lister(error.url, program)}"
+        )
+    if error.outcome == "unknown":
+        hint = f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+    elif isinstance(error, APIConnectionError):
+        hint = "check the network and the base URL (TRADE_BASE_URL or --base-url)"
+    else:
+        hint = _CHECK_URL
+    if isinstance(error, APITimeoutError):
+        return Problem(NETWORK, "timeout", message, hint, retryable=error.outcome != "unknown")
+    if isinstance(error, APIConnectionError):
+        retryable = error.temporary and error.outcome != "unknown"
+        return Problem(NETWORK, "network", message, hint, retryable=retryable)
+    if isinstance(error, APIResponseError):
+        return Problem(SERVER, "bad_response", message, hint)
+    return Problem(OTHER, "error", message, hint)
+
+
+_STATUS_EXIT = {
+    401: UNAUTHENTICATED,
+    403: FORBIDDEN,
+    404: NOT_FOUND,
+    409: CONFLICT,
+    429: RATE_LIMITED,
+}
+
+
+def _exit_code(status: int) -> int:
+    return _STATUS_EXIT.get(status, INVALID if 400 <= status < 500 else SERVER)
+
+
+def _status_problem(error: Any, program: str) -> Problem:
+    status: int = error.status
+    code = one_line(error.code, 80) if error.code else f"http_{status}"
+    message = one_line(error.message or f"the service answered {status}")
+    retryable = status in (429, 503)
+    return Problem(_exit_code(status), code, message, _status_hint(error, program), status, retryable)
+
+
+def _status_hint(error: Any, program: str) -> str:
+    status: int = error.status
+    if error.outcome == "unknown":
+        return f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+    if status == 401:
+        if program != "trade":
+            return (
+                "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
+                "unset TRADE_API_KEY to use its usual one"
+            )
+        return "check TRADE_API_KEY: keys are made in the dashboard under Settings, API Keys"
+    if status == 402:
+        return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
+    if status == 403:
+        return f"this needs a key with the scope full-access, or another plan; see the plan: {program} account show"
+    if status == 404:
+        return _CHECK_URL if error.code is None else f"see what there is: {_missing(error, program)}"
+    if status == 409:
+        return f"look at its present state: {_lister(error.url, program)}"
+    if status == 429:
+        wait = error.retry_after
+        when = f"wait {wait:.0f} s and run it again" if wait is not None else "wait a minute and run it again"
+        return f"{when}; see the limits: {program} account usage"
+    if status < 400:
+        return f"redirects are not followed: {_CHECK_URL}"
+    if status < 500:
+        return "nothing was changed; correct the value and run it again (--help shows what is accepted)"
+    return "the service has a problem; run it again in a while"
+
+
+def _missing(error: Any, program: str) -> str:
+    """The command that shows what there is instead of what a 404 says there is not."""
+    made = error.method == "POST" and error.url.endswith("/v1/agents")
+    if made or (error.method == "PATCH" and "wallet" in error.message.lower()):  # an agent, but with which wallet?
+        return f"{program} wallets list"
+    return _lister(error.url, program)
+
+
+def _lister(url: str, program: str) -> str:
+    """The command that shows the things a URL is about."""
+    for noun in ("agents", "wallets", "trades", "positions"):
+        if f"/v1/{noun}" in url:
+            return f"{program} {noun} list"
+    return f"{program} account show"
