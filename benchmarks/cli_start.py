@@ -1,7 +1,6 @@
 """What a `trade` command costs before it does anything: help, version, a completion."""
 
 import compileall
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -9,7 +8,8 @@ from pathlib import Path
 from _measure import Bar, Probe, finish, installed, measure, process, report
 
 ROUNDS = 25
-TRADE = Path(sys.executable).parent / "trade"
+BIN = Path(sys.executable).parent
+TRADE = BIN / "trade"
 
 NOTHING = "def main():\n    return 0\n"
 TYPER_IMPORTED = "def main():\n    import typer\n"
@@ -57,9 +57,9 @@ with tempfile.TemporaryDirectory() as home:
         "import typer": process([import_typer]),
         "trade agents l<TAB>": process([str(TRADE)], env=completion),
     }
-    further = {"httpie": ["http", "--version"], "awscli": ["aws", "--version"]}
-    peers = [name for name, command in further.items() if installed(name) and shutil.which(command[0])]
-    subjects |= {" ".join(further[name]): process(further[name]) for name in peers}
+    further = {"httpie": "http", "awscli": "aws"}
+    peers = [name for name in further if installed(name)]
+    subjects |= {f"{further[name]} --version": process([str(BIN / further[name]), "--version"]) for name in peers}
 
     figures = measure(subjects, rounds=ROUNDS)
 

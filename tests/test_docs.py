@@ -22,11 +22,14 @@ import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import tradesdk
+import tradesdk_mock
 from tradesdk import TradeClient
-from tradesdk_mock import MockServer
+from tradesdk_mock import GapOptions, MockServer
 
 from ._pages import EMBED, PAGES, ROOT, Block, blocks, is_right_below, name_of
 
@@ -103,7 +106,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         server.populate("me")
         monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
-        monkeypatch.setenv("WALLET_KEY", "0x" + "11" * 32)
+        monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         namespace: dict[str, object] = {"__name__": "__main__"}
         stack.callback(close_clients, namespace)
         stack.callback(logging.getLogger("tradesdk").setLevel, logging.NOTSET)
@@ -249,6 +252,24 @@ def test_links_lead_somewhere() -> None:
                 headings = re.findall(r"(?m)^#+ (.+)$", target.read_text(encoding="utf-8"))
                 slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
                 assert anchor in slugs, where
+
+
+@pytest.mark.parametrize("package", [tradesdk, tradesdk_mock], ids=lambda package: package.__name__)
+def test_every_public_name_is_in_the_reference(package: ModuleType) -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = set(re.findall(r"(?m)^::: (\S+)$", text))
+    shown |= {f"tradesdk.{name}" for name in vars(tradesdk.errors)} if "tradesdk.errors" in shown else set()
+    names = {f"{package.__name__}.{name}" for name in package.__all__ if name != "__version__"}
+    assert names - shown == set()
+
+
+def test_the_table_of_gap_options_agrees_with_the_mock() -> None:
+    page = (ROOT / "docs" / "reference" / "mock.md").read_text(encoding="utf-8")
+    rows = [
+        f"| `{gap.name}` | `{gap.default}` | {', '.join(f'`{other}`' for other in gap.others)} | {gap.text} |"
+        for gap in GapOptions.describe()
+    ]
+    assert re.findall(r"(?m)^\| `.*$", page) == rows
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Where results, notes and errors go, and in which format.
 
-Data goes to stdout, everything else to stderr. A list is collected before anything is printed, except as NDJSON, which
-is printed page by page; so stdout stays empty when a command fails.
+Data goes to stdout, everything else to stderr. A list is collected before anything is printed, so that stdout stays
+empty when a command fails; only NDJSON is printed page by page, and what was printed before a failure stays.
 """
 
 from __future__ import annotations

@@ -4,7 +4,11 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,3 +167,16 @@ def test_it_says_what_is_wrong(
 
 def test_runs() -> None:
     assert story._runs([200, 200, 429, 200]) == "2x 200, 429, 200"
+
+
+def test_called_by_its_path_it_says_how_to_get_it_on_the_path(tmp_path: Path) -> None:
+    """The first command of a newcomer is .venv/bin/trade demo, and a bare trade is not found afterwards."""
+    program = tmp_path / "trade"
+    program.write_text(f"#!{sys.executable}\nimport sys\nfrom tradesdk_cli.__main__ import main\nsys.exit(main())\n")
+    program.chmod(0o755)
+    for path, said in ((os.defpath, True), (str(tmp_path), False)):
+        done = subprocess.run(
+            [program, "demo"], capture_output=True, text=True, env={"PATH": path, "HOME": str(tmp_path)}, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert (f"here trade is {program}" in done.stdout) is said

@@ -215,7 +215,12 @@ def key_create(
     ctx: typer.Context,
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for.")],
     scope: Annotated[Scope, typer.Option("--scope", help="What it may do.")] = Scope.full,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is.")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant", metavar="NAME", help="Whose it is: me has agents and trades; by default a new, empty one."
+        ),
+    ] = None,
 ) -> None:
     """Make a key. Its value is shown this once."""
     body = {"name": name, "scope": scope.value, **({"tenant": tenant} if tenant else {})}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -77,6 +80,9 @@ class Screen:
                 self._print(Text(what), _INDENT + 2)
             else:
                 self._print(Text.assemble((command.ljust(width + 2), "cyan"), what), _INDENT)
+        place = Path(sys.argv[0])
+        if place.name == "trade" and shutil.which("trade") is None:  # called by its path, from a fresh environment
+            self._print(Text(f"(here trade is {place}; . {place.parent / 'activate'} puts it on the PATH)"), _INDENT)
 
     def _mark(self) -> str:
         encoding = (self._out.stdout.encoding or "ascii").lower()
