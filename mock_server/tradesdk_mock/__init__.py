@@ -1,4 +1,7 @@
-"""A mock of the whole service for your own machine: stateful, seeded, with every written rule enforced.
+"""A mock of the service's account API for your own machine: with state, from a seed, on a clock that can be moved.
+
+It plays account, agents, wallets, trades, positions and signals over HTTP. The live signal stream and the paid market
+data are not in it.
 
 with MockServer() as server: ...
 """

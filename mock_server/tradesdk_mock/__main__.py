@@ -7,21 +7,35 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+PORT = 8787
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tradesdk_mock",
-        description="A mock of the trading agent service on this machine. Ctrl-C ends it.",
-        epilog="Any API key like mock_full_NAME or mock_read_NAME works, e.g.: "
-        "curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:8000/v1/account",
+        description="A mock of the trading agent service on this machine. It prints its address; Ctrl-C ends it. "
+        "Every tenant starts empty, unless it is filled with --populate.",
+        epilog="Any API key like mock_full_NAME or mock_read_NAME works and makes the tenant NAME, e.g.: "
+        f"curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:{PORT}/v1/account",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port; 0 lets the system choose (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=PORT, help="port; 0 lets the system choose (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="decides every id, price and address (default: 7)")
     parser.add_argument("--db", metavar="FILE", help="keep the state in this file (default: in memory)")
-    parser.add_argument("--populate", metavar="TENANT", action="append", default=[], help="give a tenant some history")
     parser.add_argument(
-        "--gap", metavar="NAME=VALUE", action="append", default=[], help="choose where the specification is silent"
+        "--populate",
+        metavar="TENANT",
+        action="append",
+        default=[],
+        help="fill this tenant with wallets, agents, trades and positions; may be given several times "
+        "(default: nothing is filled)",
+    )
+    parser.add_argument(
+        "--gap",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="choose where the specification is silent; may be given several times",
     )
     parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
     options = parser.parse_args(argv)

@@ -92,8 +92,7 @@ class ControlResource:
                 body = json_body(scope["headers"], content)
         try:
             # One transaction, so that other processes on the same file see all of it or nothing.
-            with self._world.store:
-                self._world.sync()
+            with self._world.transaction():
                 return action(self._world, scope["path_params"], body)
         except (MockServerError, ValueError) as error:
             raise invalid(str(error)) from None
@@ -110,6 +109,8 @@ def _take(body: Body, name: str, kind: type | tuple[type, ...], default: object 
         raise invalid(f"{name}: must be {names}")
     if isinstance(value, float) and not math.isfinite(value):
         raise invalid(f"{name}: must be finite")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise invalid(f"{name}: must be an integer of at most 64 bits")
     return value
 
 
@@ -227,15 +228,8 @@ def read_clock(world: World, params: dict[str, str], body: Body) -> object:
 def change_clock(world: World, params: dict[str, str], body: Body) -> object:
     _only(body, "freeze", "set", "advance", "allow_backwards")
     freeze, to = _take(body, "freeze", bool), _take(body, "set", (int, float))
-    by = _take(body, "advance", (int, float))
-    if freeze is True:
-        world.clock.freeze()
-    if to is not None:
-        world.clock.set(to, allow_backwards=bool(_take(body, "allow_backwards", bool)))
-    if by is not None:
-        world.clock.advance(by)
-    if freeze is False:
-        world.clock.resume()
+    by, backwards = _take(body, "advance", (int, float)), _take(body, "allow_backwards", bool, False)
+    world.clock.move(freeze=freeze, to=to, by=by, allow_backwards=backwards)
     return read_clock(world, params, {})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
@@ -26,7 +26,14 @@ def _text(text: str, default: str, *examples: str) -> Any:
 
 @dataclass(frozen=True)
 class GapInfo:
-    """One option as `trade mock gaps` shows it. `others` are values worth trying besides the default."""
+    """One option as `trade mock gaps` shows it.
+
+    Attributes:
+        name: the argument of `GapOptions`.
+        default: the value that holds when nothing is said.
+        others: the other values, or examples of them where there are too many.
+        text: what the option is about.
+    """
 
     name: str
     default: str
@@ -38,7 +45,9 @@ class GapInfo:
 class GapOptions:
     """What the mock does where nothing is written. Values may be given as text, as a command line has them.
 
-    ValueError for a value that an option doesn't have, TypeError for an unknown option.
+    Raises:
+        ValueError: an option doesn't have this value.
+        TypeError: there is no such option.
     """
 
     write_status: str = _choice("status of a successful POST / PATCH", "201/200", "200/200", "201/201")
@@ -77,6 +86,13 @@ class GapOptions:
     enterprise_limit: int = _number("requests a minute of the enterprise plan", 3_000, 1, 10**9, 60_000)
     read_only_account: str = _choice("a read-only key reads account and positions", "allowed", "403")
 
+    def __new__(cls, **options: object) -> GapOptions:
+        # Before the generated __init__, whose own words name no option that there is.
+        unknown = _unknown(options)
+        if unknown is not None:
+            raise TypeError(unknown)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         for option in fields(self):
             # Frozen: the checked value is put in place past the guard, once.
@@ -90,14 +106,19 @@ class GapOptions:
         return found[plan]
 
     def as_dict(self) -> dict[str, str | int]:
+        """Every option and its value."""
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
     def changed(self, **options: object) -> GapOptions:
-        """A copy with some options changed. ValueError names an unknown option or a value that it doesn't have."""
+        """A copy with some options changed.
+
+        Raises:
+            ValueError: an unknown option, or a value that the option doesn't have; the message names it.
+        """
         known = self.as_dict()
-        for name in options:
-            if name not in known:
-                raise ValueError(f"there is no gap option {name!r}; there are: {', '.join(known)}")
+        unknown = _unknown(options)
+        if unknown is not None:
+            raise ValueError(unknown)
         merged: Mapping[str, Any] = {**known, **options}
         return GapOptions(**merged)
 
@@ -111,6 +132,15 @@ class GapOptions:
                 GapInfo(option.name, str(option.default), tuple(map(str, others)), str(option.metadata["text"]))
             )
         return found
+
+
+def _unknown(options: Iterable[str]) -> str | None:
+    """What is to be said when not all of these names are options."""
+    known = [option.name for option in fields(GapOptions)]
+    for name in options:
+        if name not in known:
+            return f"there is no gap option {name!r}; there are: {', '.join(known)}"
+    return None
 
 
 def _checked(option: Field[Any], value: object) -> str | int:

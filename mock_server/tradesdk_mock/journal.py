@@ -13,7 +13,19 @@ BODY_KEPT = 4_096
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One request and how it was answered. The key's value is never kept, only its last four characters."""
+    """One request and how it was answered.
+
+    Attributes:
+        method: `GET`, `POST` and so on.
+        path: without the query.
+        query: names and values; of a name that came twice, the last value.
+        key_last4: the end of the key that was sent, None when it was not accepted. The key itself is not kept.
+        tenant: whose key it was, None as above.
+        status: of the answer.
+        at: Unix seconds by the service's clock.
+        error: the answer's error code, None for a success.
+        body: the JSON that was sent, None when there was none or more than 4 KiB of it.
+    """
 
     method: str
     path: str
@@ -22,11 +34,8 @@ class JournalEntry:
     tenant: str | None
     status: int
     at: float
-    """Unix seconds on the mock's clock."""
     error: str | None = None
-    """The error code of the answer, None for a success."""
     body: object = None
-    """The JSON that was sent, when it was JSON and at most 4 KiB."""
 
 
 class Journal:

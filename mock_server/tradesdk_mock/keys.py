@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .clock import check_time
 from .errors import MockServerError, unauthorized
 from .gaps import PLANS
 from .identity import digest, ident
@@ -26,7 +27,16 @@ _BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
 
 @dataclass(frozen=True, slots=True)
 class MockKey:
-    """An API key. `value` is shown here once and stored only as a hash."""
+    """An API key.
+
+    Attributes:
+        id: names the key in the server's methods.
+        value: what a client sends. It is shown here and nowhere else; the server keeps a hash.
+        name: what it was called when it was made.
+        scope: `full-access` or `read-only`.
+        tenant: whose key it is.
+        last4: the end of `value`, as the account shows it.
+    """
 
     id: str
     value: str = field(repr=False)
@@ -72,7 +82,7 @@ def create(
     tenant: str | None = None,
     value: str | None = None,
 ) -> MockKey:
-    """A new key; without `tenant` it gets a tenant of its own."""
+    """A new key; without `tenant` it is for a tenant that is new, too, and has nothing yet."""
     if scope not in SCOPES:
         raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
     with world.store:
@@ -97,18 +107,23 @@ def create(
 
 
 def revoke(world: World, key_id: str) -> None:
-    _change(world, key_id, "revoked_at = coalesce(revoked_at, ?)", world.second())
+    _change(world, key_id, "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", world.second())
 
 
 def expire(world: World, key_id: str, at: float | None = None) -> None:
-    """The key stops working at `at` (Unix seconds), by default now."""
-    _change(world, key_id, "expires_at = ?", world.now() if at is None else at)
+    """The key stops working at `at` (Unix seconds), by default now. MockServerError when that is no time."""
+    if at is not None:
+        try:
+            check_time(at)
+        except ValueError as error:
+            raise MockServerError(f"the end of a key: {error}") from None
+    _change(world, key_id, "UPDATE keys SET expires_at = ? WHERE id = ?", world.now() if at is None else at)
 
 
 def set_scope(world: World, key_id: str, scope: str) -> None:
     if scope not in SCOPES:
         raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
-    _change(world, key_id, "scope = ?", scope)
+    _change(world, key_id, "UPDATE keys SET scope = ? WHERE id = ?", scope)
 
 
 def rotate(world: World, key_id: str) -> MockKey:
@@ -121,10 +136,9 @@ def rotate(world: World, key_id: str) -> MockKey:
         return create(world, name=row[0], scope=row[1], tenant=row[2])
 
 
-def _change(world: World, key_id: str, assignment: str, value: object) -> None:
+def _change(world: World, key_id: str, sql: str, value: object) -> None:
     with world.store:
-        # The assignment is one of the literals above.
-        if not world.store.run(f"UPDATE keys SET {assignment} WHERE id = ?", (value, key_id)):  # noqa: S608
+        if not world.store.run(sql, (value, key_id)):
             raise MockServerError(f"there is no key {key_id!r}")
 
 
@@ -181,7 +195,11 @@ def listing(world: World) -> list[dict[str, object]]:
 
 
 def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
-    """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired."""
+    """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired.
+
+    A key such as `mock_full_free_NAME` is made on first use. Its plan counts only when that makes the tenant as well:
+    one that exists keeps its plan, whatever its other keys say.
+    """
     given = [value for name, value in headers if name == b"authorization"]
     if not given:
         raise unauthorized("No API key: send Authorization: Bearer <API_KEY>.")
@@ -195,11 +213,7 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
         if not pattern:
             raise unauthorized("The API key is not valid.")
         scope = "full-access" if pattern["scope"] == "full" else "read-only"
-        plan, tenant = pattern["plan"], pattern["tenant"]
-        create(world, name="by pattern", scope=scope, plan=plan, tenant=tenant, value=value)
-        if plan is not None:
-            # The tenant may be older than the key: the plan in a key holds from the key's first use.
-            world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
+        create(world, name="by pattern", scope=scope, plan=pattern["plan"], tenant=pattern["tenant"], value=value)
         row = _lookup(world, value)
         assert row is not None  # noqa: S101 - created above, in the same transaction
     key_id, last4, scope, tenant, plan, used, reset_at, revoked_at, expires_at = row

@@ -25,7 +25,7 @@ def page(
     """A page of `table`: rows whose columns equal `filters` (None: not filtered) and satisfy `where`.
 
     Rows are in the order of (`time`, seq), and a cursor is the place of a page's last row in it: what is inserted or
-    deleted elsewhere moves nothing. Names of tables and columns come from this package, never from a request.
+    deleted elsewhere moves nothing. `columns` has `time` among them.
     """
     world = call.world
     limit = query.limit()
@@ -40,17 +40,16 @@ def page(
         clauses.append(f"({time}, seq) {'<' if newest else '>'} (?, ?)")
         args += [at, seq]
     way = "DESC" if newest else "ASC"
-    sql = (
-        f"SELECT {time}, seq, {', '.join(columns)} FROM {table} WHERE {' AND '.join(clauses)}"  # noqa: S608
-        f" ORDER BY {time} {way}, seq {way} LIMIT {limit + 1}"
+    rows = world.store.records(
+        (*columns, "seq"),
+        f"{table} WHERE {' AND '.join(clauses)} ORDER BY {time} {way}, seq {way} LIMIT {limit + 1}",
+        args,
     )
-    rows = world.store.all(sql, args)
-    found = [dict(zip(columns, row[2:], strict=True)) for row in rows[:limit]]
-    data = [call.shown(item) for item in found]
-    envelope: dict[str, Any] = {"data": data}
+    places = [row.pop("seq") for row in rows]
+    envelope: dict[str, Any] = {"data": [call.shown(row) for row in rows[:limit]]}
     if len(rows) > limit:
-        last = rows[limit - 1]
-        envelope["next_cursor"] = cursors.encode(world.seed, scope, last[0], last[1], world.second())
+        last = limit - 1
+        envelope["next_cursor"] = cursors.encode(world.seed, scope, rows[last][time], places[last], world.second())
     return Answer(200, call.shown(envelope))
 
 

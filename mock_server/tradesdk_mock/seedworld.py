@@ -31,7 +31,14 @@ _RISK: tuple[str, ...] = ("position_size_pct", "stop_loss_pct", "trailing_stop_p
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """What a tenant has after `populate`."""
+    """How much a tenant has after `populate`.
+
+    Attributes:
+        wallets: connected wallets.
+        agents: agents in every state.
+        trades: trades, open and closed.
+        positions: open positions, one for each open trade.
+    """
 
     wallets: int
     agents: int
@@ -62,11 +69,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
             agents = _add_agents(world, tenant, _add_wallets(world, tenant, now), now)
             _add_closed(world, tenant, agents, trades - OPEN_TRADES, now)
             _add_open(world, tenant, agents, now)
-        counts = [
-            int(world.store.value(f"SELECT count(*) FROM {table} WHERE tenant = ?", (tenant,)))  # noqa: S608
-            for table in ("wallets", "agents", "trades", "positions")
-        ]
-    return Seeded(*counts)
+        return Seeded(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
 
 
 def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:

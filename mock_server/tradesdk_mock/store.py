@@ -107,10 +107,19 @@ class Store:
         return None if row is None else row[0]
 
     def add(self, table: str, **values: object) -> None:
+        """Insert a row. Table and columns are named by this package, never by a request."""
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
-        # Table and column names come from this package, never from a request.
-        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608
+        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608 - our own names
+
+    def records(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Rows by column name. `source` is what stands behind FROM; what a request brings goes into `args` only."""
+        sql = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - names and clauses of our own routes
+        return [dict(zip(columns, row, strict=True)) for row in self.all(sql, args)]
+
+    def count(self, table: str, tenant: str) -> int:
+        """How many rows of a table are a tenant's."""
+        return int(self.records(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
 
     def next(self, tenant: str, kind: str) -> int:
         """The next ordinal of a kind within a tenant, from 1: an unrelated call never shifts it."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 
 from .errors import bad_signature
 from .identity import checksum_address
 
-_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}", re.ASCII)
+_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
+# Half the order of the curve. Every signature has a twin beyond it, which signers and contracts refuse (EIP-2).
+_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _LIBRARY = "eth_account"
 
 
 def wallet_message(address: str, chain_id: int, template: str = "default") -> str:
-    """The text that the owner of `address` signs to connect it. A `template` may hold {address} and {chain_id}."""
+    """The text that the owner of `address` signs to connect it.
+
+    Args:
+        address: 0x and 40 hex digits, in any case; the text has it checksummed.
+        chain_id: 8453 or 56.
+        template: the gap option `wallet_message`: `default`, or a text with `{address}` and `{chain_id}` in it.
+    """
     address = checksum_address(address)
     if template == "default":
         return f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
@@ -27,13 +36,19 @@ def ready() -> bool:
 
 def load() -> None:
     """Load the signature library: half a second of work that a server without wallets never pays."""
-    import eth_account  # noqa: F401
+    import_module(_LIBRARY)
 
 
 def verify(address: str, message: str, signature: str) -> None:
     """400 invalid_signature unless `signature` is `address`'s over `message`."""
-    if not _SIGNATURE.fullmatch(signature):
+    parts = _SIGNATURE.fullmatch(signature)
+    if not parts:
         raise bad_signature("signature: not 0x and 130 hex digits")
+    # The library also takes the recovery numbers of transactions, which hold a chain.
+    if int(parts["v"], 16) not in (0, 1, 27, 28):
+        raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
+    if int(parts["s"], 16) > _HALF:
+        raise bad_signature("signature: s is in the upper half of its range")
     from eth_account import Account
     from eth_account.messages import encode_defunct
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from starlette.types import Receive, Scope, Send
 
 from . import keys, ratelimit
-from .errors import ApiError, Header, forbidden, internal, no_route, wrong_method
+from .errors import ApiError, Header, forbidden, internal, missing, no_route, wrong_method
 from .journal import BODY_KEPT, JournalEntry, shortened
 from .ratelimit import Verdict
 from .validation import MAX_BODY, Query, json_body
@@ -49,6 +49,14 @@ class Call:
 
     def param(self, name: str) -> str:
         return str(self.scope["path_params"][name])
+
+    def owned(self, kind: str, columns: Sequence[str]) -> dict[str, Any]:
+        """The record that the path's `{kind}_id` names; 404 when the caller has none of this id."""
+        ident = self.param(f"{kind}_id")
+        found = self.world.store.records(columns, f"{kind}s WHERE id = ? AND tenant = ?", (ident, self.tenant))
+        if not found:
+            raise missing(kind, ident)
+        return found[0]
 
     def query(self) -> Query:
         return Query(self.scope["query_string"], self.world.gaps)
@@ -126,8 +134,7 @@ class Resource:
         failure: ApiError | None = None
         answer: Answer | None = None
         try:
-            with world.store:
-                world.sync()
+            with world.transaction():
                 now = world.now()
                 # An error answer of the service is a result like any other: what led to it (a key made on first
                 # use, a request counted) is kept. Only a crash undoes the transaction.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from .clock import MockClock
 from .errors import MockServerError
@@ -50,7 +51,7 @@ class World:
             self.store.close()
             raise
         self._closed = False
-        self._unsubscribe = self.clock.on_change(self._save_clock)
+        self._unsubscribe = self.clock.on_change(self._clock_change)
 
     def now(self) -> float:
         """The service's time in Unix seconds."""
@@ -61,15 +62,14 @@ class World:
 
     def set_gaps(self, options: Mapping[str, object]) -> GapOptions:
         """Change some gap options; ValueError names what is wrong, and then nothing changes."""
-        gaps = self.gaps.changed(**options)
-        with self.store:
-            self.gaps = gaps
+        with self.transaction():
+            self.gaps = self.gaps.changed(**options)
             self._save_gaps()
-        return gaps
+            return self.gaps
 
     def reset(self, seed: int | None = None) -> None:
         """Forget everything but the clock and the gap options; with `seed`, start another world."""
-        with self.store:
+        with self.transaction():
             self.store.clear()
             self.seed = self.seed if seed is None else seed
             self.store.set_meta("seed", str(self.seed))
@@ -77,6 +77,13 @@ class World:
             self._save_clock()
             self.limiter.clear()
             self.journal.clear()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A write transaction that begins with what another process has changed in the file."""
+        with self.store:
+            self.sync()
+            yield
 
     def sync(self) -> None:
         """Take over what another process has changed in the file. Called within a transaction."""
@@ -92,6 +99,16 @@ class World:
         self._closed = True
         self._unsubscribe()
         self.store.close()
+
+    @contextmanager
+    def _clock_change(self) -> Iterator[None]:
+        """What a change of the clock is made in: from the time in the file, and kept there. In memory, nothing."""
+        if self.store.path is None:
+            yield
+            return
+        with self.transaction():
+            yield
+            self._save_clock()
 
     def _save_clock(self) -> None:
         if self.store.path is not None:

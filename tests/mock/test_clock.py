@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -132,15 +135,53 @@ def test_state_can_be_carried_over() -> None:
     assert abs(second.now() - first.now()) < 1
 
 
-def test_listeners_hear_every_change_until_they_leave() -> None:
+def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> None:
     clock = MockClock(START)
-    heard: list[float] = []
-    leave = clock.on_change(lambda: heard.append(clock.now()))
+    seen: list[tuple[str, float]] = []
+
+    @contextmanager
+    def first() -> Iterator[None]:
+        seen.append(("before", clock.now()))
+        yield
+        seen.append(("after", clock.now()))
+
+    @contextmanager
+    def second() -> Iterator[None]:
+        yield
+        seen.append(("told", clock.now()))
+
+    leave, leave_second = clock.on_change(first), clock.on_change(second)
     clock.advance(1)
+    assert seen == [("before", START), ("after", START + 1), ("told", START + 1)]
+    leave_second()
     clock.set(START + 5)
     clock.resume()
     clock.freeze()
-    assert len(heard) == 4
+    assert [what for what, _ in seen[3:]] == ["before", "after"] * 3
     leave()
     clock.advance(1)
-    assert len(heard) == 4
+    assert len(seen) == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"freeze": True, "to": -5}, "Unix seconds"),
+        ({"freeze": True, "to": START - 10_000}, "allow_backwards"),
+        ({"freeze": True, "to": START + 500, "by": -1}, "can't advance"),
+        ({"freeze": True, "to": 99_999_999_999, "by": 1}, "can't advance"),
+        ({"freeze": True, "by": 10**30}, "can't advance"),
+    ],
+)
+def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any], message: str) -> None:
+    clock = MockClock(START)
+    clock.resume()
+    before = clock.state()
+    with pytest.raises(ValueError, match=message):
+        clock.move(**change)
+    assert clock.state() == before
+    clock.move(freeze=True, to=START + 500, by=1.5)
+    assert (clock.now(), clock.frozen) == (START + 501.5, True)
+    clock.move(freeze=False, to=START, allow_backwards=True)
+    assert START <= clock.now() < START + 5
+    assert not clock.frozen

@@ -143,6 +143,7 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("POST", "/_mock/reset", {"seed": "7"}),
     ("POST", "/_mock/reset", {"seed": True}),
     ("POST", "/_mock/reset", {"sead": 7}),
+    ("POST", "/_mock/reset", {"seed": 10**30}),
     ("POST", "/_mock/keys", {"scope": "admin"}),
     ("POST", "/_mock/keys", {"plan": "gold"}),
     ("POST", "/_mock/keys", {"tenant": "a b"}),
@@ -151,12 +152,17 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("POST", "/_mock/keys/KEY/scope", {}),
     ("POST", "/_mock/keys/KEY/scope", {"scope": "admin"}),
     ("POST", "/_mock/keys/KEY/expire", {"at": "soon"}),
+    ("POST", "/_mock/keys/KEY/expire", {"at": 10**30}),
+    ("POST", "/_mock/keys/KEY/expire", {"at": 2**62}),
+    ("POST", "/_mock/keys/KEY/expire", {"at": 1e300}),
+    ("POST", "/_mock/keys/KEY/expire", {"at": -5}),
     ("POST", "/_mock/keys/KEY/revoke", {"now": True}),
     ("POST", "/_mock/tenants/main/plan", {}),
     ("POST", "/_mock/tenants/main/plan", {"plan": "gold"}),
     ("POST", "/_mock/tenants/no name/plan", {"plan": "pro"}),
     ("POST", "/_mock/tenants/main/populate", {"trades": 1}),
     ("POST", "/_mock/tenants/main/populate", {"trades": 10.5}),
+    ("POST", "/_mock/tenants/main/populate", {"trades": 10**30}),
     ("POST", "/_mock/agents/AGENT/status", {}),
     ("POST", "/_mock/agents/AGENT/status", {"status": "asleep"}),
     ("POST", "/_mock/agents/AGENT/start", {"now": True}),
@@ -164,11 +170,16 @@ MISTAKES: list[tuple[str, str, Any]] = [
     ("POST", "/_mock/clock", {"set": -5}),
     ("POST", "/_mock/clock", {"advance": -5}),
     ("POST", "/_mock/clock", {"advance": 1e300}),
+    ("POST", "/_mock/clock", {"advance": 10**4_000}),
+    ("POST", "/_mock/clock", {"set": 10**30}),
     ("POST", "/_mock/clock", {"freeze": 1}),
     ("POST", "/_mock/clock", {"advance": True}),
     ("POST", "/_mock/clock", {"speed": 2}),
+    ("POST", "/_mock/clock", {"set": START + 5, "allow_backwards": "yes"}),
+    ("POST", "/_mock/clock", {"freeze": False, "set": START + 5, "advance": -1}),
     ("PUT", "/_mock/gaps", {"order": "random"}),
     ("PUT", "/_mock/gaps", {"order": []}),
+    ("PUT", "/_mock/gaps", {"clock_skew": 10**30}),
     ("PUT", "/_mock/gaps", []),
     ("POST", "/_mock/clock", "later"),
 ]
@@ -184,6 +195,25 @@ def test_mistakes_are_answered_plainly_and_change_nothing(
     error(api.request(method, path.replace("KEY", key).replace("AGENT", agent), json=body), 400, "invalid_request")
     after = [api.get(known).content for known in ("/_mock/clock", "/_mock/gaps", "/_mock/keys", f"/v1/agents/{agent}")]
     assert before == after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"freeze": True, "set": -5},
+        {"freeze": True, "set": START - 10_000},
+        {"freeze": True, "advance": -1},
+        {"freeze": True, "set": START + 50_000, "advance": 1e300},
+        {"freeze": True, "set": START + 50_000, "allow_backwards": 1},
+    ],
+)
+def test_a_refused_change_of_the_clock_is_not_half_made(
+    server: MockServer, anyone: httpx.Client, body: dict[str, Any]
+) -> None:
+    server.clock.resume()
+    error(anyone.post("/_mock/clock", json=body), 400, "invalid_request")
+    assert not server.clock.frozen
+    assert server.clock.now() < START + 10_000
 
 
 def test_paths_and_methods_that_do_not_exist(api: httpx.Client) -> None:

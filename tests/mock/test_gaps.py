@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -294,6 +297,23 @@ def test_values_that_an_option_does_not_have(server: MockServer, options: dict[s
     with pytest.raises(ValueError, match=message):
         server.set_gaps(**{"range_status": "400", **options})
     assert server.gaps == before
+
+
+def test_an_unknown_option_is_answered_with_those_that_exist(server: MockServer) -> None:
+    known = ", ".join(GapOptions().as_dict())
+    message = f"there is no gap option 'mood'; there are: {known}"
+    options: dict[str, Any] = {"order": "oldest", "mood": "good"}
+    with pytest.raises(TypeError) as made:
+        GapOptions(**options)
+    with pytest.raises(ValueError, match="mood") as changed:
+        server.set_gaps(**options)
+    assert str(made.value) == str(changed.value) == message
+    assert server.gaps.order == "newest"
+
+
+def test_options_can_be_copied() -> None:
+    options = GapOptions(order="oldest", clock_skew=5)
+    assert copy.deepcopy(options) == pickle.loads(pickle.dumps(options)) == replace(options) == options  # noqa: S301 - our own bytes
 
 
 def test_numbers_stand_for_their_text() -> None:

@@ -76,14 +76,18 @@ def test_keys_by_pattern_say_their_tenant_and_plan(server: MockServer, key: str,
     assert (account["email"], account["plan"]) == (f"{tenant}@example.test", plan)
 
 
-def test_the_plan_in_a_key_holds_for_a_tenant_that_was_there_before(server: MockServer) -> None:
+@pytest.mark.parametrize("plan", ["free", "enterprise"])
+def test_the_plan_in_a_key_counts_only_when_it_makes_the_tenant(server: MockServer, plan: str) -> None:
+    with client(server, f"mock_full_{plan}_new") as http:
+        assert ok(http.get("/v1/account"))["plan"] == plan
     server.populate("main")
-    with client(server) as http, client(server, "mock_read_free_main") as free:
-        assert ok(http.get("/v1/account"))["plan"] == "pro"
-        assert ok(free.get("/v1/account"))["plan"] == "free"
-        assert ok(http.get("/v1/account"))["plan"] == "free"
-        server.set_plan("main", "enterprise")
-        assert ok(free.get("/v1/account"))["plan"] == "enterprise", "only a key's first use says the plan"
+    server.set_plan("main", "free")
+    for scope in ("read", "full"):
+        with client(server, f"mock_{scope}_{plan}_main") as http:
+            assert ok(http.get("/v1/account"))["plan"] == "pro"
+    assert server.create_key(plan=plan, tenant="main").tenant == "main"
+    kept = server.world.store.one("SELECT plan, next_plan FROM tenants WHERE name = 'main'")
+    assert kept == ("pro", "free"), "a downgrade that was asked for stays, too"
 
 
 def test_full_and_read_keys_of_one_name_share_a_tenant(api: httpx.Client, reader: httpx.Client) -> None:
@@ -195,6 +199,9 @@ def test_what_python_callers_get_wrong_is_said(server: MockServer) -> None:
     with pytest.raises(MockServerError, match="no key 'key_1'"):
         server.rotate_key("key_1")
     key = server.create_key()
+    for at in (10**30, -1, float("nan"), float("inf")):
+        with pytest.raises(MockServerError, match="not a time"):
+            server.expire_key(key.id, at=at)
     with pytest.raises(MockServerError, match="scope"):
         server.set_scope(key.id, "everything")
     with pytest.raises(MockServerError, match="plan"):

@@ -60,6 +60,7 @@ def test_ties_in_time_are_no_trouble(server: MockServer, rich: httpx.Client) -> 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[MockServer]:
     with MockServer(clock=MockClock(START)) as running:
+        running.create_key(plan="enterprise", tenant="busy")
         running.populate("busy")
         yield running
 

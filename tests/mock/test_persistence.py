@@ -131,6 +131,84 @@ def test_two_servers_on_one_file_agree(path: Path) -> None:
         assert two.world.seed == 23
 
 
+def test_a_change_from_python_goes_on_from_what_the_other_server_did(path: Path) -> None:
+    with MockServer(db=path) as one, MockServer(db=path) as two:
+        one.set_gaps(write_status="200/200")
+        two.set_gaps(order="oldest")
+        assert (two.gaps.write_status, two.gaps.order) == ("200/200", "oldest")
+        one.clock.set(4_000_000_000)
+        one.clock.freeze()
+        one.clock.set(4_000_010_000)
+        two.clock.advance(5)
+        assert (two.clock.frozen, two.clock.now()) == (True, 4_000_010_005)
+        one.clock.advance(1)
+        assert one.clock.now() == 4_000_010_006
+        two.clock.resume()
+        one.clock.sleep(100)
+        assert not one.clock.frozen
+        assert 4_000_010_106 <= one.clock.now() < 4_000_010_206
+        with MockServer(db=path) as third:
+            assert (third.gaps, third.clock.frozen) == (two.gaps, False)
+            assert third.clock.now() >= 4_000_010_106
+
+
+def test_what_python_makes_has_the_time_and_the_seed_of_the_other_server(path: Path, tmp_path: Path) -> None:
+    with (
+        MockServer(db=path) as one,
+        MockServer(db=path) as two,
+        MockServer(db=tmp_path / "apart.db", seed=99) as apart,
+    ):
+        one.reset(seed=99)
+        assert two.create_key(tenant="x").value == apart.create_key(tenant="x").value
+        one.reset(seed=98)
+        two.reset()
+        assert two.world.seed == 98
+        one.clock.freeze()
+        one.clock.set(4_000_000_000)
+        key = two.create_key(tenant="y")
+        two.populate("y", trades=10)
+        for change in (
+            lambda: two.set_scope(key.id, "read-only"),
+            lambda: two.expire_key(key.id),
+            lambda: two.rotate_key(key.id),
+            lambda: two.revoke_key(key.id),
+            lambda: two.set_plan("y", "free"),
+        ):
+            one.clock.advance(100)
+            change()
+            assert two.clock.now() == one.clock.now()
+        idle = str(two.world.store.value("SELECT id FROM agents WHERE status = 'idle'"))
+        for move in (two.start_agent, two.stop_agent, lambda agent: two.set_agent_status(agent, "error")):
+            one.clock.advance(100)
+            move(idle)
+            assert two.clock.now() == one.clock.now()
+        row = one.world.store.one("SELECT created_at, revoked_at, expires_at FROM keys WHERE id = ?", (key.id,))
+        assert row == (4_000_000_000, 4_000_000_300, 4_000_000_200)
+
+
+def test_two_servers_on_one_file_may_share_a_clock(path: Path) -> None:
+    clock = MockClock(START)
+    with MockServer(db=path, clock=clock) as one, MockServer(db=path, clock=clock):
+        clock.advance(60)
+        one.set_gaps(order="oldest")
+        clock.advance(60)
+        assert clock.now() == START + 120
+    with MockServer(db=path) as third:
+        assert third.clock.now() == START + 120
+
+
+def test_a_file_that_is_busy_is_an_error_of_the_mock(path: Path) -> None:
+    with MockServer(db=path) as server:
+        server.world.store.run("PRAGMA busy_timeout = 1")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(MockServerError, match="busy"):
+            server.create_key()
+        other.execute("ROLLBACK")
+        other.close()
+        server.create_key()
+
+
 def test_writers_on_one_file_do_not_lose_each_other(path: Path) -> None:
     with MockServer(db=path) as one, MockServer(db=path) as two:
         with client(one) as http:
@@ -203,9 +281,11 @@ def test_a_killed_process_has_lost_nothing_that_it_answered(path: Path) -> None:
 
 
 def test_the_program_ends_cleanly(path: Path) -> None:
-    with process("--db", str(path), "--seed", "3", "--populate", "me", "--gap", "order=oldest") as (running, url):
-        with httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_read_me"}) as http:
-            assert len(ok(http.get("/v1/agents"))["data"]) == 6
+    arguments = ("--seed", "3", "--populate", "me", "--populate", "you", "--gap", "order=oldest")
+    with process("--db", str(path), *arguments) as (running, url):
+        for tenant, agents in (("me", 6), ("you", 6), ("anyone", 0)):
+            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer mock_read_{tenant}"}) as http:
+                assert len(ok(http.get("/v1/agents"))["data"]) == agents
         running.terminate()
         output, errors = running.communicate(timeout=20)
         assert (running.returncode, output, errors) == (0, "", "")

@@ -76,6 +76,18 @@ def test_stopping_twice_and_without_a_start() -> None:
         running.stop()
 
 
+def test_a_server_has_an_address_from_its_start_on() -> None:
+    for server in (MockServer(), MockServer(port=8787)):
+        with pytest.raises(MockServerError, match="isn't started"):
+            _ = server.url
+        assert repr(server) == "MockServer(not started, seed=7)"
+        server.stop()
+    with MockServer(seed=3) as running:
+        url = running.url
+        assert repr(running) == f"MockServer(url='http://127.0.0.1:{running.port}', seed=3)"
+    assert running.url == url, "what was used can be told afterwards"
+
+
 def test_starting_twice_is_refused() -> None:
     with MockServer() as server, pytest.raises(MockServerError, match="already"):
         server.start()
@@ -201,7 +213,11 @@ def test_a_missing_extra_is_named(absent: str) -> None:
         "    print(error)\n"
     )
     done = python(code)
-    assert done.stdout.strip() == f'the mock server needs {absent}: pip install "tradesdk[mock]"', done.stderr
+    expected = f'the mock server needs {absent}: pip install "tradesdk[mock]"'
+    assert done.stdout.strip() == expected, done.stderr
+    unhandled = python(f"import sys\nsys.modules[{absent!r}] = None\nfrom tradesdk_mock import MockServer")
+    assert unhandled.stderr.splitlines()[-1] == f"ModuleNotFoundError: {expected}"
+    assert unhandled.stderr.count("Traceback") == 1
 
 
 def test_public_names() -> None:
@@ -216,9 +232,11 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     for word in ("--port", "--seed", "--db", "--populate", "--gap", "mock_full_"):
         assert word in shown
+    assert "(default: 8787)" in shown, "where `trade mock serve` listens too"
+    assert "(default: nothing is filled)" in shown
 
 
 def test_gaps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,7 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
         MockServer(clock=MockClock(START), gaps=options) as server,
         client(server, "mock_full_enterprise_main") as http,
     ):
+        server.create_key(plan="enterprise", tenant="main")
         server.populate("main")
         yield http
 

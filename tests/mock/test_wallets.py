@@ -50,6 +50,11 @@ def test_the_recovery_byte_may_be_0_or_27(api: httpx.Client) -> None:
     ok(api.post("/v1/wallets", json=body), 201)
 
 
+_GOOD = connection()["signature"]
+# The twin of a signature: the same curve point, mirrored. It proves as much, but no signer makes it.
+_MIRRORED_S = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141 - int(_GOOD[66:130], 16)
+_MIRRORED_V = 55 - int(_GOOD[130:], 16)
+
 SIGNATURES = {
     "somebody else's": sign(wallet_message(OWNER.address, 8453), OTHER),
     "another chain's": sign(wallet_message(OWNER.address, 56)),
@@ -62,8 +67,11 @@ SIGNATURES = {
     "zeros": "0x" + "00" * 65,
     "no point": "0x" + "ff" * 64 + "1b",
     "bad recovery": "0x" + "11" * 64 + "63",
-    "no prefix": connection()["signature"][2:],
-    "newline": connection()["signature"] + "\n",
+    "no prefix": _GOOD[2:],
+    "newline": _GOOD + "\n",
+    "high s": f"{_GOOD[:66]}{_MIRRORED_S:064x}{_MIRRORED_V:02x}",
+    "high s, low byte": f"{_GOOD[:66]}{_MIRRORED_S:064x}{_MIRRORED_V - 27:02x}",
+    **{f"byte {v}": f"{_GOOD[:130]}{v:02x}" for v in (2, 3, 26, 29, 35, 36, 37, 38, 127, 128, 255)},
 }
 
 

@@ -6,14 +6,12 @@ from ..web import Answer, Call, Endpoint, Routes
 
 
 def read(call: Call) -> Answer:
-    ident, email, created_at = call.world.store.all(
-        "SELECT id, email, created_at FROM tenants WHERE name = ?", (call.tenant,)
-    )[0]
+    [tenant] = call.world.store.records(("id", "email", "created_at"), "tenants WHERE name = ?", (call.tenant,))
     record = {
-        "id": ident,
-        "email": email,
+        "id": tenant["id"],
+        "email": tenant["email"],
         "plan": call.caller.plan,
-        "created_at": created_at,
+        "created_at": tenant["created_at"],
         "api_key_last4": call.caller.last4,
     }
     return Answer(200, call.shown(record))
@@ -23,14 +21,10 @@ def usage(call: Call) -> Answer:
     requests, agents = call.world.gaps.quota(call.caller.plan)
     record = {
         "requests": {"used": call.caller.requests_used, "limit": requests},
-        "agents": {"used": agent_count(call), "limit": agents},
+        "agents": {"used": call.world.store.count("agents", call.tenant), "limit": agents},
         "reset_at": call.caller.reset_at,
     }
     return Answer(200, call.shown(record))
-
-
-def agent_count(call: Call) -> int:
-    return int(call.world.store.value("SELECT count(*) FROM agents WHERE tenant = ?", (call.tenant,)))
 
 
 ROUTES: Routes = [

@@ -18,7 +18,6 @@ from ..validation import (
     check_text,
 )
 from ..web import Answer, Call, Endpoint, Routes
-from .account import agent_count
 
 SUMMARY = ("id", "name", "status", "chain_id", "wallet_id", "created_at")
 FULL: tuple[str, ...] = (
@@ -131,14 +130,7 @@ def delete(call: Call) -> Answer:
 
 
 def _find(call: Call) -> dict[str, Any]:
-    agent_id = call.param("agent_id")
-    row = call.world.store.one(
-        f"SELECT {', '.join(FULL)} FROM agents WHERE id = ? AND tenant = ?",  # noqa: S608 - constant columns
-        (agent_id, call.tenant),
-    )
-    if row is None:
-        raise missing("agent", agent_id)
-    agent = dict(zip(FULL, row, strict=True))
+    agent = call.owned("agent", FULL)
     agent["risk"] = json.loads(agent["risk"])
     return agent
 
@@ -171,7 +163,7 @@ def _check_wallet(call: Call, wallet_id: str, chain: int) -> None:
 def _check_quota(call: Call) -> None:
     gaps = call.world.gaps
     limit = gaps.quota(call.caller.plan)[1]
-    if agent_count(call) >= limit:
+    if call.world.store.count("agents", call.tenant) >= limit:
         message = f"the {call.caller.plan} plan allows {limit} agents"
         raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"Not now: {message}.")
 

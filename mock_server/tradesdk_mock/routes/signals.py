@@ -15,15 +15,14 @@ def latest(call: Call) -> Answer:
     chain = query.chain("chain", required=True)
     limit = query.limit()
     floor = query.confidence()
-    way = "DESC" if call.world.gaps.order == "newest" else "ASC"
-    # The latest ones in any case; the gap option only turns around how they are listed.
-    rows = call.world.store.all(
-        f"SELECT {', '.join(COLUMNS)} FROM (SELECT * FROM signals WHERE chain_id = ? AND confidence >= ?"  # noqa: S608
-        f" ORDER BY timestamp DESC, seq DESC LIMIT ?) ORDER BY timestamp {way}, seq {way}",
+    rows = call.world.store.records(
+        COLUMNS,
+        "signals WHERE chain_id = ? AND confidence >= ? ORDER BY timestamp DESC, seq DESC LIMIT ?",
         (chain, 0.0 if floor is None else floor, limit),
     )
-    data = [call.shown(dict(zip(COLUMNS, row, strict=True))) for row in rows]
-    return Answer(200, call.shown({"data": data}))
+    if call.world.gaps.order == "oldest":
+        rows.reverse()  # the latest ones all the same: the option only turns around how they are listed
+    return Answer(200, call.shown({"data": [call.shown(row) for row in rows]}))
 
 
 def history(call: Call) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..errors import missing
 from ..pages import agent_filter, page
 from ..web import Answer, Call, Endpoint, Routes
 
@@ -35,14 +34,7 @@ def listing(call: Call) -> Answer:
 
 
 def read(call: Call) -> Answer:
-    trade_id = call.param("trade_id")
-    row = call.world.store.one(
-        f"SELECT {', '.join(DETAIL)} FROM trades WHERE id = ? AND tenant = ?",  # noqa: S608 - constant columns
-        (trade_id, call.tenant),
-    )
-    if row is None:
-        raise missing("trade", trade_id)
-    return Answer(200, call.shown(dict(zip(DETAIL, row, strict=True))))
+    return Answer(200, call.shown(call.owned("trade", DETAIL)))
 
 
 ROUTES: Routes = [

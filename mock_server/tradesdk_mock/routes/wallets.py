@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import wallets
 from ..balances import balance_record
-from ..errors import conflict, missing, unacceptable
+from ..errors import conflict, unacceptable
 from ..identity import checksum_address, ident
 from ..pages import page
 from ..validation import check_chain, check_text, is_evm_address
@@ -33,15 +33,13 @@ def connect(call: Call) -> Answer:
     address = checksum_address(body.address)
     wallets.verify(address, wallets.wallet_message(address, chain, gaps.wallet_message), body.signature)
     status = int(gaps.write_status[:3])
-    known = store.one(
-        f"SELECT {', '.join(COLUMNS)} FROM wallets"  # noqa: S608 - constant columns
-        " WHERE tenant = ? AND address = ? AND chain_id = ?",
-        (call.tenant, address, chain),
+    known = store.records(
+        COLUMNS, "wallets WHERE tenant = ? AND address = ? AND chain_id = ?", (call.tenant, address, chain)
     )
-    if known is not None:
+    if known:
         if gaps.wallet_twice == "409":
             raise conflict("This wallet is connected already.")
-        return Answer(status, call.shown(dict(zip(COLUMNS, known, strict=True))))
+        return Answer(status, call.shown(known[0]))
     record: dict[str, Any] = {
         "id": ident("wal", call.world.seed, call.tenant, store.next(call.tenant, "wallet")),
         "address": address,
@@ -54,13 +52,8 @@ def connect(call: Call) -> Answer:
 
 
 def balance(call: Call) -> Answer:
-    wallet_id = call.param("wallet_id")
-    row = call.world.store.one(
-        "SELECT chain_id, created_at FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant)
-    )
-    if row is None:
-        raise missing("wallet", wallet_id)
-    record = balance_record(call.world, wallet_id, *row)
+    wallet = call.owned("wallet", COLUMNS)
+    record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"])
     record["token_balances"] = [call.shown(item) for item in record["token_balances"]]
     return Answer(200, call.shown(record))
 
