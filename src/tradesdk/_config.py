@@ -69,10 +69,11 @@ class Timeout:
 class ApiKey:
     """An API key, or a function that gives it, asked anew for every attempt. It is never printed nor pickled."""
 
-    __slots__ = ("__source",)
+    __slots__ = ("__last", "__source")
 
     def __init__(self, source: str | Callable[[], str]) -> None:
         self.__source = source
+        self.__last = "" if callable(source) else source
         if not callable(source):
             check_api_key(source)
 
@@ -83,14 +84,12 @@ class ApiKey:
 
     def header(self) -> bytes:
         """The value of the Authorization header."""
-        key = self.__source() if callable(self.__source) else self.__source
-        return b"Bearer " + check_api_key(key).encode("ascii")
+        self.__last = check_api_key(self.__source() if callable(self.__source) else self.__source)
+        return b"Bearer " + self.__last.encode("ascii")
 
     def hidden_in(self, text: str) -> str:
         """`text` without the key, for services that repeat it in what they say."""
-        if callable(self.__source) or len(self.__source) < 8:  # a shorter one could be part of any word
-            return text
-        return text.replace(self.__source, "****")
+        return text if len(self.__last) < 8 else text.replace(self.__last, "****")  # shorter: part of any word
 
     def __repr__(self) -> str:
         return "ApiKey('****')"

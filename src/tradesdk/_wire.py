@@ -81,9 +81,10 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
+    # Not `__context__`: that may be what the caller was busy with, which is no business of ours.
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
-        current = current.__cause__ or current.__context__
+        current = current.exceptions[0] if isinstance(current, BaseExceptionGroup) else current.__cause__

@@ -155,6 +155,7 @@ async def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
         "https://service.example/?a=1",
         "https://service.example:port",
         "https://a b.example",
+        "https://256.1.1.1",
         " ",
     ],
 )
@@ -180,6 +181,15 @@ async def test_unusable_settings(options: Any) -> None:
         AsyncTradeClient(api_key=KEY, base_url=BASE, **options)
     with pytest.raises(ConfigError):
         client_of(Service()).with_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("http_client", "http"), ("http_client", httpx.MockTransport(Service())), ("clock", 5), ("retry", 3)],
+)
+async def test_settings_of_the_wrong_type(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} must be an? "):
+        AsyncTradeClient(api_key=KEY, base_url=BASE, **{name: value})
 
 
 async def test_timeouts() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import traceback
 
 import pytest
 
-from tradesdk import APIConnectionError, APIResponseError
+from tradesdk import APIConnectionError, APIResponseError, ConfigError
 
 from .._answers import ACCOUNT
 from .._hostile import answer, hostile
@@ -40,6 +41,29 @@ async def test_a_host_that_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> No
         async with connected(server.url) as client:
             assert (await client.account.get()).id == "acc_1"
         assert server.visits[0].head.startswith(b"GET /v1/account ")
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "socks5://127.0.0.1:9", "foo://127.0.0.1:9"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, host: str, address: str) -> None:
+    """Whatever the environment says: the key would be shown to another machine for nothing."""
+    with hostile(lambda visit: None if visit.send(GOOD) else visit.close()) as server:
+        name_proxy(monkeypatch, address, without="")
+        async with connected(server.url.replace("127.0.0.1", host), max_retries=0) as client:
+            assert (await client.account.get()).id == "acc_1"
+        assert server.visits[0].head.startswith(b"GET /v1/account ")
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "foo"])
+async def test_a_proxy_of_another_kind_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    name_proxy(monkeypatch, f"{scheme}://user:secret@elsewhere.example:9", without="")
+    with pytest.raises(ConfigError, match="proxy") as caught:
+        connected("https://service.example")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "secret" not in shown
+    assert "elsewhere" not in shown
 
 
 async def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

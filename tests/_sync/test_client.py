@@ -156,6 +156,7 @@ def test_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://service.example/?a=1",
         "https://service.example:port",
         "https://a b.example",
+        "https://256.1.1.1",
         " ",
     ],
 )
@@ -181,6 +182,15 @@ def test_unusable_settings(options: Any) -> None:
         TradeClient(api_key=KEY, base_url=BASE, **options)
     with pytest.raises(ConfigError):
         client_of(Service()).with_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("http_client", "http"), ("http_client", httpx.MockTransport(Service())), ("clock", 5), ("retry", 3)],
+)
+def test_settings_of_the_wrong_type(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} must be an? "):
+        TradeClient(api_key=KEY, base_url=BASE, **{name: value})
 
 
 def test_timeouts() -> None:

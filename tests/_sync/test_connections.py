@@ -34,6 +34,7 @@ def test_refused() -> None:
             client.agents.create(name="mine", wallet_id="w1", chain_id=8453)
         error = caught.value
     assert (error.sent, error.outcome, error.retries) == (False, "none", 5)
+    assert type(error.__cause__) is ConnectionRefusedError
     assert len(clock.waits) == 5
 
 
@@ -42,6 +43,15 @@ def test_unknown_host_is_hopeless() -> None:
         with pytest.raises(APIConnectionError) as caught:
             client.account.get()
         assert not caught.value.sent
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
+def test_a_host_name_that_cannot_be_looked_up_is_hopeless(host: str) -> None:
+    with connected(f"https://{host}") as client:
+        with pytest.raises(APIConnectionError) as caught:
+            client.account.get()
+        error = caught.value
+    assert (error.sent, error.temporary, error.retries) == (False, False, 0)
 
 
 def test_plain_http_where_tls_is_due() -> None:
@@ -121,6 +131,40 @@ def test_connection_is_kept_after_errors_and_empty_answers() -> None:
                 client.account.get()
         assert (client.account.get()).id == "acc_1"
         assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("rest", "connections"),
+    [
+        (b"content-length: 0\r\n\r\n", 1),
+        (b"content-length: 2\r\n\r\n{}", 2),
+        (b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 2),
+    ],
+)
+def test_a_body_where_none_may_be_is_not_read_as_the_next_answer(rest: bytes, connections: int) -> None:
+    sent = [b"HTTP/1.1 204 No Content\r\n" + rest, GOOD]
+    clock = VirtualClock()
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent[visit.number])
+
+    with facing(answering, clock=clock) as (server, client):
+        client.agents.delete("a1")
+        assert (client.account.get()).id == "acc_1"
+        assert (len(server.visits), server.connections) == (2, connections)
+    assert clock.waits == []
+
+
+def test_what_comes_with_an_answer_is_not_taken_for_the_next_one() -> None:
+    stray = answer(json.dumps(ACCOUNT | {"id": "acc_stray"}).encode())
+    sent = [GOOD + stray, GOOD]
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent[visit.number])
+
+    with facing(answering) as (server, client):
+        assert [(client.account.get()).id for _ in range(2)] == ["acc_1", "acc_1"]
+        assert server.connections == 2
 
 
 def test_server_that_closes_after_every_answer() -> None:

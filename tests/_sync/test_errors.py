@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pickle
+import ssl
+import traceback
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +28,8 @@ from tradesdk import (
 
 from .._answers import BASE, KEY, Service, failed, limited, ok
 from .._clock import START, http_date
-from ._client import client_of
+from .._hostile import closed_port
+from ._client import client_of, connected
 
 
 def error_after(*answers: Any, **options: Any) -> APIError:
@@ -130,6 +133,20 @@ def test_terminal_tricks_in_a_message_are_shown_as_escapes() -> None:
     assert error.message.startswith("a\x1b[2J")  # as it came, for programs
 
 
+@pytest.mark.parametrize("key", [KEY, lambda: KEY])
+def test_a_service_that_repeats_the_key_is_not_quoted(key: Any) -> None:
+    for status in (401, 503):
+        with pytest.raises(APIStatusError, match=r"what is '\*\*\*\*'[?]") as caught:
+            client_of(Service(failed(status, f"what is '{KEY}'?")), max_retries=0, api_key=key).account.get()
+        assert KEY not in str(caught.value) + caught.value.message + repr(caught.value)
+
+
+def test_the_way_of_an_error_leads_through_nothing_but_the_call() -> None:
+    with pytest.raises(APIStatusError) as caught:
+        client_of(Service(failed(404))).agents.get("a1")
+    assert [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "tenacity" in frame.filename] == []
+
+
 @pytest.mark.parametrize("message", [None, 5, {"a": 1}, ["x"]])
 def test_message_of_another_type(message: Any) -> None:
     error = error_after(ok({"error": {"code": "conflict", "message": message}}, 409))
@@ -173,3 +190,15 @@ def test_answer_that_is_not_what_was_promised(answer: httpx.Response) -> None:
     assert error.outcome == "unknown"
     assert isinstance(error, TradeError)
     assert "expected Agent, but" in str(error)
+
+
+@pytest.mark.parametrize("busy_with", [KeyError("the caller's own secret"), ssl.SSLCertVerificationError("old")])
+def test_what_the_caller_was_busy_with_is_no_part_of_the_error(busy_with: Exception) -> None:
+    with connected(f"http://127.0.0.1:{closed_port()}") as client:
+        try:
+            raise busy_with
+        except Exception:
+            with pytest.raises(APIConnectionError, match="nothing listens there") as caught:
+                client.account.get()
+    assert caught.value.temporary
+    assert type(caught.value.__cause__) is ConnectionRefusedError

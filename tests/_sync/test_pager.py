@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tradesdk import APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
+from tradesdk import APIConnectionError, APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
 
 from .._answers import Service, failed, ok, page, trade
-from ._client import client_of
+from .._clock import VirtualClock
+from ._client import client_of, connected
 
 LIST = "GET /v1/trades?limit=100"
 
@@ -180,6 +181,21 @@ def test_more_items_than_a_page_may_have_are_refused() -> None:
     assert len(ids(client.trades.list())) == 100
     with pytest.raises(APIResponseError):
         ids(client.trades.list())
+
+
+def test_a_cursor_too_long_for_a_url_is_an_error_of_ours() -> None:
+    """Whether it came from the service, or from the caller."""
+    cursor, clock = "c" * 70_000, VirtualClock()
+    service = Service(ok(page([trade()], cursor)))
+    for pager in (
+        client_of(service, clock).trades.list(),
+        connected("http://127.0.0.1:9", clock=clock).trades.list(cursor=cursor),
+    ):
+        with pytest.raises(APIConnectionError, match="URL too long") as caught:
+            ids(pager)
+        assert (caught.value.sent, caught.value.temporary, len(str(caught.value)) < 1300) == (False, False, True)
+    assert len(service.requests) == 1
+    assert clock.waits == []
 
 
 def test_an_error_in_the_middle() -> None:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from enum import Enum
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk import InvalidArgumentError, Risk, TradeClient, __version__
+from tradesdk import InvalidArgumentError, LocalSigner, Risk, TradeClient, __version__, wallet_message
+from tradesdk.payments.signer import sign_message
 
 from .._answers import (
     ACCOUNT,
@@ -183,10 +185,12 @@ REFUSED: list[tuple[Callable[[TradeClient, Any], Any], list[Any]]] = [
     (lambda c, bad: c.wallets.connect(address=bad, chain_id=56, label="l", signature="0x"), ["", None]),
     (lambda c, bad: c.wallets.connect(address="0x", chain_id=56, label=bad, signature="0x"), ["", None]),
     (lambda c, bad: c.wallets.connect(address="0x", chain_id=56, label="l", signature=bad), ["", None]),
+    (lambda c, bad: c.wallets.connect_with(bad, label="l"), ["0x" + "2b" * 32, None, 5]),
     (lambda c, bad: c.signals.latest(chain=bad), [1, True, "8453", None]),
     (lambda c, bad: c.signals.latest(chain=56, limit=bad), [0, 101]),
     (lambda c, bad: c.signals.latest(chain=56, min_confidence=bad), [-0.1, 1.1, float("nan"), "1"]),
-    (lambda c, bad: c.signals.history(chain=56, start=bad), [NAIVE, -1, float("inf"), "now"]),
+    (lambda c, bad: c.signals.history(chain=56, start=bad), [NAIVE, date(2026, 1, 1), -1, float("inf"), "now"]),
+    (lambda c, bad: c.signals.history(chain=56, start=bad, end=0), [1, datetime(2026, 1, 1, tzinfo=UTC)]),
     (lambda c, bad: c.signals.history(chain=56, end=bad), [NAIVE, True]),
     (lambda c, bad: c.signals.history(chain=56, token_address=bad), ["", "a/b"]),
 ]
@@ -201,6 +205,31 @@ def test_bad_argument_is_refused_unsent(act: Callable[[TradeClient, Any], Any], 
     assert len(str(caught.value)) < 500
     assert str(caught.value).isprintable()
     assert service.requests == []
+
+
+class Chain(int, Enum):
+    BASE = 8453
+
+
+@pytest.mark.parametrize("chain_id", [Chain.BASE, 8453.0])
+def test_what_equals_a_chain_is_sent_and_signed_as_its_number(chain_id: Any) -> None:
+    signer = LocalSigner.from_key("0x" + "2b" * 32)
+    service = Service(httpx.ReadTimeout("lost"), ok(page([])), ok(wallet()))
+    client_of(service).wallets.connect_with(signer, label="l", chain_id=chain_id)
+    assert service.sent == ["POST /v1/wallets", "GET /v1/wallets?chain_id=8453&limit=100", "POST /v1/wallets"]
+    for post in service.requests[::2]:
+        assert b'"chain_id":8453,' in post.content
+        signed = wallet_message(signer.address, 8453)
+        assert json.loads(post.content)["signature"] == sign_message(signer, signed)
+
+    service = Service(httpx.ReadTimeout("lost"), ok(page([summary("a1")])), ok(agent("a1")))
+    assert (client_of(service).agents.create(name="mine", wallet_id="w1", chain_id=chain_id)).id == "a1"
+    assert b'"chain_id":8453' in service.requests[0].content
+    assert b"8453." not in service.requests[0].content
+
+    service = Service(ok(page([])))
+    client_of(service).signals.latest(chain=chain_id)
+    assert service.sent == ["GET /v1/signals?chain=8453"]
 
 
 def test_models_come_back() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import socket
 import threading
+from collections.abc import Iterator
 
 import anyio
 import anyio.to_thread
@@ -52,6 +55,44 @@ async def test_in_the_middle(sent: bytes) -> None:
                 assert (await client.account.get()).id == "acc_1"
         assert len(server.visits) == 10
         assert server.most_open <= 2  # the server may learn of the end a little later
+
+
+@pytest.fixture
+def _nothing_is_collected() -> Iterator[None]:
+    """What is left open stays open."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_nothing_is_collected")
+async def test_in_a_handshake_that_is_never_answered() -> None:
+    """The server sees the end of every connection, and the collector has no part in it."""
+    begun, over = threading.Event(), []
+
+    def serve(listener: socket.socket) -> None:
+        for _ in range(3):
+            connection, _address = listener.accept()
+            with connection:
+                connection.settimeout(2)
+                connection.recv(1)
+                begun.set()
+                while connection.recv(65_536):
+                    pass
+            over.append(True)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        async with single(url) as client, anyio.create_task_group() as server:
+            server.start_soon(anyio.to_thread.run_sync, serve, listener)
+            for _ in range(3):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.account.get)
+                    assert await anyio.to_thread.run_sync(begun.wait, 10)
+                    begun.clear()
+                    group.cancel_scope.cancel()
+        assert over == [True] * 3
 
 
 async def test_while_waiting_for_a_connection() -> None:

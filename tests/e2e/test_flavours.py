@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tradesdk import LocalSigner
+import httpx
+import pytest
+
+from tradesdk import AsyncTradeClient, ConfigError, LocalSigner, TradeClient
 from tradesdk_mock import MockClock, MockServer
 
+from .._answers import BASE, KEY
 from .._async._tour import AsyncTour
 from .._clock import START
 from .._sync._tour import Tour
@@ -27,3 +31,9 @@ async def test_both_see_the_same(signer: LocalSigner) -> None:
     for one, other in zip(blocking, awaited, strict=True):
         assert type(one) is type(other)
         assert one == other
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(TradeClient, httpx.AsyncClient), (AsyncTradeClient, httpx.Client)])
+def test_an_http_client_of_the_other_flavour_is_refused(ours: Any, theirs: Any) -> None:
+    with pytest.raises(ConfigError, match=f"must be an httpx.*, not {theirs.__name__}$"):
+        ours(api_key=KEY, base_url=BASE, http_client=theirs())

@@ -1,7 +1,7 @@
 """What callers hand over: what is refused here, before anything is sent."""
 
 import math
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +21,7 @@ from tradesdk._request import (
     optional_identifier,
     optional_text,
     page_size,
+    period,
     required_text,
     settings,
     total,
@@ -172,6 +173,21 @@ def test_what_is_no_clear_moment_is_refused(bad: Any) -> None:
 def test_the_error_for_a_naive_datetime_shows_the_way() -> None:
     with pytest.raises(InvalidArgumentError, match=r"use datetime\.now\(UTC\), or start\.astimezone\(\)"):
         moment("start", datetime(2024, 1, 2, 3, 4))
+
+
+def test_a_date_without_a_time_is_called_that() -> None:
+    with pytest.raises(InvalidArgumentError, match="end is a date without a time"):
+        moment("end", date(2024, 1, 1))  # type: ignore[arg-type] # what callers do all the same
+
+
+def test_a_period_has_its_start_first() -> None:
+    day = datetime(2024, 1, 2, tzinfo=UTC)
+    assert period(None, None) == (None, None)
+    assert period(1, None) == (1, None)
+    assert period(day, day) == (1704153600, 1704153600)
+    for start, end in ((day, 1704153599), (1, 0), (day, day - timedelta(seconds=1))):
+        with pytest.raises(InvalidArgumentError, match="start is later than end"):
+            period(start, end)
 
 
 def test_a_zone_that_knows_no_offset_is_as_naive() -> None:

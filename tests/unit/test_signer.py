@@ -13,8 +13,8 @@ from eth_account.messages import encode_defunct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, LocalSigner, Signer, TradeError, wallet_message
-from tradesdk.payments.signer import checksummed, sign_message
+from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, TradeError, wallet_message
+from tradesdk.payments.signer import checked_signer, checksummed, sign_message
 
 # Published test keys: the first accounts of the mnemonic "test test … junk", and the example of eth-account's manual.
 KEY = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
@@ -143,6 +143,13 @@ def test_anything_that_signs_is_a_signer() -> None:
     assert isinstance(LocalSigner.from_key(KEY), Signer)
     assert not isinstance(object(), Signer)
     assert recovered("hello", sign_message(signer, "hello")) == ADDRESS
+
+
+@pytest.mark.parametrize("bad", [KEY, "0x" + KEY, bytes.fromhex(KEY), int(KEY, 16), None])
+def test_a_key_is_no_signer_and_is_not_shown(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"use LocalSigner\.from_key") as caught:
+        checked_signer(bad)
+    assert_hidden(f"{caught.value} {caught.value!r}")
 
 
 @pytest.mark.parametrize("writing", [ADDRESS, ADDRESS.lower(), "0x" + ADDRESS[2:].upper()])

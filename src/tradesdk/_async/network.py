@@ -29,6 +29,11 @@ class AsyncTimedConnection(httpcore.AsyncHTTPConnection):
         )
         self.give_up = math.inf
 
+    def has_leftover(self) -> bool:
+        """Whether more has come than the answer: it would be taken for the answer to the next request."""
+        http11 = getattr(self._connection, "_h11_state", None)  # the library shows it nowhere else
+        return http11 is not None and bool(http11.trailing_data[0])
+
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
         """`timeout`, or what is left until `give_up` if that is less."""
         left = self.give_up - time.monotonic()

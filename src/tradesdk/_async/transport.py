@@ -97,7 +97,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
         try:
             if connection.is_closed():
                 return
-            if self._closed or not connection.is_idle():
+            if self._closed or not connection.is_idle() or connection.has_leftover():
                 await connection.aclose()
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])

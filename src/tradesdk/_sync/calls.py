@@ -97,6 +97,8 @@ class Calls:
             raise
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
         refused.message = self.key.hidden_in(refused.message)
+        refused.args = (refused.message,)
+        refused.code = refused.code and self.key.hidden_in(refused.code)
         raise refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:

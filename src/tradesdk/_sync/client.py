@@ -203,11 +203,12 @@ def _http_client(base_url: str) -> httpx.Client:
     cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
     try:
         url = parsed_url(base_url)
-        proxies = urllib.request.getproxies()
-        if not _config.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
-            return httpx.Client(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
     except (httpx.InvalidURL, UnicodeError):
         raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}") from None
-    except (ImportError, ValueError):
-        raise ConfigError("the proxy that the environment names cannot be used: http and https proxies can") from None
+    proxies = urllib.request.getproxies()
+    if not _config.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
+        try:
+            return httpx.Client(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+        except (httpx.InvalidURL, ImportError, ValueError):
+            raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
     return httpx.Client(transport=Connections(), trust_env=False, cookies=cookies)

@@ -98,7 +98,7 @@ class Connections(httpx.BaseTransport):
         try:
             if connection.is_closed():
                 return
-            if self._closed or not connection.is_idle():
+            if self._closed or not connection.is_idle() or connection.has_leftover():
                 connection.close()
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
