@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -90,6 +91,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is not current")
     check = parser.parse_args().check
+    if importlib.util.find_spec("ruff") is None:
+        print('ruff is missing, which formats what is generated: use the environment of pip install -e ".[test]"')
+        return 1
     problems: list[str] = []
     used: set[int] = set()
     for source_root, target_root in TREES:

@@ -238,12 +238,14 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
 
 def decode_model(model: type[M], method: str, url: str, response: RawResponse) -> M:
     """The body as one model."""
-    return _validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)  # type: ignore[no-any-return] # as pydantic has it
+    result: M = _validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)
+    return result
 
 
 def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> Page[M]:
     """The body as one page of a list."""
-    return _validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)  # type: ignore[no-any-return] # as pydantic has it
+    result: Page[M] = _validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)
+    return result
 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
