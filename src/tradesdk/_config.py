@@ -120,12 +120,19 @@ def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] | 
     return ApiKey(source)
 
 
-def base_url(given: str | None, *, allow_insecure: bool, environ: Mapping[str, str] | None = None) -> str:
-    """The base URL from the argument or TRADE_BASE_URL, without `/v1` and without a slash at the end."""
-    url = given if given is not None else (os.environ if environ is None else environ).get("TRADE_BASE_URL")
-    if url is not None and not isinstance(url, str):
+def base_url(
+    given: str | None, *, allow_insecure: bool, environ: Mapping[str, str] | None = None, of_client: str = ""
+) -> str:
+    """The base URL from the argument, TRADE_BASE_URL or the HTTP client, without `/v1` and without a slash at the end.
+
+    That of the HTTP client comes last: it may be shared with another service, and that one mustn't get the key.
+    """
+    url = given
+    if url is None:
+        url = (os.environ if environ is None else environ).get("TRADE_BASE_URL", "").strip() or of_client
+    if not isinstance(url, str):
         raise ConfigError(f"the base URL must be a string, not {type(url).__name__}")
-    if url is None or not url.strip():
+    if not url.strip():
         raise ConfigError("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
     return check_base_url(url.strip(), allow_insecure=allow_insecure)
 

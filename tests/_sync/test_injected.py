@@ -11,6 +11,7 @@ import pytest
 from tradesdk import (
     APIResponseError,
     APIStatusError,
+    ConfigError,
     NotFoundError,
     TradeClient,
     TradeError,
@@ -50,6 +51,28 @@ def test_its_headers_are_sent_and_ours_win() -> None:
     assert request.headers.get_list("accept-encoding") == ["gzip"]
     assert request.headers.get_list("accept") == ["application/json"]
     assert http.headers["authorization"] == "Bearer theirs"
+
+
+def test_its_base_url_is_used_when_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADE_BASE_URL", raising=False)
+    service = Service(ok(ACCOUNT), ok(ACCOUNT))
+    http = httpx.Client(transport=httpx.MockTransport(service), base_url=f"{BASE}/api/v1")
+    client = TradeClient(api_key=KEY, http_client=http, clock=VirtualClock())
+    assert client.base_url == f"{BASE}/api"
+    client.account.get()
+    monkeypatch.setenv("TRADE_BASE_URL", "https://env.example")
+    TradeClient(api_key=KEY, http_client=http, clock=VirtualClock()).account.get()
+    assert [str(request.url) for request in service.requests] == [
+        f"{BASE}/api/v1/account",
+        "https://env.example/v1/account",
+    ]
+
+
+def test_without_any_base_url_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADE_BASE_URL", raising=False)
+    http = httpx.Client(transport=httpx.MockTransport(Service()))
+    with pytest.raises(ConfigError, match="no base URL"):
+        TradeClient(api_key=KEY, http_client=http)
 
 
 def test_its_default_params_do_not_replace_our_query() -> None:

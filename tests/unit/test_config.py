@@ -140,6 +140,28 @@ PLAIN = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("argument", "environ", "found"),
+    [
+        (None, {}, "https://client.example/api"),
+        (None, {"TRADE_BASE_URL": " "}, "https://client.example/api"),
+        (None, {"TRADE_BASE_URL": URL}, URL),
+        ("https://argument.example", {"TRADE_BASE_URL": URL}, "https://argument.example"),
+        ("https://argument.example", {}, "https://argument.example"),
+    ],
+)
+def test_the_base_url_of_an_http_client_comes_last(argument: str | None, environ: dict[str, str], found: str) -> None:
+    of_client = "https://client.example/api/v1/"
+    assert base_url(argument, allow_insecure=False, environ=environ, of_client=of_client) == found
+
+
+def test_the_base_url_of_an_http_client_is_checked_like_any_other() -> None:
+    assert "is not https" in str(
+        refused(base_url, None, allow_insecure=False, environ={}, of_client="http://a.example")
+    )
+    assert "no base URL" in str(refused(base_url, "", allow_insecure=False, environ={}, of_client=URL))
+
+
 @pytest.mark.parametrize("url", PLAIN)
 def test_plain_http_to_elsewhere_is_refused(url: str) -> None:
     error = refused(base_url, url, allow_insecure=False, environ={})

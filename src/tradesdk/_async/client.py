@@ -20,7 +20,6 @@ from .._retry import RetryPolicy
 from .._wire import parsed_url
 from ..errors import ConfigError, printable
 from .calls import AsyncCalls
-from .transport import AsyncConnections
 
 if TYPE_CHECKING:
     from .resources.account import AsyncAccountResource
@@ -38,7 +37,8 @@ class AsyncTradeClient:
 
     Args:
         api_key: the key, or a function that gives it and is asked before every attempt; else TRADE_API_KEY.
-        base_url: where the service is, with or without `/v1`; else TRADE_BASE_URL. https, or http to this machine.
+        base_url: where the service is, with or without `/v1`; else TRADE_BASE_URL; else that of `http_client`. It is
+            https, or http to this machine.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5); short for `retry=RetryPolicy(max_retries=…)`.
         deadline: seconds that one call may take with all its retries (default 180).
@@ -74,8 +74,9 @@ class AsyncTradeClient:
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         key = _config.api_key(api_key)
-        url = _config.base_url(base_url, allow_insecure=allow_insecure)
         _config.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
+        of_client = "" if http_client is None else str(http_client.base_url)
+        url = _config.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
         _config.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         _config.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
@@ -210,4 +211,7 @@ def _http_client(base_url: str) -> httpx.AsyncClient:
             return httpx.AsyncClient(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
+    # Here, because whoever hands in a client has no use for what this loads.
+    from .transport import AsyncConnections
+
     return httpx.AsyncClient(transport=AsyncConnections(), trust_env=False, cookies=cookies)
