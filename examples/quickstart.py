@@ -7,7 +7,7 @@ The agent it makes stays idle, so it trades nothing, and is deleted at the end.
 import os
 
 from tradesdk import Risk, TradeClient
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
 BASE = 8453
 
@@ -40,6 +40,9 @@ if __name__ == "__main__":
         with TradeClient() as client:
             tour(client)
     else:
-        with MockServer(seed=7) as server, TradeClient(api_key="mock_full_me", base_url=server.url) as client:
+        with (
+            MockServer(seed=7, clock=MockClock(1_795_262_400)) as server,
+            TradeClient(api_key="mock_full_me", base_url=server.url) as client,
+        ):
             server.populate("me")
             tour(client)

@@ -8,7 +8,7 @@ import asyncio
 import os
 
 from tradesdk import AsyncTradeClient, Risk
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
 BASE = 8453
 
@@ -41,7 +41,7 @@ async def main() -> None:
         async with AsyncTradeClient() as client:
             await tour(client)
     else:
-        with MockServer(seed=7) as server:
+        with MockServer(seed=7, clock=MockClock(1_795_262_400)) as server:
             server.populate("me")
             async with AsyncTradeClient(api_key="mock_full_me", base_url=server.url) as client:
                 await tour(client)

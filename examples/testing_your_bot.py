@@ -1,102 +1,147 @@
-"""How a bot's own tests use the mock server: a small bot, and below it what its tests look like.
+"""A small bot. It keeps one agent, and makes that agent careful or bold as sure signals come in.
 
-    pytest examples/testing_your_bot.py
+A sure SELL on its chain halves the agent's position size, a sure BUY doubles it, between 1 % and 8 %. A signal counts
+once, whatever happens: an answer that is lost, an hour without the service, a history that is behind.
 
-The mock keeps state and every rule that the service states, so a test prepares a situation, runs the bot, and looks at
-what has become of it. Nothing waits: a client that is given the mock's clock spends the mock's time.
+    python testing_your_bot.py          follow the signals until Ctrl-C
+    python testing_your_bot.py brake    something is wrong: all agents down to 1 %, at once
+
+With TRADE_API_KEY and TRADE_BASE_URL set it talks to the service. With neither it plays ten minutes on a mock in this
+process, which takes a second. How a bot like this is tested stands in test_testing_your_bot.py.
 """
 
-from collections.abc import Iterator
+import asyncio
+import os
+import sys
+from collections.abc import Callable
 
-import pytest
+import httpx
 
-from tradesdk import AuthenticationError, PermissionDeniedError, Risk, TradeClient
-from tradesdk_mock import MockServer
+from tradesdk import (
+    Agent,
+    APIError,
+    AsyncTradeClient,
+    AuthenticationError,
+    Clock,
+    PermissionDeniedError,
+    Risk,
+    Signal,
+    SystemClock,
+    TradeClient,
+)
 
-# The bot
-
-
-def calm_down(client: TradeClient, *, loss_usd: float) -> list[str]:
-    """Make every running agent that lost more than `loss_usd` careful; the names of those agents."""
-    calmed = []
-    for summary in client.agents.list(status="active"):
-        agent = client.agents.get(summary.id)
-        if agent.stats is not None and agent.stats.total_pnl_usd < -loss_usd:
-            client.agents.update(agent.id, min_confidence=0.95, risk=Risk(position_size_pct=1))
-            calmed.append(agent.name)
-    return calmed
-
-
-# Its tests
-
-
-@pytest.fixture
-def server() -> Iterator[MockServer]:
-    with MockServer(seed=7) as server:  # the same seed, the same agents and trades
-        server.populate("me")
-        yield server
+NAME = "careful"
+CHAIN = 8453
+SURE = 0.9
+SMALLEST, USUAL, LARGEST = 1.0, 2.0, 8.0  # percent of the balance for one position
+EVERY = 10.0  # seconds between two looks at the signals
+OVERLAP = 120.0  # seconds that every look goes back: what is in the history late is found all the same
 
 
-@pytest.fixture
-def client(server: MockServer) -> Iterator[TradeClient]:
-    with TradeClient(api_key="mock_full_me", base_url=server.url, clock=server.clock) as client:
-        yield client
+def next_size(size: float, direction: str) -> float:
+    """The position size after a sure signal."""
+    if direction == "SELL":
+        return max(size / 2, SMALLEST)
+    return min(size * 2, LARGEST) if direction == "BUY" else size
 
 
-def test_only_the_agent_that_loses_is_calmed(server: MockServer, client: TradeClient) -> None:
-    before = {agent.name: client.agents.get(agent.id) for agent in client.agents.list()}
+class Bot:
+    def __init__(self, client: TradeClient, clock: Clock | None = None, say: Callable[[str], object] = print) -> None:
+        self.client = client
+        self.clock = clock or SystemClock()
+        self.say = say
+        self.since = self.clock.now()  # what was before the bot is not its business
+        self.taken: set[str] = set()
 
-    assert calm_down(client, loss_usd=100) == ["base-dips"]
+    def agent(self) -> Agent:
+        """The bot's agent. It is made when there is none."""
+        for summary in self.client.agents.list():
+            if (summary.name, summary.chain_id) == (NAME, CHAIN):
+                return self.client.agents.get(summary.id)
+        wallet = self.client.wallets.list(chain_id=CHAIN).first()
+        if wallet is None:
+            raise LookupError(f"no wallet on chain {CHAIN}: connect one first")
+        # When the answer to this is lost, the client looks before it sends again: there won't be two.
+        return self.client.agents.create(
+            name=NAME,
+            wallet_id=wallet.id,
+            chain_id=CHAIN,
+            min_confidence=SURE,
+            risk=Risk(position_size_pct=USUAL, stop_loss_pct=5),
+        )
 
-    for name, agent in before.items():
-        after = client.agents.get(agent.id)
-        if name == "base-dips":
-            assert after.min_confidence == 0.95
-            assert after.risk.position_size_pct == 1
-            assert after.risk.stop_loss_pct == agent.risk.stop_loss_pct  # what the bot did not name has stayed
-        else:
-            assert after == agent
+    def step(self) -> None:
+        """Take every sure signal that is new, oldest first."""
+        now = self.clock.now()
+        signals = list(self.client.signals.history(chain=CHAIN, start=self.since))
+        for signal in reversed(signals):
+            if signal.confidence >= SURE and signal.id not in self.taken:
+                self.take(signal)
+        # A signal that is found again at the next look is one of these, or new.
+        self.taken &= {signal.id for signal in signals}
+        self.since = max(self.since, now - OVERLAP)
+
+    def take(self, signal: Signal) -> None:
+        self.taken.add(signal.id)
+        try:
+            agent = self.agent()
+            size = agent.risk.position_size_pct or USUAL
+            wanted = next_size(size, signal.direction)
+            if wanted != size:
+                self.client.agents.update(agent.id, risk=Risk(position_size_pct=wanted))
+        except APIError as error:
+            if error.outcome == "none":  # nothing has changed, so the next step may take it
+                self.taken.discard(signal.id)
+            raise
+        self.say(f"{signal.direction:<4} {signal.token_symbol} {signal.confidence:.0%}: size {size:g} -> {wanted:g} %")
+
+    def run(self, seconds: float = float("inf")) -> None:
+        """Follow the signals for so long. Only a key that is no good ends it earlier: all other trouble may pass."""
+        end = self.clock.now() + seconds
+        while self.clock.now() < end:
+            try:
+                self.step()
+            except (AuthenticationError, PermissionDeniedError):
+                raise
+            except APIError as error:
+                self.say(f"later: {error}")
+            self.clock.sleep(EVERY)
 
 
-def test_nothing_is_written_when_nobody_loses_that_much(server: MockServer, client: TradeClient) -> None:
-    assert calm_down(client, loss_usd=10_000) == []
-    assert {request.method for request in server.journal()} == {"GET"}
+async def brake(client: AsyncTradeClient) -> list[str]:
+    """Set every agent to the smallest size, all at the same time; their names."""
+    agents = [agent async for agent in client.agents.list()]
+    async with asyncio.TaskGroup() as tasks:
+        for agent in agents:
+            tasks.create_task(client.agents.update(agent.id, risk=Risk(position_size_pct=SMALLEST)))
+    return [agent.name for agent in agents]
 
 
-def test_an_agent_that_is_stopped_meanwhile_is_left_alone(server: MockServer, client: TradeClient) -> None:
-    dips = next(agent for agent in client.agents.list() if agent.name == "base-dips")
-    server.set_agent_status(dips.id, "paused")
-    assert calm_down(client, loss_usd=100) == []
+def rehearse(seconds: float) -> None:
+    """Run on a mock whose clock stands still, so that waiting takes no time."""
+    from tradesdk_mock import MockClock, MockService
+
+    clock = MockClock(1_800_000_000)
+    with MockService(seed=7, clock=clock) as mock, httpx.Client(transport=mock.transport()) as http:
+        mock.populate("me")
+        with TradeClient(api_key="mock_full_me", base_url=mock.url, http_client=http, clock=clock) as client:
+            Bot(client, clock).run(seconds)
 
 
-def test_a_rate_limit_is_waited_out(server: MockServer) -> None:
-    server.clock.freeze()  # from here on, only waiting moves the time
-    start = server.clock.now()
-    key = server.create_key(tenant="small", plan="free")  # 60 requests a minute
-    with TradeClient(api_key=key.value, base_url=server.url, clock=server.clock) as client:
-        for _ in range(61):
-            calm_down(client, loss_usd=100)
-    assert server.clock.now() > start
-    assert all(request.status == 200 for request in server.journal())
+async def stop() -> None:
+    async with AsyncTradeClient() as client:
+        print(*await brake(client), sep="\n")
 
 
-def test_a_read_only_key_is_told_so(server: MockServer) -> None:
-    with (
-        TradeClient(api_key="mock_read_me", base_url=server.url) as client,
-        pytest.raises(PermissionDeniedError, match="403 forbidden"),
-    ):
-        calm_down(client, loss_usd=100)
+def main() -> None:
+    if sys.argv[1:] == ["brake"]:
+        asyncio.run(stop())
+    elif {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
+        with TradeClient() as client:
+            Bot(client).run()
+    else:
+        rehearse(600)
 
 
-def test_a_revoked_key_ends_the_run(server: MockServer) -> None:
-    key = server.create_key(tenant="me")
-    with TradeClient(api_key=key.value, base_url=server.url) as client:
-        assert calm_down(client, loss_usd=100) == ["base-dips"]
-        server.revoke_key(key.id)
-        with pytest.raises(AuthenticationError):
-            calm_down(client, loss_usd=100)
-
-
-def test_a_status_that_the_service_adds_one_day_breaks_nothing(server: MockServer, client: TradeClient) -> None:
-    server.set_gaps(unknown_values="on")
-    calm_down(client, loss_usd=100)
+if __name__ == "__main__":
+    main()

@@ -36,13 +36,12 @@ HTTPX_ROOMS = {
 MOCK_ROOMS = (
     "tradesdk_cli/context.py",
     "tradesdk_cli/embedded.py",
-    "tradesdk_cli/commands/mock.py",
+    "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",
 )
 SIGNER_ROOMS = {"tradesdk/payments/signer.py"}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "yaml", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
-    "starlette",
     "uvicorn",
     "h11",
     "pydantic",

@@ -29,10 +29,13 @@ import pytest
 import tradesdk
 import tradesdk_mock
 from tradesdk import TradeClient
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
+from tradesdk_mock.faults import describe
 
 from ._pages import EMBED, PAGES, ROOT, Block, blocks, is_right_below, name_of
 
+# Noon in UTC on the day that the pages show: signals follow from the time.
+SHOWN_AT = 1_795_262_400
 UPDATE = os.environ.get("TRADE_DOCS_UPDATE") == "1"
 
 # Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
@@ -42,12 +45,27 @@ NOT_RUN = {
     'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
     '.venv/bin/pytest -q -n 2 -m "not long and not peers"',
     "trade mock serve",
+    "trade mock serve --seed 7",
+    'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
+    "trade mock emit signal --chain 8453",
+    "exec 3< <(exec trade mock serve --port 0 -o ndjson)",
+    "read -r said <&3",
+    "export TRADE_API_KEY=mock_full_me TRADE_BASE_URL="
+    '$(python3 -c \'import json, sys; print(json.loads(sys.argv[1])["url"])\' "$said")',
+    "./your-tests",
+    "kill $!",
+    'curl -H "Content-Type: application/json" -d \'{"advance": 3600}\' http://127.0.0.1:8787/_mock/clock',
     'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock]" -r benchmarks/requirements.txt',
     ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
     ".venv-bench/bin/python benchmarks/start_import.py",
     ".venv-bench/bin/python benchmarks/cli_start.py",
     ".venv-bench/bin/python benchmarks/get_sync.py",
     ".venv-bench/bin/python benchmarks/page_decode.py",
+    "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
+    ".venv-bench/bin/python benchmarks/mock_start.py",
+    ".venv-bench/bin/python benchmarks/mock_gets.py",
+    ".venv-bench/bin/python benchmarks/mock_streams.py",
+    ".venv-bench/bin/python benchmarks/mock_weight.py",
 }
 CHANGES_EVERY_TIME = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)"), "<moment>"),
@@ -102,7 +120,7 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not code:
         return
     checked = Checked(page)
-    with MockServer(seed=7) as server, contextlib.ExitStack() as stack:
+    with MockServer(seed=7, clock=MockClock(SHOWN_AT)) as server, contextlib.ExitStack() as stack:
         server.populate("me")
         monkeypatch.setenv("TRADE_API_KEY", "mock_full_me")
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
@@ -128,7 +146,22 @@ def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
             asyncio.run(eval(code, namespace))  # noqa: S307 - the code is this repository's own
         else:
             exec(code, namespace)  # noqa: S102 - the code is this repository's own
+        for name in [name for name in namespace if name.startswith("test_")]:
+            run_test(namespace.pop(name))
     return printed.getvalue()
+
+
+def run_test(function: object) -> None:
+    """A test that a page shows, with what the plugin would give it."""
+    assert callable(function)
+    parameters = inspect.signature(function).parameters.keys()
+    if parameters - {"trade_mock"}:  # fixtures of the page's own: tests/test_examples.py has pytest run it
+        return
+    with MockService(seed=7, clock=MockClock(SHOWN_AT), signals="scripted") as mock:
+        given = {"trade_mock": mock} if "trade_mock" in parameters else {}
+        result = function(**given)
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
 
 
 def close_clients(namespace: dict[str, object]) -> None:
@@ -143,6 +176,7 @@ def close_clients(namespace: dict[str, object]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_console(page: Path, tmp_path: Path) -> None:
     checked = Checked(page)
+    prepare_world(tmp_path)
     for block in blocks(page):
         if block.language == "bash":
             for command in block.lines:
@@ -154,6 +188,15 @@ def test_console(page: Path, tmp_path: Path) -> None:
                 _, seen = on_terminal(command, tmp_path)
                 checked.compare(start, shown, seen, block.indent, command)
     checked.write()
+
+
+def prepare_world(home: Path) -> None:
+    """The world that `--mock` finds, with its clock stopped."""
+    file = home / "mock" / "default.sqlite3"
+    file.parent.mkdir(mode=0o700)
+    with MockService(seed=7, db=file) as mock:
+        mock.clock.move(freeze=True, to=SHOWN_AT, allow_backwards=True)
+        mock.reset()
 
 
 def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
@@ -270,6 +313,16 @@ def test_the_table_of_gap_options_agrees_with_the_mock() -> None:
         for gap in GapOptions.describe()
     ]
     assert re.findall(r"(?m)^\| `.*$", page) == rows
+
+
+def test_the_table_of_faults_agrees_with_the_mock() -> None:
+    page = (ROOT / "docs" / "mock.md").read_text(encoding="utf-8")
+    rows = []
+    for kind in describe():
+        parameters = ", ".join(f"`{one.name}`" for one in kind.parameters)
+        rows.append(f"| `{kind.name}` | {kind.on} | {kind.text} | {parameters} |")
+    table = page[page.index("| Kind |") : page.index("Resets, broken chunks")]
+    assert re.findall(r"(?m)^\| `.*$", table) == rows
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,11 @@ import pytest
 
 from tradesdk_mock import MockServer
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from ._pages import ROOT, blocks
+
+EXAMPLES = ROOT / "examples"
+# Without hypothesis: nobody uses it there, and it takes a second to load.
+PYTEST = ("-m", "pytest", "-v", "-W", "error", "--strict-markers", "-p", "no:hypothesispytest")
 
 QUICKSTART = """\
 me@example.test, plan pro, 6 of 25 agents
@@ -117,7 +122,7 @@ def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py", "risk_report.py"])
+@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py", "risk_report.py", "testing_your_bot.py"])
 def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -> None:
     """With a key but no URL nobody wants a mock server instead."""
     done = start(EXAMPLES / name, folder=tmp_path, env={"TRADE_API_KEY": "k"})
@@ -127,10 +132,56 @@ def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -
     )
 
 
-def test_testing_your_bot(tmp_path: Path) -> None:
-    done = start("-m", "pytest", "-v", EXAMPLES / "testing_your_bot.py", folder=tmp_path)
+def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """What became of each test of a run with `-v`."""
     assert done.returncode == 0, done.stdout + done.stderr
-    tests = re.findall(r"::(test_\w+) (\w+)", done.stdout)
-    source = (EXAMPLES / "testing_your_bot.py").read_text(encoding="utf-8")
-    assert [name for name, _ in tests] == re.findall(r"def (test_\w+)", source)
-    assert {outcome for _, outcome in tests} == {"PASSED"}
+    return dict(re.findall(r"::(test_\w+)\S* (\w+)", done.stdout))
+
+
+def shown_in(text: str) -> dict[str, str]:
+    """Every test that stands in a text, and that it passes."""
+    return dict.fromkeys(re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE), "PASSED")
+
+
+def test_the_bot_rehearses(tmp_path: Path) -> None:
+    lines = run("testing_your_bot.py", tmp_path).splitlines()
+    size = 2.0
+    for line in lines:
+        taken = re.fullmatch(r"(BUY |SELL) \w+ (9\d|100)%: size (\S+) -> (\S+) %", line)
+        assert taken is not None, line
+        assert float(taken[3]) == size
+        size = float(taken[4])
+    assert len(lines) > 5
+    assert run("testing_your_bot.py", tmp_path).splitlines() == lines
+
+
+def test_the_bot_brakes(tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        server.populate("me")
+        env = {"TRADE_API_KEY": "mock_full_me", "TRADE_BASE_URL": server.url}
+        done = start("-W", "error", EXAMPLES / "testing_your_bot.py", "brake", folder=tmp_path, env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        changed = server.assert_requested("PATCH", "/v1/agents/{agent_id}", body={"risk": {"position_size_pct": 1}})
+    assert len(done.stdout.splitlines()) == len(changed) == 6
+
+
+@pytest.mark.long
+def test_the_bots_tests_as_somebody_copies_them(tmp_path: Path) -> None:
+    """Without this repository's configuration, on two workers. The page on testing runs them where they are."""
+    for name in ("testing_your_bot.py", "test_testing_your_bot.py"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    done = start(*PYTEST, "-n", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.findall(r"PASSED \S+::(test_\w+)", done.stdout)
+    assert set(passed) == shown_in((EXAMPLES / "test_testing_your_bot.py").read_text(encoding="utf-8")).keys()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/testing.md"])
+def test_tests_on_a_page_pass(name: str, tmp_path: Path) -> None:
+    """Shown tests under pytest itself, with the fixtures that the page shows and those of the plugin."""
+    code = [block.text for block in blocks(ROOT / name) if block.language == "python" and "def test_" in block.text]
+    (tmp_path / f"test_{Path(name).stem}.py").write_text("\n\n".join(code), encoding="utf-8")
+    done = start(*PYTEST, folder=tmp_path)
+    expected = shown_in("\n".join(code))
+    assert expected
+    assert outcomes(done) == expected

@@ -89,7 +89,7 @@ def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> Non
     required = metadata(wheel).get_all("Requires-Dist", ())
     core = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line}
     assert {"httpx", "pydantic", "typer", "rich", "eth-account"} <= core
-    assert core & {"starlette", "uvicorn", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
+    assert core & {"uvicorn", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
 
 
 def test_sdist_can_be_built_from(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ with tradesdk.TradeClient() as client:
     assert wallet.address == signer.address
     agent = client.agents.create(name="installed", wallet_id=wallet.id, chain_id=8453)
     assert [one.id for one in client.agents.list()] == [agent.id]
-assert "starlette" not in sys.modules
+assert "uvicorn" not in sys.modules
 print("fine")
 """
 
@@ -171,9 +171,14 @@ def test_core_install_can_do_the_work(installed: Installed) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "arguments", [("mock", "serve", "--port", "0"), ("demo",), ("--mock", "account", "show")], ids=" ".join
-)
+def test_the_mock_in_process_needs_no_extra(installed: Installed) -> None:
+    done = installed.run("trade", "--mock", "account", "show", "-o", "json")
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert '"plan": "pro"' in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", [("mock", "serve", "--port", "0"), ("demo",)], ids=" ".join)
 def test_what_needs_an_extra_says_which(installed: Installed, arguments: tuple[str, ...]) -> None:
     done = installed.run("trade", *arguments)
     assert done.returncode in (2, 3)

@@ -1,9 +1,15 @@
-"""A mock of the service's account API for your own machine: with state, from a seed, on a clock that can be moved.
+"""A mock of the service for your own machine: with state, from a seed, on a clock that can be moved.
 
-It plays account, agents, wallets, trades, positions and signals over HTTP. The live signal stream and the paid market
-data are not in it.
+It plays the account API (account, agents, wallets, trades, positions, signals and their live stream) and the paid
+market data, whose payment it does not take yet. Faults can be played on demand.
 
-with MockServer() as server: ...
+`MockServer` listens on a port; `MockService` is the same without one, and clients reach it through its transport:
+
+    with MockServer() as server:
+        httpx.get(server.url + "/v1/account", headers={"Authorization": "Bearer mock_full_me"})
+
+    with MockService() as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
+        http.get("/v1/account", headers={"Authorization": "Bearer mock_full_me"})
 """
 
 from __future__ import annotations
@@ -11,21 +17,31 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .clock import MockClock
+    from .emission import MockSignal
     from .errors import MockServerError
+    from .faultkinds import FaultKind
+    from .faultrules import FaultRule
     from .gaps import GapInfo, GapOptions
     from .journal import JournalEntry
     from .keys import MockKey
     from .seedworld import Seeded
     from .server import MockServer
+    from .service import MockService
+    from .transport import MockTransport
     from .wallets import wallet_message
 
 __all__ = [
     "MockServer",
+    "MockService",
+    "MockTransport",
     "MockServerError",
     "MockClock",
     "MockKey",
     "Seeded",
     "JournalEntry",
+    "MockSignal",
+    "FaultRule",
+    "FaultKind",
     "GapOptions",
     "GapInfo",
     "wallet_message",
@@ -33,11 +49,16 @@ __all__ = [
 
 _HOMES = {
     "MockServer": "server",
+    "MockService": "service",
+    "MockTransport": "transport",
     "MockServerError": "errors",
     "MockClock": "clock",
     "MockKey": "keys",
     "Seeded": "seedworld",
     "JournalEntry": "journal",
+    "MockSignal": "emission",
+    "FaultRule": "faultrules",
+    "FaultKind": "faultkinds",
     "GapOptions": "gaps",
     "GapInfo": "gaps",
     "wallet_message": "wallets",

@@ -13,7 +13,8 @@ PORT = 8787
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tradesdk_mock",
-        description="A mock of the trading agent service on this machine. It prints its address; Ctrl-C ends it. "
+        description="A mock of the trading agent service on this machine. It prints its address, and that of the "
+        "market data when it is another; Ctrl-C ends it. "
         "Every tenant starts empty, unless it is filled with --populate.",
         epilog="Any API key like mock_full_NAME or mock_read_NAME works and makes the tenant NAME, e.g.: "
         f"curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:{PORT}/v1/account",
@@ -38,6 +39,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="choose where the specification is silent; may be given several times",
     )
     parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
+    parser.add_argument(
+        "--scripted", action="store_true", help="no signals but those that are emitted (POST /_mock/signals)"
+    )
+    parser.add_argument("--speed", type=float, metavar="N", help="the clock runs N times as fast as real time")
+    parser.add_argument("--freeze", action="store_true", help="the clock stands still until POST /_mock/clock moves it")
+    parser.add_argument(
+        "--allow-remote-control",
+        action="store_true",
+        help="the control API (/_mock) answers other machines, too, not only this one",
+    )
     options = parser.parse_args(argv)
 
     from .errors import MockServerError
@@ -54,10 +65,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         gaps = GapOptions().changed(**chosen) if chosen else None
         from .server import MockServer
 
-        with MockServer(seed=options.seed, host=options.host, port=options.port, db=options.db, gaps=gaps) as server:
+        with MockServer(
+            seed=options.seed,
+            host=options.host,
+            port=options.port,
+            db=options.db,
+            gaps=gaps,
+            signals="scripted" if options.scripted else "live",
+            allow_remote_control=options.allow_remote_control,
+        ) as server:
+            server.clock.move(freeze=True if options.freeze else None, speed=options.speed)
             for tenant in options.populate:
                 server.populate(tenant)
             print(server.url, flush=True)
+            if server.market_url != server.url:
+                print(server.market_url, flush=True)
             server.wait()
     except (MockServerError, ModuleNotFoundError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

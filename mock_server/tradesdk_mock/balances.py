@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .identity import Dice
-from .tokens import NATIVE_USD, tokens
+from .tokens import NATIVE_USD, lively
 
 if TYPE_CHECKING:
     from .world import World
@@ -21,7 +21,7 @@ def balance_record(world: World, wallet_id: str, chain_id: int, created_at: int)
     holds = Dice(world.seed, "balance", wallet_id)
     moves = Dice(world.seed, "balance price", wallet_id, refreshed)
     native = holds.between(0.2, 4.0) * NATIVE_USD[chain_id] * moves.between(0.98, 1.02)
-    choice = tokens(world.seed, chain_id)
+    choice = lively(world.seed, chain_id)
     first = holds.below(len(choice))
     held = []
     for place in range(_HELD):

@@ -77,3 +77,7 @@ def internal() -> ApiError:
 
 def overloaded() -> ApiError:
     return ApiError(503, "service_unavailable", "The state is busy; try again.", [(b"retry-after", b"1")])
+
+
+def closed() -> ApiError:
+    return ApiError(503, "service_unavailable", "The mock is closed.")

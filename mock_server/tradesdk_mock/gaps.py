@@ -85,6 +85,30 @@ class GapOptions:
     range_status: str = _choice("a limit, chain or filter value out of range", "422", "400")
     enterprise_limit: int = _number("requests a minute of the enterprise plan", 3_000, 1, 10**9, 60_000)
     read_only_account: str = _choice("a read-only key reads account and positions", "allowed", "403")
+    no_routes: str = _choice(
+        "start, stop and pause of agents and removal of wallets: no such paths, or they exist"
+        " (POST /v1/agents/ID/start|stop|pause, DELETE /v1/wallets/ID)",
+        "404",
+        "routes",
+    )
+    heartbeat: int = _number("seconds between heartbeats on the stream; 0 means never", 15, 0, 86_400, 1, 60, 0)
+    resume: str = _choice("the stream's events carry ids, and Last-Event-ID is honoured", "none", "ids")
+    stream_filter: str = _choice("min_confidence on the stream: without effect, or honoured", "none", "honoured")
+    history_lag: int = _number("seconds until a signal that was streamed is in the history", 0, 0, 3_600, 2)
+    b_port: str = _choice("market data is served at the same address, or on a port of its own", "same", "another")
+    b_bearer: str = _choice("market data needs an API key as well", "not-required", "required")
+    b_invalid: str = _choice(
+        "bad requests for market data: 400 or 422 before payment is asked for, or 400 after it",
+        "400",
+        "422",
+        "402-first",
+    )
+    b_rate: str = _choice("requests a minute for market data", "none", "60")
+    payment_402: str = _choice("generations of the payment protocol that a 402 speaks", "both", "v2", "v1")
+    unknown_token: str = _choice(
+        "one unknown token among several: 404 for all, or it is left out of the results", "404", "partial"
+    )
+    paywall: str = _choice("paid market data: behind the payment, or open to anyone", "closed", "open")
 
     def __new__(cls, **options: object) -> GapOptions:
         # Before the generated __init__, whose own words name no option that there is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,10 +22,12 @@ class JournalEntry:
         query: names and values; of a name that came twice, the last value.
         key_last4: the end of the key that was sent, None when it was not accepted. The key itself is not kept.
         tenant: whose key it was, None as above.
-        status: of the answer.
+        status: of the answer; 0 when a fault tore the connection down instead.
         at: Unix seconds by the service's clock.
         error: the answer's error code, None for a success.
         body: the JSON that was sent, None when there was none or more than 4 KiB of it.
+        faults: the kinds of faults that were played on this request.
+        n: its number, from 1, in the order of the answers.
     """
 
     method: str
@@ -36,6 +39,8 @@ class JournalEntry:
     at: float
     error: str | None = None
     body: object = None
+    faults: tuple[str, ...] = ()
+    n: int = 0
 
 
 class Journal:
@@ -43,16 +48,30 @@ class Journal:
 
     def __init__(self) -> None:
         self._entries: deque[JournalEntry] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
+        self._count = 0
 
     def add(self, entry: JournalEntry) -> None:
-        self._entries.append(entry)
+        with self._lock:
+            self._count += 1
+            # Frozen for its readers; the number is put in place past the guard, once.
+            object.__setattr__(entry, "n", self._count)
+            self._entries.append(entry)
 
-    def entries(self, tenant: str | None = None) -> list[JournalEntry]:
-        """Oldest first; with `tenant`, only its requests."""
-        return [entry for entry in list(self._entries) if tenant is None or entry.tenant == tenant]
+    def entries(self, tenant: str | None = None, after: int = 0) -> list[JournalEntry]:
+        """Oldest first; with `tenant`, only its requests; with `after`, only those behind this number."""
+        with self._lock:
+            entries = list(self._entries)
+        return [entry for entry in entries if entry.n > after and (tenant is None or entry.tenant == tenant)]
+
+    @property
+    def last(self) -> int:
+        """The number of the latest request; it goes on counting after `clear`."""
+        return self._count
 
     def clear(self) -> None:
-        self._entries.clear()
+        with self._lock:
+            self._entries.clear()
 
 
 def shortened(text: str) -> str:

@@ -59,10 +59,17 @@ class Caller:
     reset_at: int
 
 
-def ensure_tenant(world: World, tenant: str, plan: str | None = None) -> None:
-    """Create the tenant on first use; an existing one keeps its plan. MockServerError for a bad name or plan."""
+def check_tenant(tenant: str) -> None:
+    """MockServerError for what can't be a tenant's name."""
+    if not isinstance(tenant, str):
+        raise MockServerError(f"a tenant is a name such as 'me', not of type {type(tenant).__name__}")
     if not _TENANT.fullmatch(tenant):
         raise MockServerError(f"{tenant!r} is not a tenant name: letters, digits, `_`, `.` and `-`, at most 64")
+
+
+def ensure_tenant(world: World, tenant: str, plan: str | None = None) -> None:
+    """Create the tenant on first use; an existing one keeps its plan. MockServerError for a bad name or plan."""
+    check_tenant(tenant)
     if plan is not None and plan not in PLANS:
         raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
     now = world.second()
@@ -88,6 +95,8 @@ def create(
     with world.store:
         if tenant is None:
             tenant = f"tenant-{world.store.next('', 'tenant')}"
+            while world.store.value("SELECT 1 FROM tenants WHERE name = ?", (tenant,)):
+                tenant = f"tenant-{world.store.next('', 'tenant')}"
         ensure_tenant(world, tenant, plan)
         ordinal = world.store.next(tenant, "key")
         key_id = ident("key", world.seed, tenant, ordinal)
@@ -131,7 +140,7 @@ def rotate(world: World, key_id: str) -> MockKey:
     with world.store:
         row = world.store.one("SELECT name, scope, tenant FROM keys WHERE id = ?", (key_id,))
         if row is None:
-            raise MockServerError(f"there is no key {key_id!r}")
+            raise MockServerError(no_key(key_id))
         revoke(world, key_id)
         return create(world, name=row[0], scope=row[1], tenant=row[2])
 
@@ -139,7 +148,17 @@ def rotate(world: World, key_id: str) -> MockKey:
 def _change(world: World, key_id: str, sql: str, value: object) -> None:
     with world.store:
         if not world.store.run(sql, (value, key_id)):
-            raise MockServerError(f"there is no key {key_id!r}")
+            raise MockServerError(no_key(key_id))
+
+
+def no_key(key_id: object) -> str:
+    """What is said where there is no key of this id. It may be a value by mistake, which is never repeated."""
+    text = str(key_id)
+    if text.startswith("key_"):
+        return f"there is no key {text[:80]!r}"
+    if text.lstrip().startswith(("mocksk_", "mock_full_", "mock_read_")):
+        return "that is a key's value; its id begins with key_"
+    return "that is not the id of a key, which begins with key_"
 
 
 def set_plan(world: World, tenant: str, plan: str) -> None:
@@ -227,6 +246,23 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
     return Caller(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
 
 
+def peek(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
+    """(tenant, id) of the key that a request carries, whether or not it is let in.
+
+    Nothing is made: a key that isn't there yet has no id, and nobody's has no tenant either.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    if match is None:
+        return None, None
+    value = match[1].decode("ascii")
+    row = _lookup(world, value)
+    if row is not None:
+        return row[3], row[0]
+    pattern = _PATTERN.fullmatch(value)
+    return (pattern["tenant"] if pattern else None), None
+
+
 def _lookup(world: World, value: str) -> tuple[str, str, str, str, str, int, int, int | None, float | None] | None:
     return world.store.one(
         "SELECT k.id, k.last4, k.scope, k.tenant, t.plan, t.requests_used, t.reset_at, k.revoked_at, k.expires_at"
@@ -237,3 +273,9 @@ def _lookup(world: World, value: str) -> tuple[str, str, str, str, str, int, int
 
 def _hash(value: str) -> bytes:
     return hashlib.sha256(value.encode("ascii")).digest()
+
+
+def is_valid(world: World, key_id: str) -> bool:
+    """Whether requests with this key are still let in."""
+    row = world.store.one("SELECT revoked_at, expires_at FROM keys WHERE id = ?", (key_id,))
+    return row is not None and row[0] is None and (row[1] is None or row[1] > world.now())

@@ -46,6 +46,13 @@ class RateLimiter:
             self._windows[key_id] = (start, used)
         return Verdict(limit, max(0, limit - used), start + WINDOW, allowed)
 
+    def peek(self, key_id: str, limit: int, now: float) -> Verdict:
+        """Where the key stands, without counting anything."""
+        start, used = self._windows.get(key_id, (0, 0))
+        if not start <= now < start + WINDOW:
+            start, used = int(now), 0
+        return Verdict(limit, max(0, limit - used), start + WINDOW)
+
     def clear(self) -> None:
         self._windows.clear()
 

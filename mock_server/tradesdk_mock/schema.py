@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,6 +42,7 @@ CREATE TABLE trades (
 CREATE INDEX trades_page ON trades (tenant, opened_at, seq);
 CREATE INDEX trades_status ON trades (tenant, status, opened_at, seq);
 CREATE INDEX trades_agent ON trades (tenant, agent_id, opened_at, seq);
+CREATE INDEX trades_token ON trades (token_address);
 CREATE INDEX trades_agent_status ON trades (tenant, agent_id, status, opened_at, seq);
 CREATE TABLE positions (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, trade_id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,
@@ -53,12 +54,37 @@ CREATE TABLE positions (
 CREATE INDEX positions_page ON positions (tenant, opened_at, seq);
 CREATE INDEX positions_agent ON positions (tenant, agent_id, opened_at, seq);
 CREATE TABLE signals (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, token_address TEXT NOT NULL COLLATE NOCASE,
-    token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL, direction TEXT NOT NULL, confidence REAL NOT NULL,
-    price_usd REAL NOT NULL, timestamp INTEGER NOT NULL
+    seq INTEGER PRIMARY KEY, published_at REAL NOT NULL, id TEXT NOT NULL UNIQUE,
+    token_address TEXT NOT NULL COLLATE NOCASE, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,
+    direction TEXT NOT NULL, confidence REAL NOT NULL, price_usd REAL NOT NULL, timestamp INTEGER NOT NULL,
+    reason TEXT NOT NULL, short_sma REAL, long_sma REAL, crossover INTEGER NOT NULL, green_candles INTEGER NOT NULL
 );
 CREATE INDEX signals_page ON signals (chain_id, timestamp, seq);
 CREATE INDEX signals_token ON signals (chain_id, token_address, timestamp, seq);
+CREATE TABLE scheduled (
+    seq INTEGER PRIMARY KEY, published_at REAL NOT NULL, id TEXT NOT NULL UNIQUE,
+    token_address TEXT NOT NULL, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,
+    direction TEXT NOT NULL, confidence REAL NOT NULL, price_usd REAL NOT NULL, timestamp INTEGER NOT NULL,
+    reason TEXT NOT NULL, short_sma REAL, long_sma REAL, crossover INTEGER NOT NULL, green_candles INTEGER NOT NULL
+);
+CREATE INDEX scheduled_next ON scheduled (published_at, seq);
+CREATE TABLE faults (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, route TEXT, method TEXT, tenant TEXT,
+    nth INTEGER, every INTEGER, probability REAL, count INTEGER, parameters TEXT NOT NULL,
+    seen INTEGER NOT NULL DEFAULT 0, fired INTEGER NOT NULL DEFAULT 0
+);
 """
 
-NAMES = ("meta", "counters", "tenants", "keys", "wallets", "agents", "trades", "positions", "signals")
+NAMES = (
+    "meta",
+    "counters",
+    "tenants",
+    "keys",
+    "wallets",
+    "agents",
+    "trades",
+    "positions",
+    "signals",
+    "scheduled",
+    "faults",
+)

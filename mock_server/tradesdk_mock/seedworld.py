@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import keys, trading
+from . import house, keys, trading
 from .errors import MockServerError
 from .identity import Dice, address, ident, tx_hash
-from .tokens import significant, tokens
+from .tokens import lively, significant
 
 if TYPE_CHECKING:
     from .world import World
@@ -55,10 +55,15 @@ class _Agent:
 
 
 def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
-    """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan."""
+    """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
+
+    The tenant `house` becomes what market data has it be, whatever `trades` says.
+    """
     if not OPEN_TRADES <= trades <= 1_000_000:
         raise MockServerError(f"populate: trades must be from {OPEN_TRADES} to 1,000,000")
     with world.store:
+        if tenant == house.HOUSE:
+            house.ensure(world)
         keys.ensure_tenant(world, tenant)
         if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
             now = world.second()
@@ -121,7 +126,7 @@ def _add_closed(world: World, tenant: str, agents: list[_Agent], count: int, now
         trade_id = ident("trd", world.seed, tenant, world.store.next(tenant, "trade"))
         dice = Dice(world.seed, "trade", trade_id)
         agent = agents[dice.below(len(agents))]
-        choice = tokens(world.seed, agent.chain_id)
+        choice = lively(world.seed, agent.chain_id)
         token = choice[dice.below(len(choice))]
         direction = "BUY" if dice.unit() < 0.7 else "SELL"
         entry = significant(token.price_usd * dice.between(0.8, 1.25))
@@ -164,7 +169,7 @@ def _add_open(world: World, tenant: str, agents: list[_Agent], now: int) -> None
     for place, agent in enumerate(owners):
         trade_id = ident("trd", world.seed, tenant, world.store.next(tenant, "trade"))
         dice = Dice(world.seed, "trade", trade_id)
-        choice = tokens(world.seed, agent.chain_id)
+        choice = lively(world.seed, agent.chain_id)
         token = choice[(dice.below(len(choice)) + place) % len(choice)]
         entry = significant(token.price_usd * dice.between(0.9, 1.1))
         stop, trail, target = (agent.risk[name] / 100 for name in _RISK[1:])

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+import struct
+import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
-from pydantic_core import to_json
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .app import build_app
-from .errors import MockServerError, invalid
-from .web import error_answer, http_date
+from .app import BREAK_OFF, App, Receive, Scope, Send
+from .engine import TOO_LONG
+from .errors import MockServerError
+from .exchange import Break
 
 if TYPE_CHECKING:
-    from .world import World
+    from .engine import Engine
 
 _GRACE = 0.05
 
@@ -36,6 +40,7 @@ class Serving(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_event: asyncio.Event | None = None
         self._failure: BaseException | None = None
+        self._additions: list[asyncio.Future[None]] = []
 
     def run(self, sockets: list[socket.socket] | socket.socket | None = None) -> None:
         """Serve on the listening sockets until `stop`."""
@@ -59,6 +64,26 @@ class Serving(uvicorn.Server):
         if self._loop is not None and self._stop_event is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_event.set)
 
+    def listen_too(self, listener: socket.socket) -> None:
+        """Serve on one more listening socket; from any thread. Connections made before it begins wait."""
+        assert self._loop is not None  # noqa: S101 - called after the start
+
+        def begin() -> None:
+            self._additions.append(asyncio.ensure_future(self._add(listener)))
+
+        self._loop.call_soon_threadsafe(begin)
+
+    async def _add(self, listener: socket.socket) -> None:
+        protocol_class: Any = self.config.http_protocol_class
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = protocol_class(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        self.servers.append(await asyncio.get_running_loop().create_server(protocol, sock=listener))
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_event = asyncio.Event()
@@ -72,6 +97,15 @@ class Serving(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, let what is being answered finish for a moment, close every connection."""
+        for addition in self._additions:
+            await addition
+        # First nothing more is accepted: a connection that was, a moment ago, can't join a server that is closed, and
+        # would be left behind open.
+        for server in self.servers:
+            for listener in server.sockets:
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+        for _ in range(3):
+            await asyncio.sleep(0)
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
@@ -87,34 +121,64 @@ class Serving(uvicorn.Server):
             await asyncio.wait(set(self.server_state.tasks), timeout=_GRACE)
 
 
-def make_serving(world: World) -> Serving:
+def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Serving:
     class Protocol(H11Protocol):
-        """Quiet, and what isn't even HTTP is refused in the service's error format too."""
+        """Quiet; refuses what isn't even HTTP in the service's error format; can end a connection as networks do."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.logger = log
             self.access_log = False
+            self.refused = False
+            inner: Any = self.app
+
+            async def app(scope: Scope, receive: Receive, send: Send) -> None:
+                if self.refused:
+                    return  # in the meantime its body turned out to be no HTTP
+                scope[BREAK_OFF] = self.break_off
+                # Whoever still waits when the server stops has nobody left to answer.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await inner(scope, receive, send)
+
+            self.app = app
+
+        def break_off(self, how: Break) -> None:
+            if how is Break.RESET:
+                # With a linger time of zero the system sends a reset instead of an orderly end.
+                with contextlib.suppress(OSError):
+                    sock = self.transport.get_extra_info("socket")
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.transport.abort()
+                return
+            if how is Break.CHUNK:
+                self.transport.write(b"not a length\r\n")
+            self.transport.close()
 
         def send_400_response(self, msg: str) -> None:
-            answer = error_answer(invalid("The request is not valid HTTP."), world)
-            content = to_json(answer.data)
-            headers = [
-                (b"date", http_date(world.now())),
-                (b"content-type", b"application/json"),
-                (b"content-length", b"%d" % len(content)),
-                (b"connection", b"close"),
-            ]
+            self.refused = True
+            if self.cycle is not None:
+                # What was begun ends as if the client had left.
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+                # An answer is on its way already.
+                self.transport.close()
+                return
+            too_long = getattr(sys.exception(), "error_status_hint", 400) == 431
+            reply = engine.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
+            assert isinstance(reply.body, bytes)  # noqa: S101 - an error is sent whole
             for event in (
-                h11.Response(status_code=answer.status, headers=headers, reason=b"Bad Request"),
-                h11.Data(data=content),
+                h11.Response(
+                    status_code=reply.status, headers=[*reply.headers, (b"connection", b"close")], reason=b"Bad Request"
+                ),
+                h11.Data(data=reply.body),
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event) or b"")
             self.transport.close()
 
     config = uvicorn.Config(
-        build_app(world),
+        App(engine, market_port),
         http=Protocol,
         ws="none",
         loop="asyncio",

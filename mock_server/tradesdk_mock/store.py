@@ -10,19 +10,23 @@ from types import TracebackType
 from typing import Any
 
 from . import schema
-from .errors import MockServerError, overloaded
+from .errors import ApiError, MockServerError, closed, overloaded
 
 Row = tuple[Any, ...]
 
 
 class Store:
-    """One connection under one lock. `with store:` is a write transaction; nested ones join the outer."""
+    """One connection under one lock. `with store:` is a write transaction; nested ones join the outer.
+
+    Another thread may close it at any time: from then on, whatever is asked of it is answered with 503.
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None or str(path) == ":memory:" else os.fspath(path)
         self._lock = threading.RLock()
         self._depth = 0
         self._version = 0
+        self._closed = False
         try:
             # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
             self._db = sqlite3.connect(
@@ -35,6 +39,9 @@ class Store:
         except sqlite3.Error as error:
             self._db.close()
             raise MockServerError(f"the state file {self.path} can't be used: {error}") from error
+        except ApiError as error:
+            self._db.close()
+            raise MockServerError(f"the state file {self.path} is in use: {error.message}") from error
         except MockServerError:
             self._db.close()
             raise
@@ -58,7 +65,7 @@ class Store:
         self._lock.acquire()
         if self._depth == 0:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
+                self._open().execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
                 self._lock.release()
                 if "locked" in str(error):
@@ -86,19 +93,19 @@ class Store:
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Change something; the number of rows changed."""
         with self._lock:
-            return self._db.execute(sql, args).rowcount
+            return self._open().execute(sql, args).rowcount
 
     def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         with self._lock:
-            self._db.executemany(sql, rows)
+            self._open().executemany(sql, rows)
 
     def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
         with self._lock:
-            return self._db.execute(sql, args).fetchall()
+            return self._open().execute(sql, args).fetchall()
 
     def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
         with self._lock:
-            row: Row | None = self._db.execute(sql, args).fetchone()
+            row: Row | None = self._open().execute(sql, args).fetchone()
             return row
 
     def value(self, sql: str, args: Sequence[object] = ()) -> Any:
@@ -138,11 +145,14 @@ class Store:
 
     def changed_elsewhere(self) -> bool:
         """Whether another process has written to the file since the last question."""
-        if self.path is None:
+        if not self.is_behind():
             return False
-        version = int(self.value("PRAGMA data_version"))
-        changed, self._version = version != self._version, version
-        return changed
+        self._version = int(self.value("PRAGMA data_version"))
+        return True
+
+    def is_behind(self) -> bool:
+        """The same, without an end to the question."""
+        return self.path is not None and int(self.value("PRAGMA data_version")) != self._version
 
     def clear(self) -> None:
         """Empty every table."""
@@ -152,4 +162,10 @@ class Store:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             self._db.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._closed:
+            raise closed()
+        return self._db

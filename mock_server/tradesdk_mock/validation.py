@@ -56,6 +56,12 @@ class Query:
                 raise invalid(f"{name[:80]}: given twice")
             self._found[name] = value
 
+    def only(self, *names: str) -> None:
+        """400 for a name that is none of these: the service itself ignores what it doesn't know."""
+        for name in self._found:
+            if name not in names:
+                raise invalid(f"{name[:80]}: not a parameter of this request; it has: {', '.join(names)}")
+
     def text(self, name: str) -> str | None:
         value = self._found.get(name)
         if value == "":

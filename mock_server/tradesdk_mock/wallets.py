@@ -36,7 +36,10 @@ def ready() -> bool:
 
 def load() -> None:
     """Load the signature library: half a second of work that a server without wallets never pays."""
+    # It raises the recursion limit so far that deeply nested input would end the process.
+    limit = sys.getrecursionlimit()
     import_module(_LIBRARY)
+    sys.setrecursionlimit(limit)
 
 
 def verify(address: str, message: str, signature: str) -> None:
@@ -49,6 +52,7 @@ def verify(address: str, message: str, signature: str) -> None:
         raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
     if int(parts["s"], 16) > _HALF:
         raise bad_signature("signature: s is in the upper half of its range")
+    load()
     from eth_account import Account
     from eth_account.messages import encode_defunct
 

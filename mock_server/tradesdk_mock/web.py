@@ -1,24 +1,17 @@
-"""From a request to an answer: key, rate limit, scope, the endpoint itself, one transaction, one journal entry."""
+"""The account side of a request: key, rate limit, scope, the endpoint itself, in one transaction."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from typing import Any, Literal
-from urllib.parse import parse_qsl
-
-from pydantic_core import from_json, to_json
-from starlette.types import Receive, Scope, Send
 
 from . import keys, ratelimit
 from .errors import ApiError, Header, forbidden, internal, missing, no_route, wrong_method
-from .journal import BODY_KEPT, JournalEntry, shortened
+from .exchange import Body, Request
 from .ratelimit import Verdict
-from .validation import MAX_BODY, Query, json_body
+from .validation import Query, json_body
 from .world import World
 
 log = logging.getLogger("tradesdk_mock")
@@ -29,9 +22,12 @@ NEW_FIELD = {"introduced_later": {"since": "next"}}
 
 @dataclass(slots=True)
 class Answer:
+    """What an endpoint answers: `data` becomes JSON, unless there is a `body` that is sent as it is."""
+
     status: int
     data: Any = None
     headers: list[Header] = field(default_factory=list)
+    body: Body | None = None
 
 
 @dataclass(slots=True)
@@ -40,15 +36,14 @@ class Call:
 
     world: World
     caller: keys.Caller
-    scope: Scope
-    content: bytes | None
+    request: Request
 
     @property
     def tenant(self) -> str:
         return self.caller.tenant
 
     def param(self, name: str) -> str:
-        return str(self.scope["path_params"][name])
+        return self.request.params[name]
 
     def owned(self, kind: str, columns: Sequence[str]) -> dict[str, Any]:
         """The record that the path's `{kind}_id` names; 404 when the caller has none of this id."""
@@ -59,11 +54,11 @@ class Call:
         return found[0]
 
     def query(self) -> Query:
-        return Query(self.scope["query_string"], self.world.gaps)
+        return Query(self.request.query, self.world.gaps)
 
     def json(self) -> dict[str, Any]:
         """The JSON object that was sent; 400 when it isn't one."""
-        return json_body(self.scope["headers"], self.content)
+        return json_body(self.request.headers, self.request.content)
 
     def shown(self, record: dict[str, Any]) -> dict[str, Any]:
         """A record as it leaves: under the gap option `unknown_values`, with things that no client knows."""
@@ -79,157 +74,85 @@ Handler = Callable[[Call], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`needs`: what the key must allow. `account` is a read whose scope isn't written down (a gap option)."""
+    """What a method of a path does.
+
+    Attributes:
+        needs: what the key must allow. `account` is a read whose scope isn't written down (a gap option).
+        live: a stream: outside the rate limit, and not counted.
+        option: it exists only under the gap option `no_routes=routes`.
+        ready, load: heavy imports that it needs, and whether they are there.
+    """
 
     handler: Handler
     needs: Literal["read", "account", "write"] = "read"
+    live: bool = False
+    option: bool = False
     ready: Callable[[], bool] | None = None
     load: Callable[[], None] | None = None
 
 
+Endpoints = Mapping[str, Endpoint]
 Routes = list[tuple[str, dict[str, Endpoint]]]
 
 
-class Resource:
-    """The ASGI application of one path: its endpoints by method. Without endpoints: a path that doesn't exist."""
+@dataclass(slots=True)
+class Decision:
+    """An answer and what it came from. What is answered has been committed."""
 
-    def __init__(self, world: World, endpoints: Mapping[str, Endpoint] | None = None) -> None:
-        self._world = world
-        self._endpoints = dict(endpoints or {})
-        self._allowed = sorted(self._endpoints)
+    answer: Answer
+    error: str | None = None
+    caller: keys.Caller | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["method"])
-        content: bytes | None = b""
-        if endpoint is not None and scope["method"] in ("POST", "PATCH"):
+
+def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
+    """The answer of the account API; without endpoints, of a path that doesn't exist. Never raises."""
+    caller: keys.Caller | None = None
+    verdict: Verdict | None = None
+    failure: ApiError | None = None
+    answer: Answer | None = None
+    live = False
+    try:
+        with world.transaction():
+            now = world.now()
+            # An error answer of the service is a result like any other: what led to it (a key made on first
+            # use, a request counted) is kept. Only a crash undoes the transaction.
             try:
-                content = await read_content(scope, receive)
-            except ClientGone:
-                return
-            if endpoint.load is not None and endpoint.ready is not None and not endpoint.ready():
-                # Heavy imports happen beside the event loop: other requests go on. One that fails, fails again
-                # in the endpoint, and there it is answered.
-                with contextlib.suppress(ImportError):
-                    await asyncio.to_thread(endpoint.load)
-        answer, verdict, error, caller = self._decide(scope, endpoint, content)
-        world = self._world
-        now = world.now()
-        headers = answer.headers
-        if answer.status not in (401, 404) or world.gaps.rate_headers == "always":
-            headers += (
-                (b"x-ratelimit-limit", b"%d" % verdict.limit),
-                (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
-                (b"x-ratelimit-reset", b"%d" % verdict.reset),
-            )
-        self._note(scope, content, answer.status, error, caller, now)
-        await respond(send, answer, now)
-
-    def _decide(
-        self, scope: Scope, endpoint: Endpoint | None, content: bytes | None
-    ) -> tuple[Answer, Verdict, str | None, keys.Caller | None]:
-        """Never raises. What is answered has been committed."""
-        world = self._world
-        caller: keys.Caller | None = None
-        verdict: Verdict | None = None
-        failure: ApiError | None = None
-        answer: Answer | None = None
-        try:
-            with world.transaction():
-                now = world.now()
-                # An error answer of the service is a result like any other: what led to it (a key made on first
-                # use, a request counted) is kept. Only a crash undoes the transaction.
-                try:
-                    # Starlette's patterns let a newline at the end of a path pass.
-                    if not scope["path"].startswith("/v1/") or scope["path"].endswith("\n"):
-                        raise no_route(scope["path"])
-                    caller = keys.authenticate(world, scope["headers"])
+                if not request.path.startswith("/v1/"):
+                    raise no_route(request.path)
+                endpoint = endpoints.get(request.method)
+                if endpoint is not None and endpoint.option and world.gaps.no_routes == "404":
+                    endpoint = None
+                live = endpoint is not None and endpoint.live
+                caller = keys.authenticate(world, request.headers)
+                if not live:
                     limit = ratelimit.per_minute(caller.plan, world.gaps)
                     verdict = world.limiter.hit(caller.key_id, limit, now)
-                    self._admit(caller, verdict, now)
-                    if not self._endpoints:
-                        raise no_route(scope["path"])
-                    if endpoint is None:
-                        raise wrong_method(scope["method"], self._allowed)
-                    self._permit(caller, endpoint)
-                    answer = endpoint.handler(Call(world, caller, scope, content))
-                except ApiError as error:
-                    failure = error
-        except ApiError as error:
-            failure = error
-        except Exception:
-            log.exception("%s %s crashed", scope["method"], scope["path"])
-            failure = internal()
-        if failure is not None or answer is None:
-            failure = failure or internal()
-            answer = error_answer(failure, world)
-        if verdict is None:
-            verdict = ratelimit.untouched(world.gaps, world.now())
-        return answer, verdict, failure.code if failure else None, caller
-
-    def _admit(self, caller: keys.Caller, verdict: Verdict, now: float) -> None:
-        """Count the request, or refuse it with 429."""
-        gaps = self._world.gaps
-        if not verdict.allowed:
-            raise ratelimit.exceeded(verdict.reset, now, f"More than {verdict.limit} requests a minute.")
-        quota = gaps.quota(caller.plan)[0]
-        if gaps.request_quota == "429" and caller.requests_used >= quota:
-            raise ratelimit.exceeded(caller.reset_at, now, f"The period's {quota} requests are used up.")
-        caller.requests_used += 1
-        self._world.store.run("UPDATE tenants SET requests_used = requests_used + 1 WHERE name = ?", (caller.tenant,))
-
-    def _permit(self, caller: keys.Caller, endpoint: Endpoint) -> None:
-        if caller.scope == "full-access" or endpoint.needs == "read":
-            return
-        if endpoint.needs == "write":
-            raise forbidden("A read-only key can't do this; use a key with full access.")
-        if self._world.gaps.read_only_account == "403":
-            raise forbidden("A read-only key can't read this; use a key with full access.")
-
-    def _note(
-        self, scope: Scope, content: bytes | None, status: int, error: str | None, caller: keys.Caller | None, at: float
-    ) -> None:
-        body: object = None
-        if content and len(content) <= BODY_KEPT:
-            try:
-                body = from_json(content, allow_inf_nan=False)
-            except ValueError:
-                body = None
-        raw = shortened(scope["query_string"].decode("latin-1"))
-        self._world.journal.add(
-            JournalEntry(
-                scope["method"],
-                shortened(scope["path"]),
-                dict(parse_qsl(raw, keep_blank_values=True)) if raw else {},
-                caller.last4 if caller else None,
-                caller.tenant if caller else None,
-                status,
-                at,
-                error,
-                body,
-            )
-        )
+                    _admit(world, caller, verdict, now)
+                if endpoint is None:
+                    raise _nothing_here(world, request, endpoints)
+                _permit(world, caller, endpoint)
+                answer = endpoint.handler(Call(world, caller, request))
+            except ApiError as error:
+                failure = error
+    except ApiError as error:
+        failure = error
+    except Exception:
+        log.exception("%s %r crashed", request.method, request.path)
+        failure = internal()
+    if failure is not None or answer is None:
+        failure = failure or internal()
+        answer = error_answer(failure, world)
+    if not live and (answer.status not in (401, 404) or world.gaps.rate_headers == "always"):
+        answer.headers += rate_headers(verdict or ratelimit.untouched(world.gaps, world.now()))
+    return Decision(answer, failure.code if failure else None, caller)
 
 
-class ClientGone(Exception):
-    """The client left before its request was whole: nothing is done for it."""
-
-
-async def read_content(scope: Scope, receive: Receive) -> bytes | None:
-    """The request's body; None when it is longer than 1 MiB, and then the rest isn't read."""
-    for name, value in scope["headers"]:
-        # A length that is no number never gets this far: the HTTP parser refuses it.
-        if name == b"content-length" and int(value) > MAX_BODY:
-            return None
-    content = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        content += message.get("body", b"")
-        if len(content) > MAX_BODY:
-            return None
-        if not message.get("more_body", False):
-            return bytes(content)
+def rate_headers(verdict: Verdict) -> list[Header]:
+    return [
+        (b"x-ratelimit-limit", b"%d" % verdict.limit),
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % verdict.reset),
+    ]
 
 
 def error_answer(error: ApiError, world: World) -> Answer:
@@ -238,22 +161,29 @@ def error_answer(error: ApiError, world: World) -> Answer:
     return Answer(error.status, body, list(error.headers))
 
 
-_date: tuple[int, bytes] = (-1, b"")
+def _nothing_here(world: World, request: Request, endpoints: Endpoints) -> ApiError:
+    """404 for a path that doesn't exist, 405 for one that exists with other methods."""
+    hidden = world.gaps.no_routes == "404"
+    methods = sorted(method for method, each in endpoints.items() if not (hidden and each.option))
+    return wrong_method(request.method, methods) if methods else no_route(request.path)
 
 
-def http_date(now: float) -> bytes:
-    global _date
-    second = int(now)
-    if _date[0] != second:
-        _date = (second, formatdate(second, usegmt=True).encode("ascii"))
-    return _date[1]
+def _admit(world: World, caller: keys.Caller, verdict: Verdict, now: float) -> None:
+    """Count the request, or refuse it with 429."""
+    gaps = world.gaps
+    if not verdict.allowed:
+        raise ratelimit.exceeded(verdict.reset, now, f"More than {verdict.limit} requests a minute.")
+    quota = gaps.quota(caller.plan)[0]
+    if gaps.request_quota == "429" and caller.requests_used >= quota:
+        raise ratelimit.exceeded(caller.reset_at, now, f"The period's {quota} requests are used up.")
+    caller.requests_used += 1
+    world.store.run("UPDATE tenants SET requests_used = requests_used + 1 WHERE name = ?", (caller.tenant,))
 
 
-async def respond(send: Callable[[Any], Awaitable[None]], answer: Answer, now: float) -> None:
-    """Send an answer; one without data has an empty body."""
-    content = b"" if answer.status == 204 else to_json(answer.data)
-    headers = [(b"date", http_date(now)), *answer.headers]
-    if answer.status != 204:
-        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+def _permit(world: World, caller: keys.Caller, endpoint: Endpoint) -> None:
+    if caller.scope == "full-access" or endpoint.needs == "read":
+        return
+    if endpoint.needs == "write":
+        raise forbidden("A read-only key can't do this; use a key with full access.")
+    if world.gaps.read_only_account == "403":
+        raise forbidden("A read-only key can't read this; use a key with full access.")

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli import options
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, UsageProblem
-from tradesdk_cli.plumbing import LazyCommand, TradeGroup, examples
+from tradesdk_cli.plumbing import TradeGroup, add_lazily, examples
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NOUNS = {
     "trades": "Trades that agents made: list, get.",
     "positions": "Open positions: list.",
     "signals": "BUY and SELL signals: latest, history.",
-    "mock": "The mock service: serve, gaps, status, clock, agent, key.",
+    "mock": "The mock service on this machine, served and controlled.",
     "demo": "See it all work, without an account or a network.",
 }
 
@@ -77,8 +77,7 @@ def root(
 def command() -> Any:
     """The whole command tree; nouns are imported when they are used."""
     group: Any = get_command(app)
-    for name, summary in _NOUNS.items():
-        group.add_command(LazyCommand(name, summary, f"tradesdk_cli.commands.{name}"))
+    add_lazily(group, _NOUNS, "tradesdk_cli.commands")
     return group
 
 

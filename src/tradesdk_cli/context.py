@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import typer
 
     from tradesdk import Clock, TradeClient
+    from tradesdk_cli.embedded import EmbeddedMock
     from tradesdk_cli.logs import LastReason
     from tradesdk_cli.paging import AnyPager, Walk
     from tradesdk_cli.views import Column
-    from tradesdk_mock import MockServer
 
 
 class Session:
@@ -44,10 +44,13 @@ class Session:
 
         reason = LastReason()
         base_url, key, origin = self.settings.base_url, self.settings.api_key, "TRADE_API_KEY"
+        http = where = None
         if self.settings.mock:
             from tradesdk_cli.embedded import KEY
 
-            base_url = self.mock.url
+            base_url, http = self.mock.url, self.mock.http_client()
+            self._stack.callback(http.close)
+            where = f"a mock in this process ({self.mock.file})"
             # A key for the real service has no business here; one for a mock chooses scope, plan and tenant.
             if key is not None and not key.startswith(("mock_", "mocksk_")):
                 if not self.settings.api_key_stdin:
@@ -70,16 +73,17 @@ class Session:
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
             clock=SayingClock(SystemClock(), self.out, reason),
+            http_client=http,
         )
         self._stack.callback(client.close)
         verbose = self.settings.verbose
         self._stack.enter_context(listening(reason, self.out, verbose, lambda: client.rate_limit))
         if verbose > 1:
-            self.out.note(f"the service is {client.base_url}, the key is from {origin}")
+            self.out.note(f"the service is {where or client.base_url}, the key is from {origin}")
         return client
 
     @cached_property
-    def mock(self) -> MockServer:
+    def mock(self) -> EmbeddedMock:
         """The embedded mock with the state that earlier commands left."""
         from tradesdk_cli.embedded import open_world
 

@@ -1,10 +1,12 @@
-"""The embedded mock of `--mock`: a server inside this process whose state is a file that stays."""
+"""The embedded mock of `--mock`: the service inside this process, without a socket; its state is a file that stays."""
 
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -13,10 +15,45 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tradesdk_cli.config import Settings
-    from tradesdk_mock import MockServer
+    from tradesdk_mock import MockServer, MockService
 
 TENANT = "me"
 KEY = f"mock_full_{TENANT}"
+
+FIRST_SIGNAL_WITHIN = 2.0
+CATCH_UP_LIMIT = 24 * 3600.0
+"""Seconds of the market that a command makes up for; what is older than that never happened."""
+
+
+@dataclass(frozen=True)
+class EmbeddedMock:
+    """The service in this process. `file` is where it is kept."""
+
+    service: MockService
+    file: Path
+
+    @property
+    def url(self) -> str:
+        """An address for the client; nobody listens there."""
+        return self.service.url
+
+    def http_client(self) -> Any:
+        """An `httpx.Client` that reaches it. Whoever asks closes it."""
+        from tradesdk_mock.transport import blocking_client
+
+        return blocking_client(self.service)
+
+    def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
+        """Status and body of what `/_mock/{path}` answers."""
+        from tradesdk_mock.exchange import Request
+
+        place, _, query = path.partition("?")
+        headers = [(b"content-type", b"application/json")]
+        reply = self.service.engine.answer(
+            Request(method, f"/_mock/{unquote(place)}", query.encode(), headers, content or b"", "127.0.0.1")
+        )
+        assert isinstance(reply.body, bytes)  # noqa: S101  # control answers are never streams
+        return reply.status, reply.body
 
 
 def world_file(settings: Settings) -> Path:
@@ -40,13 +77,12 @@ def mock_server_class() -> type[MockServer]:
 
 
 @contextmanager
-def open_world(settings: Settings) -> Iterator[MockServer]:
-    """A running server with the state that earlier commands left; a new world is filled first.
+def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
+    """The service with the state that earlier commands left; a new world is filled first.
 
     Raises:
-        ConfigProblem: the folder cannot be written, or the mock is not installed.
+        ConfigProblem: the folder or the file cannot be used.
     """
-    server_class = mock_server_class()
     path = world_file(settings)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -56,12 +92,13 @@ def open_world(settings: Settings) -> Iterator[MockServer]:
         ) from None
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ConfigProblem(f"cannot write {path}", "TRADE_HOME chooses another folder")
-    from tradesdk_mock import MockServerError
+    from tradesdk_mock import MockServerError, MockService
 
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(server_class(db=path))
-            server.populate(TENANT)
+            service = stack.enter_context(MockService(db=path, first_within=FIRST_SIGNAL_WITHIN))
+            service.world.catch_up_limit = CATCH_UP_LIMIT
+            service.populate(TENANT)
         except MockServerError as error:
             raise ConfigProblem(str(error), f"move {path} away to begin anew, or choose another --world") from None
-        yield server
+        yield EmbeddedMock(service, path)

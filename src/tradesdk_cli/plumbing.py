@@ -17,7 +17,7 @@ from typer.main import get_command
 from tradesdk_cli.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.context import Session
@@ -106,12 +106,20 @@ class LazyCommand(TyperCommand):
         self._module = module
 
     def load(self) -> Any:
-        """The real command or group."""
-        app: typer.Typer = import_module(self._module).app
-        return get_command(app)
+        """The real command or group. A group's module may name in `VERBS` what is imported in turn."""
+        module = import_module(self._module)
+        real: Any = get_command(module.app)
+        add_lazily(real, getattr(module, "VERBS", {}), self._module)
+        return real
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def add_lazily(group: Any, summaries: Mapping[str, str], package: str) -> None:
+    """Adds commands to `group` whose modules, of the same names, are imported when they are used."""
+    for name, summary in summaries.items():
+        group.add_command(LazyCommand(name, summary, f"{package}.{name}"))
 
 
 def noun(name: str, help: str) -> typer.Typer:

@@ -97,6 +97,26 @@ GAPS = (
     Column("text"),
 )
 
+GAPS_NOW = (
+    Column("name", "id"),
+    Column("value", "id"),
+    Column("default", "id", optional=True),
+    Column("others", "id", optional=True),
+    Column("text"),
+)
+
+EMITTED = (*SIGNALS, Column("published_at", "time", optional=True, title="published"))
+
+JOURNAL = (
+    Column("n", "number", optional=True),
+    Column("at", "time", optional=True, title="time"),
+    Column("method", "id"),
+    Column("path", "id"),
+    Column("status", "number"),
+    Column("faults", "id", optional=True),
+    Column("tenant", "id", optional=True),
+)
+
 KEYS = (
     Column("id", "id"),
     Column("name"),

@@ -20,7 +20,7 @@ from tradesdk import (
     UnprocessableEntityError,
     Wallet,
 )
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockService
 
 from ._client import collected
 
@@ -40,7 +40,7 @@ class AsyncTour:
     `hurried` leaves out what takes many requests: running into the rate limit.
     """
 
-    server: MockServer
+    server: MockService
     tenant: str
     signer: LocalSigner
     hurried: bool = False

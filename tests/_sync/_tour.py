@@ -21,7 +21,7 @@ from tradesdk import (
     UnprocessableEntityError,
     Wallet,
 )
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockService
 
 from ._client import collected
 
@@ -41,7 +41,7 @@ class Tour:
     `hurried` leaves out what takes many requests: running into the rate limit.
     """
 
-    server: MockServer
+    server: MockService
     tenant: str
     signer: LocalSigner
     hurried: bool = False

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-import tradesdk_cli.commands.mock as mock_commands
+import tradesdk_cli.commands.mock.logs as logs_command
+import tradesdk_cli.commands.mock.serve as serve_command
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_cli.app import command
+from tradesdk_cli.errors import INTERRUPTED
 from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
@@ -25,6 +27,15 @@ def leaves(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield from leaves(real, (*path, name))
         else:
             yield (*path, name), real
+
+
+def nouns(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Every group below `group`: the words that call it, what stands for it in the list above it, and itself."""
+    for name, found in group.commands.items():
+        real = found.load() if isinstance(found, LazyCommand) else found
+        if hasattr(real, "commands"):
+            yield (*path, name), found, real
+            yield from nouns(real, (*path, name))
 
 
 ROOT = command()
@@ -50,12 +61,28 @@ def test_the_commands_are_all_there() -> None:
         "signals latest",
         "signals history",
         "mock serve",
-        "mock gaps",
         "mock status",
+        "mock reset",
         "mock clock",
+        "mock fault add",
+        "mock fault list",
+        "mock fault kinds",
+        "mock fault remove",
+        "mock fault clear",
+        "mock emit signal",
+        "mock market",
         "mock agent",
         "mock key create",
         "mock key list",
+        "mock key scope",
+        "mock key expire",
+        "mock key rotate",
+        "mock key revoke",
+        "mock tenant populate",
+        "mock tenant plan",
+        "mock journal",
+        "mock logs",
+        "mock gaps",
         "demo",
     }
 
@@ -67,7 +94,7 @@ def test_two_examples_of_the_command_itself(words: tuple[str, ...]) -> None:
         assert line.removeprefix("trade ").removeprefix("--mock ").startswith(" ".join(words))
 
 
-@pytest.mark.parametrize("words", [(), *sorted({*LEAVES, *(words[:1] for words in LEAVES)})], ids=" ".join)
+@pytest.mark.parametrize("words", [(), *sorted({*LEAVES, *(words for words, _, _ in nouns(ROOT))})], ids=" ".join)
 def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) -> None:
     run = trade(*words, "--help")
     assert (run.code, run.err) == (0, "")
@@ -83,11 +110,24 @@ def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) 
 
 
 def test_the_verbs_that_a_noun_is_said_to_have_are_its_verbs() -> None:
-    for name, lazy in ROOT.commands.items():
-        verbs = list(getattr(lazy.load(), "commands", {}))
-        _, colon, listed = lazy.help.rstrip(".").partition(": ")
-        assert not colon or listed.split(", ") == verbs, name
-        assert colon or name in ("account", "demo")
+    for words, listed, real in nouns(ROOT):
+        _, colon, verbs = listed.help.rstrip(".").partition(": ")
+        assert not colon or verbs.split(", ") == list(real.commands), words
+        assert colon or words in [("account",), ("mock",)]
+
+
+def test_the_list_of_a_noun_says_of_a_verb_what_the_verb_says() -> None:
+    lists = {words: real for words, _, real in nouns(ROOT)}
+    lazy = {
+        (*words, name): (found.help, found.load().help)
+        for words, real in lists.items()
+        for name, found in real.commands.items()
+        if isinstance(found, LazyCommand)
+    }
+    assert ("mock", "serve") in lazy
+    for words, (summary, full) in lazy.items():
+        first = full.partition("\n\n")[0]
+        assert summary == " ".join(first.split()), words
 
 
 def test_bare_trade_is_help(trade: Terminal) -> None:
@@ -105,12 +145,17 @@ def test_version_anywhere(trade: Terminal) -> None:
 def test_example(
     own: Terminal, server: MockServer, client: TradeClient, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr(mock_commands, "_until_stopped", lambda: None)
+    def ctrl_c(out: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve_command, "_wait_for", lambda stop: None)
+    monkeypatch.setattr(logs_command, "_pause", ctrl_c)
     in_the_world = "--mock" in line
     idle = next(agent.id for agent in client.agents.list(status="idle"))
     wallet = next(wallet for wallet in client.wallets.list(chain_id=8453))
     if in_the_world:
         del own.env["TRADE_API_KEY"]
+    same = ("--mock",) if in_the_world else ()
     values = {
         "AGENT_ID": own("--mock", "agents", "list", "--status", "idle").lines[0]["id"] if in_the_world else idle,
         "WALLET_ID": wallet.id,
@@ -118,6 +163,10 @@ def test_example(
         "ADDRESS": LocalSigner.from_key(KEY).address,
         "SIGNATURE": "0x" + "11" * 65,
     }
+    if "KEY_ID" in line:
+        values["KEY_ID"] = own(*same, "mock", "key", "create", "--name", "example").json["id"]
+    if "FAULT_ID" in line:
+        values["FAULT_ID"] = own(*same, "mock", "fault", "add", "latency").json["id"]
     argv = [values.get(word, word) for word in shlex.split(line)[1:]]
     if argv[:2] == ["mock", "serve"]:
         argv += ["--port", "0"]  # the usual one may be taken on this machine
@@ -128,4 +177,5 @@ def test_example(
     if "SIGNATURE" in line:
         assert run.problem["code"] == "invalid_signature", "all that a made-up signature can be"
     else:
-        assert (run.code, run.out != "" or "no " in run.err) == (0, True), run.err
+        ends = INTERRUPTED if "--follow" in argv else 0
+        assert (run.code, run.out != "" or "no " in run.err) == (ends, True), run.err

@@ -94,7 +94,7 @@ def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: 
     modules = loaded(world, "agents list")
     assert {"httpx", "pydantic"} <= modules
     # Not rich itself: httpx imports it for its own command line where it can.
-    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "eth_account", "starlette", "uvicorn"}
+    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
 @pytest.mark.parametrize("words", ["trade ag", "trade agents ", "trade -o json agents cr"])

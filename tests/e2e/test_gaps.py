@@ -53,7 +53,8 @@ def test_every_gap_has_another_value() -> None:
     assert {gap for gap, _ in VALUES} == {gap.name for gap in GapOptions.describe()} == set(GapOptions().as_dict())
 
 
-def test_all_gaps_at_once(server: MockServer, signer: LocalSigner) -> None:
-    options = {gap.name: gap.others[0] for gap in GapOptions.describe()}
+@pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
+def test_all_gaps_at_once(server: MockServer, signer: LocalSigner, place: int) -> None:
+    options = {gap.name: gap.others[place] for gap in GapOptions.describe()}
     server.set_gaps(**options | {"quotas": "default"})  # a period of ten requests would end the tour before it began
     assert Tour(server, f"c{next(numbers)}", signer).everything()

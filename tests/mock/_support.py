@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import ssl
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from tradesdk_mock import MockServer, wallet_message
+from tradesdk_mock import MockServer, MockService, wallet_message
 
 START = 1_800_000_000
 FULL = "mock_full_main"
@@ -22,6 +24,46 @@ _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 def client(server: MockServer, key: str | None = FULL) -> httpx.Client:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=server.url, headers=headers, verify=_TLS, trust_env=False, timeout=10)
+
+
+def in_process(service: MockService, key: str | None = FULL) -> httpx.Client:
+    """The same, without a socket."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx.Client(transport=service.transport(), base_url=service.url, headers=headers, timeout=10)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a stream."""
+
+    data: Any
+    id: str | None = None
+
+
+def events(
+    http: httpx.Client,
+    count: int,
+    *,
+    timeout: float = 60,
+    headers: dict[str, Any] | None = None,
+    **query: str,
+) -> list[Event]:
+    """The first events of a stream of Base. Where the clock stands still, `timeout` is of its seconds."""
+    found: list[Event] = []
+    ident: str | None = None
+    asked = {"chain": "8453", **query}
+    with http.stream("GET", "/v1/signals/stream", params=asked, headers=headers, timeout=timeout) as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            if name == "id":
+                ident = value
+            elif name == "data":
+                found.append(Event(json.loads(value), ident))
+                ident = None
+                if len(found) == count:
+                    break
+    return found
 
 
 def error(response: httpx.Response, status: int, code: str) -> str:

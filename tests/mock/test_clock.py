@@ -6,14 +6,39 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock
+from tradesdk_mock import MockClock, MockServerError, MockService
+from tradesdk_mock.clock import END, MAX_SPEED
+from tradesdk_mock.world import World
 
 from ._support import START
+
+
+class RealTime:
+    """What the clock takes for real time."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def time(self) -> float:
+        return START + self.passed
+
+    def monotonic(self) -> float:
+        return 500.0 + self.passed
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> RealTime:
+    found = RealTime()
+    monkeypatch.setattr("tradesdk_mock.clock.time", found)
+    return found
 
 
 def test_it_follows_real_time() -> None:
@@ -135,6 +160,132 @@ def test_state_can_be_carried_over() -> None:
     assert abs(second.now() - first.now()) < 1
 
 
+def test_it_runs_at_its_speed(real: RealTime) -> None:
+    clock = MockClock()
+    before = clock.monotonic()
+    assert clock.speed == 1.0
+    real.passed = 10
+    assert clock.now() == START + 10
+    clock.move(speed=60)
+    assert (clock.now(), clock.monotonic(), clock.speed) == (START + 10, before + 10, 60.0)
+    real.passed = 12
+    assert (clock.now(), clock.monotonic()) == (START + 130, before + 130)
+    clock.advance(70)
+    assert (clock.now(), clock.monotonic()) == (START + 200, before + 200)
+    clock.move(speed=0.5)
+    real.passed = 20
+    assert (clock.now(), clock.monotonic()) == (START + 204, before + 204)
+
+
+def test_a_frozen_clock_keeps_its_speed_for_later(real: RealTime) -> None:
+    clock = MockClock(START)
+    clock.move(speed=100)
+    real.passed = 5
+    assert (clock.now(), clock.speed, clock.frozen) == (START, 100.0, True)
+    clock.resume()
+    real.passed = 6
+    assert clock.now() == START + 100
+    clock.move(freeze=True, by=1)
+    real.passed = 60
+    assert (clock.now(), clock.speed) == (START + 101, 100.0)
+
+
+@pytest.mark.parametrize("speed", [0, -1, 0.0, float("nan"), float("inf"), 1_000_000.5, 10**30, -(10**30)])
+def test_speeds_that_are_none(real: RealTime, speed: float) -> None:
+    clock = MockClock()
+    clock.move(speed=3)
+    before = clock.state()
+    with pytest.raises(ValueError, match="is not a speed"):
+        clock.move(freeze=True, by=5, speed=speed)
+    assert clock.state() == before
+
+
+@pytest.mark.parametrize("speed", [5e-324, 1e-3, 1, MAX_SPEED])
+def test_real_seconds_until_a_time(real: RealTime, speed: float) -> None:
+    clock = MockClock()
+    clock.move(speed=speed)
+    assert clock.real_seconds_until(START) == 0.0
+    assert clock.real_seconds_until(START - 5) == 0.0
+    wait = clock.real_seconds_until(START + 500)
+    if wait is None:
+        assert speed == 5e-324  # longer than a number can say
+    else:
+        assert wait == 500 / speed
+        real.passed = wait
+        assert clock.now() == pytest.approx(START + 500)
+    for never in (END, float("inf")):
+        assert clock.real_seconds_until(never) is None
+    clock.freeze()
+    assert clock.real_seconds_until(START + 501) is None
+    assert clock.real_seconds_until(clock.now()) == 0.0
+
+
+def test_a_fast_clock_stops_before_the_times_that_no_date_can_show(real: RealTime) -> None:
+    clock = MockClock()
+    clock.move(speed=MAX_SPEED)
+    real.passed = END / MAX_SPEED
+    assert clock.now() == END - 1
+    real.passed = 2 * END / MAX_SPEED
+    assert clock.now() == END - 1
+    clock.set(START, allow_backwards=True)
+    assert clock.now() == START
+
+
+def test_speed_outlives_the_process_and_reaches_others(real: RealTime, tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    first, second = World(db=path), World(db=path)
+    first.clock.move(by=100, speed=10)
+    real.passed = 1
+    with second.transaction():
+        assert second.clock.speed == 10.0
+        assert second.now() == first.now() == START + 110
+    first.close()
+    second.close()
+    real.passed = 3
+    third = World(db=path)
+    assert (third.clock.speed, third.now()) == (10.0, START + 130)
+    third.close()
+
+
+CHANGES = st.one_of(
+    st.tuples(st.just("pass"), st.floats(0, 1e5)),
+    st.tuples(st.just("speed"), st.floats(0, MAX_SPEED, exclude_min=True)),
+    st.tuples(st.just("freeze"), st.booleans()),
+    st.tuples(st.just("by"), st.floats(0, 1e6)),
+    st.tuples(st.just("to"), st.floats(0, END, exclude_max=True)),
+    st.tuples(st.just("carry"), st.none()),
+)
+
+
+@given(st.lists(CHANGES, max_size=25))
+def test_whatever_is_done_monotonic_never_goes_back_and_no_change_of_pace_jumps(changes: list[tuple[str, Any]]) -> None:
+    real = RealTime()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tradesdk_mock.clock.time", real)
+        clock = MockClock()
+        for name, value in changes:
+            now, mono = clock.now(), clock.monotonic()
+            if name == "pass":
+                real.passed += value
+                assert clock.now() >= now
+                assert not clock.frozen or clock.now() == now
+            elif name == "carry":
+                clock.restore(*clock.state())
+                assert (clock.now(), clock.monotonic()) == (now, mono)
+            elif name in ("speed", "freeze"):
+                clock.move(**{name: value})
+                assert (clock.now(), clock.monotonic()) == (now, mono)
+            elif name == "by":
+                if value < END - now:
+                    clock.move(by=value)
+                    assert clock.now() == (now + value if clock.frozen else min(now + value, END - 1))
+            else:
+                clock.move(to=value, allow_backwards=True)
+                assert clock.now() == (value if clock.frozen else min(value, END - 1))
+            assert clock.monotonic() >= mono
+            assert 0 <= clock.now() < END
+
+
 def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> None:
     clock = MockClock(START)
     seen: list[tuple[str, float]] = []
@@ -171,6 +322,7 @@ def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> N
         ({"freeze": True, "to": START + 500, "by": -1}, "can't advance"),
         ({"freeze": True, "to": 99_999_999_999, "by": 1}, "can't advance"),
         ({"freeze": True, "by": 10**30}, "can't advance"),
+        ({"freeze": True, "to": START + 500, "by": 1, "speed": 0}, "not a speed"),
     ],
 )
 def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any], message: str) -> None:
@@ -185,3 +337,9 @@ def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any],
     clock.move(freeze=False, to=START, allow_backwards=True)
     assert START <= clock.now() < START + 5
     assert not clock.frozen
+
+
+@pytest.mark.parametrize("wrong", [START, 0, "now"])
+def test_what_is_no_clock(wrong: Any) -> None:
+    with pytest.raises(MockServerError, match="clock: must be a MockClock"):
+        MockService(clock=wrong)

@@ -1,15 +1,13 @@
-"""The control API: it moves the world, for programs on this machine only, and answers every mistake plainly."""
+"""The control API moves the world. Who may use it: test_remote_control; what can be wrong: test_control_mistakes."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import httpx
-import pytest
 
 from tradesdk_mock import GapOptions, MockServer
-from tradesdk_mock.control import check_local
-from tradesdk_mock.errors import ApiError
 
 from ._support import FULL, START, add_agent, add_wallet, client, error, ok
 
@@ -21,12 +19,21 @@ def test_status(server: MockServer, anyone: httpx.Client) -> None:
     assert ok(anyone.get("/_mock/status")) == {
         "seed": 7,
         "now": START,
+        "service_now": START,
         "frozen": True,
+        "speed": 1.0,
+        "market": "live",
         "db": None,
         "tenants": ["main"],
         "keys": 0,
         "agents": 6,
         "trades": 250,
+        "signals": 0,
+        "streams": 0,
+        "faults": 0,
+        "gaps": {},
+        "price_failure": False,
+        "warnings": [],
     }
 
 
@@ -89,16 +96,22 @@ def test_agents(anyone: httpx.Client, api: httpx.Client) -> None:
 
 
 def test_clock(server: MockServer, anyone: httpx.Client) -> None:
-    assert ok(anyone.get("/_mock/clock")) == {"now": START, "frozen": True}
-    assert ok(anyone.post("/_mock/clock", json={"advance": 1.5})) == {"now": START + 1.5, "frozen": True}
-    assert ok(anyone.post("/_mock/clock", json={"set": START + 60})) == {"now": START + 60, "frozen": True}
+    def moved(**change: object) -> dict[str, Any]:
+        return ok(anyone.post("/_mock/clock", json=change))
+
+    server.set_gaps(clock_skew=90)
+    still = {"now": START, "service_now": START + 90, "frozen": True, "speed": 1.0}
+    assert ok(anyone.get("/_mock/clock")) == still
+    assert moved(advance=1.5) == {**still, "now": START + 1.5, "service_now": START + 91.5}
+    still.update(now=START + 60, service_now=START + 150)
+    assert moved(set=START + 60) == still
+    assert moved(speed=60) == {**still, "speed": 60.0}
     message = error(anyone.post("/_mock/clock", json={"set": START}), 400, "invalid_request")
     assert "allow_backwards" in message
-    back = ok(anyone.post("/_mock/clock", json={"set": START, "allow_backwards": True, "advance": 1}))
-    assert back["now"] == START + 1
-    assert ok(anyone.post("/_mock/clock", json={"freeze": False}))["frozen"] is False
+    assert moved(set=START, allow_backwards=True, advance=1)["now"] == START + 1
+    assert moved(freeze=False)["frozen"] is False
     assert not server.clock.frozen
-    frozen = ok(anyone.post("/_mock/clock", json={"freeze": True}))
+    frozen = moved(freeze=True)
     assert server.clock.now() == frozen["now"]
 
 
@@ -116,7 +129,12 @@ def test_gaps(server: MockServer, anyone: httpx.Client) -> None:
 def test_reset(server: MockServer, anyone: httpx.Client, rich: httpx.Client) -> None:
     server.set_gaps(write_status="200/200")
     first = ok(rich.get("/v1/account"))["id"]
-    assert ok(anyone.post("/_mock/reset"))["tenants"] == []
+    server.add_fault("status", route="/v1/trades", status=500)
+    server.emit_signal()
+    begun = ok(anyone.post("/_mock/reset"))
+    assert (begun["tenants"], begun["faults"], begun["signals"]) == ([], 0, 0)
+    assert begun == ok(anyone.get("/_mock/status"))
+    assert begun["gaps"] == {"write_status": "200/200"}
     assert server.journal() == []
     answer = rich.get("/v1/trades")
     assert ok(answer) == {"data": []}
@@ -125,168 +143,73 @@ def test_reset(server: MockServer, anyone: httpx.Client, rich: httpx.Client) -> 
     assert server.gaps.write_status == "200/200"
     assert ok(anyone.post("/_mock/reset", json={"seed": 99}))["seed"] == 99
     assert ok(rich.get("/v1/account"))["id"] != first
-    server.reset(seed=7)
+    assert ok(anyone.post("/_mock/reset", json={"seed": 7, "populate": ["b", "main"]}))["tenants"] == ["b", "main"]
     assert ok(rich.get("/v1/account"))["id"] == first
+    assert len(ok(rich.get("/v1/agents"))["data"]) == 6
 
 
-def test_journal(anyone: httpx.Client, api: httpx.Client) -> None:
+def test_journal(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> None:
+    def listed(query: str = "") -> tuple[list[str], int]:
+        found = ok(anyone.get(f"/_mock/journal{query}"))
+        return [entry["path"] for entry in found["data"]], found["last"]
+
+    assert listed() == ([], 0)
     api.get("/v1/agents?limit=5")
-    listed = ok(anyone.get("/_mock/journal"))["data"]
-    assert [(entry["path"], entry["query"], entry["status"]) for entry in listed] == [
-        ("/v1/agents", {"limit": "5"}, 200)
-    ]
+    (entry,) = ok(anyone.get("/_mock/journal"))["data"]
+    assert entry == asdict(server.journal()[0]) | {"faults": []}
+    assert (entry["n"], entry["path"], entry["query"], entry["status"]) == (1, "/v1/agents", {"limit": "5"}, 200)
+    anyone.get("/v1/account")
+    api.get("/v1/trades")
+    assert listed("?after=1") == (["/v1/account", "/v1/trades"], 3)
+    assert listed("?tenant=main") == (["/v1/agents", "/v1/trades"], 3)
+    assert listed("?after=3") == ([], 3)
     assert ok(anyone.delete("/_mock/journal")) == {"data": []}
-    assert ok(anyone.get("/_mock/journal")) == {"data": []}
+    assert listed() == ([], 3), "whoever follows it by its numbers misses nothing"
 
 
-MISTAKES: list[tuple[str, str, Any]] = [
-    ("POST", "/_mock/reset", {"seed": "7"}),
-    ("POST", "/_mock/reset", {"seed": True}),
-    ("POST", "/_mock/reset", {"sead": 7}),
-    ("POST", "/_mock/reset", {"seed": 10**30}),
-    ("POST", "/_mock/keys", {"scope": "admin"}),
-    ("POST", "/_mock/keys", {"plan": "gold"}),
-    ("POST", "/_mock/keys", {"tenant": "a b"}),
-    ("POST", "/_mock/keys", {"tenant": 5}),
-    ("POST", "/_mock/keys", {"name": ["x"]}),
-    ("POST", "/_mock/keys/KEY/scope", {}),
-    ("POST", "/_mock/keys/KEY/scope", {"scope": "admin"}),
-    ("POST", "/_mock/keys/KEY/expire", {"at": "soon"}),
-    ("POST", "/_mock/keys/KEY/expire", {"at": 10**30}),
-    ("POST", "/_mock/keys/KEY/expire", {"at": 2**62}),
-    ("POST", "/_mock/keys/KEY/expire", {"at": 1e300}),
-    ("POST", "/_mock/keys/KEY/expire", {"at": -5}),
-    ("POST", "/_mock/keys/KEY/revoke", {"now": True}),
-    ("POST", "/_mock/tenants/main/plan", {}),
-    ("POST", "/_mock/tenants/main/plan", {"plan": "gold"}),
-    ("POST", "/_mock/tenants/no name/plan", {"plan": "pro"}),
-    ("POST", "/_mock/tenants/main/populate", {"trades": 1}),
-    ("POST", "/_mock/tenants/main/populate", {"trades": 10.5}),
-    ("POST", "/_mock/tenants/main/populate", {"trades": 10**30}),
-    ("POST", "/_mock/agents/AGENT/status", {}),
-    ("POST", "/_mock/agents/AGENT/status", {"status": "asleep"}),
-    ("POST", "/_mock/agents/AGENT/start", {"now": True}),
-    ("POST", "/_mock/clock", {"set": "tomorrow"}),
-    ("POST", "/_mock/clock", {"set": -5}),
-    ("POST", "/_mock/clock", {"advance": -5}),
-    ("POST", "/_mock/clock", {"advance": 1e300}),
-    ("POST", "/_mock/clock", {"advance": 10**4_000}),
-    ("POST", "/_mock/clock", {"set": 10**30}),
-    ("POST", "/_mock/clock", {"freeze": 1}),
-    ("POST", "/_mock/clock", {"advance": True}),
-    ("POST", "/_mock/clock", {"speed": 2}),
-    ("POST", "/_mock/clock", {"set": START + 5, "allow_backwards": "yes"}),
-    ("POST", "/_mock/clock", {"freeze": False, "set": START + 5, "advance": -1}),
-    ("PUT", "/_mock/gaps", {"order": "random"}),
-    ("PUT", "/_mock/gaps", {"order": []}),
-    ("PUT", "/_mock/gaps", {"clock_skew": 10**30}),
-    ("PUT", "/_mock/gaps", []),
-    ("POST", "/_mock/clock", "later"),
-]
+def test_signals(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> None:
+    asked = {"chain_id": 56, "direction": "SELL", "confidence": 0.9, "price_usd": 2.5, "timestamp": START - 1}
+    (signal,) = ok(anyone.post("/_mock/signals", json={**asked, "token": "cake"}))["data"]
+    assert (signal | asked, signal["token_symbol"], signal["published_at"]) == (signal, "CAKE", START)
+    published = signal.pop("published_at")
+    assert ok(api.get("/v1/signals?chain=56&limit=1"))["data"] == [signal]
+    several = ok(anyone.post("/_mock/signals", json={"count": 3, "every": 10, "at": published + 5}))["data"]
+    assert [each["published_at"] for each in several] == [START + 5, START + 15, START + 25]
+    together = ok(anyone.post("/_mock/signals", json={"count": 2}))["data"]
+    assert [each["published_at"] for each in together] == [START, START]
+    assert len({each["id"] for each in (*several, *together)}) == 5
 
 
-@pytest.mark.parametrize(("method", "path", "body"), MISTAKES)
-def test_mistakes_are_answered_plainly_and_change_nothing(
-    server: MockServer, api: httpx.Client, method: str, path: str, body: Any
-) -> None:
-    agent = add_agent(api, add_wallet(api))["id"]
-    key = ok(api.get("/_mock/keys"))["data"][0]["id"]
-    before = [api.get(known).content for known in ("/_mock/clock", "/_mock/gaps", "/_mock/keys", f"/v1/agents/{agent}")]
-    error(api.request(method, path.replace("KEY", key).replace("AGENT", agent), json=body), 400, "invalid_request")
-    after = [api.get(known).content for known in ("/_mock/clock", "/_mock/gaps", "/_mock/keys", f"/v1/agents/{agent}")]
-    assert before == after
+def test_prices_that_fail(anyone: httpx.Client) -> None:
+    anyone.put("/_mock/gaps", json={"paywall": "open"})
+    asked = {"tokens": [{"identifier": "BRETT"}]}
+    for failing, status in ((True, 502), (["DEGEN"], 200), (["BRETT"], 502), (False, 200)):
+        assert ok(anyone.post("/_mock/market", json={"price_failure": failing})) == {"price_failure": failing}
+        assert ok(anyone.get("/_mock/status"))["price_failure"] == failing
+        assert anyone.post("/v1/token-prices", json=asked).status_code == status
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"freeze": True, "set": -5},
-        {"freeze": True, "set": START - 10_000},
-        {"freeze": True, "advance": -1},
-        {"freeze": True, "set": START + 50_000, "advance": 1e300},
-        {"freeze": True, "set": START + 50_000, "allow_backwards": 1},
-    ],
-)
-def test_a_refused_change_of_the_clock_is_not_half_made(
-    server: MockServer, anyone: httpx.Client, body: dict[str, Any]
-) -> None:
-    server.clock.resume()
-    error(anyone.post("/_mock/clock", json=body), 400, "invalid_request")
-    assert not server.clock.frozen
-    assert server.clock.now() < START + 10_000
-
-
-def test_paths_and_methods_that_do_not_exist(api: httpx.Client) -> None:
-    key = ok(api.post("/_mock/keys"))["id"]
-    for path in ("/_mock/", "/_mock/nothing", f"/_mock/keys/{key}", "/_mock/keys/a/b/c"):
-        error(api.post(path), 404, "not_found")
-    for path in (
-        f"/_mock/keys/{key}/polish",
-        "/_mock/tenants/main/move",
-        "/_mock/agents/a/jump",
-        "/_mock/keys/no/revoke",
-    ):
-        error(api.post(path), 404, "not_found")
-    assert error(api.delete("/_mock/status"), 405, "invalid_request")
-    assert api.delete("/_mock/status").headers["allow"] == "GET"
-
-
-def test_bodies_that_are_no_json(api: httpx.Client) -> None:
-    error(api.post("/_mock/reset", content=b"seed=1", headers={"Content-Type": "text/plain"}), 400, "invalid_request")
-    error(api.post("/_mock/reset", content=b"{", headers={"Content-Type": "application/json"}), 400, "invalid_request")
-    big = b'{"seed": ' + b" " * 1_100_000 + b"1}"
-    error(api.post("/_mock/reset", content=big, headers={"Content-Type": "application/json"}), 400, "invalid_request")
-
-
-def test_a_crash_is_answered_too(
-    server: MockServer, api: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken() -> None:
-        raise RuntimeError("secret detail")
-
-    monkeypatch.setattr(server.world.journal, "clear", broken)
-    assert "secret" not in error(api.delete("/_mock/journal"), 500, "internal_error")
-    assert "crashed" in caplog.text
-    ok(api.get("/_mock/status"))
-
-
-def test_web_pages_are_kept_out(server: MockServer, api: httpx.Client) -> None:
-    for headers in (
-        {"Host": "evil.example"},
-        {"Host": f"evil.example:{server.port}"},
-        {"Host": "127.0.0.1.evil.example"},
-        {"Host": "localhost.evil.example"},
-        {"Host": "192.168.1.5"},
-        {"Host": "[::1"},
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-    ):
-        error(api.get("/_mock/status", headers=headers), 403, "forbidden")
-        error(api.post("/_mock/reset", headers=headers), 403, "forbidden")
-    for headers in (
-        {"Host": "localhost"},
-        {"Host": f"LOCALHOST:{server.port}"},
-        {"Host": "127.0.0.2:80"},
-        {"Host": "[::1]:80"},
-        {"Origin": "http://localhost:3000"},
-        {"Origin": server.url},
-    ):
-        ok(api.get("/_mock/status", headers=headers))
-    # The service itself answers under any name.
-    ok(api.get("/v1/account", headers={"Host": "api.example", "Origin": "https://shop.example"}))
-
-
-@pytest.mark.parametrize(
-    "peer", [("10.0.0.5", 1), ("192.168.0.1", 1), ("::ffff:10.0.0.5", 1), ("2001:db8::1", 1), None]
-)
-def test_other_machines_are_kept_out(peer: tuple[str, int] | None) -> None:
-    with pytest.raises(ApiError, match="this machine only"):
-        check_local({"type": "http", "client": peer, "headers": [(b"host", b"localhost")]})
-
-
-@pytest.mark.parametrize("peer", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
-def test_this_machine_is_let_in(peer: str) -> None:
-    check_local({"type": "http", "client": (peer, 1), "headers": [(b"host", b"localhost:80")]})
+def test_faults(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> None:
+    assert ok(anyone.get("/_mock/faults")) == {"data": []}
+    asked = {"kind": "status", "route": "/v1/trades", "method": "GET", "count": 1, "status": 503}
+    made = ok(anyone.post("/_mock/faults", json=asked))
+    assert made == server.faults()[0].as_dict()
+    error(api.get("/v1/trades"), 503, "service_unavailable")
+    ok(api.get("/v1/trades"))
+    (listed,) = ok(anyone.get("/_mock/faults"))["data"]
+    assert (listed["seen"], listed["fired"]) == (2, 1)
+    lost = ok(anyone.post("/_mock/faults", json={"kind": "drop", "route": "/v1/nothing"}))
+    assert lost["warning"]
+    status = ok(anyone.get("/_mock/status"))
+    assert status["faults"] == 2
+    assert [lost["id"] in text for text in status["warnings"]] == [True]
+    assert ok(anyone.delete(f"/_mock/faults/{made['id']}")) == {"data": [lost]}
+    error(anyone.delete(f"/_mock/faults/{made['id']}"), 404, "not_found")
+    assert ok(anyone.delete("/_mock/faults")) == {"data": []}
+    kinds = ok(anyone.get("/_mock/faults/kinds"))["data"]
+    assert {kind["on"] for kind in kinds} == {"response", "stream"}
+    assert all(set(kind) == {"name", "on", "text", "parameters"} for kind in kinds)
+    assert all(set(each) == {"name", "default", "text"} for kind in kinds for each in kind["parameters"])
 
 
 def test_control_is_not_in_the_journal(server: MockServer, api: httpx.Client) -> None:

@@ -1,15 +1,18 @@
-"""Whatever is wrong with a request, the answer is the service's error object and the server goes on serving."""
+"""Whatever is wrong with a request, the answer is the service's error object, over a socket and without one.
+
+What isn't even HTTP: test_raw_http.
+"""
 
 from __future__ import annotations
 
-import socket
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tradesdk_mock import MockServer
 
-from ._support import FULL, add_agent, add_wallet, client, connection, error, ok
+from ._support import add_agent, add_wallet, client, connection, error, in_process, ok
 
 PATHS = {
     "/v1/account": "GET",
@@ -23,8 +26,15 @@ PATHS = {
     "/v1/positions": "GET",
     "/v1/signals": "GET",
     "/v1/signals/history": "GET",
+    "/v1/signals/stream": "GET",
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
+
+
+@pytest.fixture(params=["socket", "process"])
+def api(request: pytest.FixtureRequest, server: MockServer) -> Iterator[httpx.Client]:
+    with client(server) if request.param == "socket" else in_process(server) as http:
+        yield http
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -81,6 +91,42 @@ def test_what_belongs_to_others_does_not_exist(server: MockServer, rich: httpx.C
         body = {"name": "n", "wallet_id": wallet, "chain_id": 8453}
         error(other.post("/v1/agents", json=body), 404, "not_found")
     assert ok(rich.get(f"/v1/agents/{agent}"))["name"] != "mine now"
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("limit=1&limit=1", "limit: given twice"),
+        ("limit=1&%6Cimit=2", "limit: given twice"),
+        ("cursor=a&cursor=", "cursor: given twice"),
+        ("cursor=%ff", "can't be read"),
+        ("x=%ff", "can't be read"),
+        ("%fe=1", "can't be read"),
+        ("&".join(f"x{n}=1" for n in range(101)), "can't be read"),
+        ("limit=", "limit: empty"),
+        ("limit=%00", "limit: not an integer"),
+        ("limit=1%0A", "limit: not an integer"),
+        ("limit=%EF%BC%91", "limit: not an integer"),
+        ("limit=1e1", "limit: not an integer"),
+        ("limit=" + "9" * 10_000, "limit: not an integer"),
+        ("cursor=%00", "cursor"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/trades", "/v1/agents"])
+def test_queries_that_can_not_be_read(api: httpx.Client, path: str, query: str, word: str) -> None:
+    assert word in error(api.get(f"{path}?{query}"), 400, "invalid_request")
+
+
+def test_names_in_a_query_that_mean_nothing_are_left_alone(api: httpx.Client) -> None:
+    for query in ("", "&&&", "=", "%00=%00", "colour=red", "LIMIT=0", "limit[]=0", "a;b"):
+        ok(api.get(f"/v1/trades?{query}"))
+
+
+def test_headers_over_64_kib(api: httpx.Client) -> None:
+    for headers in ({"X-Long": "a" * 65_500}, {f"X-{n}": "a" * 1_000 for n in range(66)}):
+        for path in ("/v1/account", "/v1/supported-tokens", "/_mock/status", "/v1/signals/stream?chain=56"):
+            assert "64 KiB" in error(api.get(path, headers=headers), 400, "invalid_request")
+    ok(api.get("/v1/account", headers={f"X-{n}": "a" * 1_000 for n in range(60)}))
 
 
 @pytest.fixture
@@ -212,55 +258,6 @@ def test_state_that_another_process_holds_is_503(tmp_path: object) -> None:
         finally:
             other.close()
         ok(http.get("/v1/account"))
-
-
-def exchange(server: MockServer, sent: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
-        wire.sendall(sent)
-        wire.shutdown(socket.SHUT_WR)
-        received = b""
-        while chunk := wire.recv(65_536):
-            received += chunk
-    return received
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"hello\r\n\r\n",
-        b"GET /v1/account HTTP/1.1\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 66_000,
-        b"POST /v1/agents HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v1/agents HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    ],
-    ids=["no http", "no host", "raw bytes", "long header", "negative", "letters", "tls"],
-)
-def test_what_is_not_even_http(server: MockServer, sent: bytes) -> None:
-    head, _, body = exchange(server, sent).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert b"content-type: application/json" in head.lower()
-    assert httpx.Response(400, content=body).json()["error"]["code"] == "invalid_request"
-
-
-def test_a_client_that_leaves_in_the_middle_changes_nothing(server: MockServer, api: httpx.Client) -> None:
-    wallet = add_wallet(api)
-    body = f'{{"name": "half", "wallet_id": "{wallet}", "chain_id": 8453}}'.encode()
-    head = (
-        f"POST /v1/agents HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body) + 5}\r\n\r\n"
-    )
-    exchange(server, head.encode() + body)
-    assert ok(api.get("/v1/agents")) == {"data": []}
-
-
-def test_pipelined_requests_are_answered_in_order(server: MockServer) -> None:
-    one = f"GET /v1/account HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode()
-    two = f"GET /v1/agents HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode()
-    received = exchange(server, one + two + one)
-    assert received.count(b"HTTP/1.1 200") == 3
-    assert received.index(b"api_key_last4") < received.index(b'{"data":[]}') < received.rindex(b"api_key_last4")
 
 
 @pytest.mark.parametrize("field", ["name", "wallet_id", "chain_id"])

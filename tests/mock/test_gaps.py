@@ -1,18 +1,18 @@
-"""Every place where the specification is silent: the default and every other value of the option."""
+"""Every place where the specification is silent: the default and every other value of the option.
+
+The stream's and the market data's are in files of their own; that none is forgotten is looked at in test_gap_options.
+"""
 
 from __future__ import annotations
 
-import copy
-import pickle
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import GapInfo, GapOptions, MockClock, MockServer
+from tradesdk_mock import MockServer
 
-from ._support import OWNER, START, add_wallet, client, connection, error, ok, sign, walk
+from ._support import OWNER, START, add_agent, add_wallet, client, connection, error, ok, sign, walk
 
 AGENT = {"name": "n", "chain_id": 8453}
 
@@ -63,6 +63,7 @@ def test_delete_stopped(server: MockServer, api: httpx.Client, state: str) -> No
 
 
 def test_wallet_message(server: MockServer, api: httpx.Client) -> None:
+    ok(api.post("/v1/wallets", json=connection(56)), 201)
     server.set_gaps(wallet_message="I own {address} on chain {chain_id}")
     error(api.post("/v1/wallets", json=connection()), 400, "invalid_signature")
     signature = sign(f"I own {OWNER.address} on chain 8453")
@@ -116,6 +117,8 @@ def test_clock_skew(server: MockServer, api: httpx.Client, skew: int, date: str)
 
 
 def test_rate_headers(server: MockServer, api: httpx.Client, anyone: httpx.Client) -> None:
+    for answer in (anyone.get("/v1/account"), api.get("/v1/agents/unknown"), api.get("/v1/nothing")):
+        assert "x-ratelimit-reset" in answer.headers
     server.set_gaps(rate_headers="never")
     for answer in (anyone.get("/v1/account"), api.get("/v1/agents/unknown"), api.get("/v1/nothing")):
         assert answer.status_code in (401, 404)
@@ -125,6 +128,9 @@ def test_rate_headers(server: MockServer, api: httpx.Client, anyone: httpx.Clien
 
 
 def test_cursor_ttl(server: MockServer, rich: httpx.Client) -> None:
+    cursor = ok(rich.get("/v1/trades"))["next_cursor"]
+    server.clock.advance(10 * 365 * 86_400)
+    ok(rich.get("/v1/trades", params={"cursor": cursor}))
     server.set_gaps(cursor_ttl=3_600)
     cursor = ok(rich.get("/v1/trades"))["next_cursor"]
     server.clock.advance(3_599)
@@ -134,6 +140,8 @@ def test_cursor_ttl(server: MockServer, rich: httpx.Client) -> None:
 
 
 def test_quotas(server: MockServer, api: httpx.Client) -> None:
+    usage = ok(api.get("/v1/account/usage"))
+    assert (usage["requests"]["limit"], usage["agents"]["limit"]) == (100_000, 25)
     server.set_gaps(quotas="pro=20/2,free=10/1")
     usage = ok(api.get("/v1/account/usage"))
     assert (usage["requests"]["limit"], usage["agents"]["limit"]) == (20, 2)
@@ -179,6 +187,7 @@ def test_wallet_chain(server: MockServer, api: httpx.Client, value: str, code: s
 
 def test_wallet_twice(server: MockServer, api: httpx.Client) -> None:
     first = ok(api.post("/v1/wallets", json=connection(label="first")), 201)
+    error(api.post("/v1/wallets", json=connection(label="second")), 409, "conflict")
     server.set_gaps(wallet_twice="again")
     assert ok(api.post("/v1/wallets", json=connection(label="second")), 201) == first
     assert ok(api.get("/v1/wallets"))["data"] == [first]
@@ -186,6 +195,8 @@ def test_wallet_twice(server: MockServer, api: httpx.Client) -> None:
 
 def test_unknown_agent_filter(server: MockServer, rich: httpx.Client) -> None:
     known = ok(rich.get("/v1/agents"))["data"][0]["id"]
+    for path in ("/v1/trades", "/v1/positions"):
+        assert ok(rich.get(path, params={"agent_id": "agt_unknown"})) == {"data": []}
     server.set_gaps(unknown_agent_filter="404")
     for path in ("/v1/trades", "/v1/positions"):
         error(rich.get(path, params={"agent_id": "agt_unknown"}), 404, "not_found")
@@ -208,6 +219,7 @@ def test_unknown_field(server: MockServer, api: httpx.Client) -> None:
 
 def test_empty_patch(server: MockServer, api: httpx.Client) -> None:
     agent = ok(api.post("/v1/agents", json=with_wallet(api)), 201)["id"]
+    ok(api.patch(f"/v1/agents/{agent}", json={}))
     server.set_gaps(empty_patch="400")
     error(api.patch(f"/v1/agents/{agent}", json={}), 400, "invalid_request")
     ok(api.patch(f"/v1/agents/{agent}", json={"name": "m"}))
@@ -249,6 +261,8 @@ def test_enterprise_limit(server: MockServer) -> None:
 
 
 def test_read_only_account(server: MockServer, api: httpx.Client, reader: httpx.Client) -> None:
+    for path in ("/v1/account", "/v1/account/usage", "/v1/positions"):
+        ok(reader.get(path))
     server.set_gaps(read_only_account="403")
     for path in ("/v1/account", "/v1/account/usage", "/v1/positions"):
         error(reader.get(path), 403, "forbidden")
@@ -257,76 +271,56 @@ def test_read_only_account(server: MockServer, api: httpx.Client, reader: httpx.
         ok(reader.get(path))
 
 
-# The options themselves
+@pytest.mark.parametrize("value", ["404", "routes"])
+def test_no_routes(server: MockServer, rich: httpx.Client, reader: httpx.Client, value: str) -> None:
+    server.set_gaps(no_routes=value)
+    agent = add_agent(rich, ok(rich.get("/v1/wallets?chain_id=8453"))["data"][0]["id"])["id"]
+    paths = [f"/v1/agents/{agent}/{verb}" for verb in ("start", "stop", "pause")]
+    if value == "404":
+        for path in paths:
+            error(rich.post(path), 404, "not_found")
+            error(rich.get(path), 404, "not_found")
+        error(rich.delete("/v1/wallets/wal_1"), 404, "not_found")
+        return
+    states = [ok(rich.post(path))["status"] for path in paths]
+    assert states == ["active", "idle", "paused"]
+    assert ok(rich.post(paths[0])) == ok(rich.get(f"/v1/agents/{agent}")), "a full agent, as a PATCH gives it"
+    error(rich.post(paths[0]), 409, "conflict")
+    ok(rich.post(paths[1]))
+    error(rich.post(paths[1]), 409, "conflict")
+    for path in (*paths, "/v1/agents/agt_unknown/start"):
+        error(reader.post(path), 403, "forbidden")
+    error(rich.post("/v1/agents/agt_unknown/start"), 404, "not_found")
+    assert rich.get(paths[0]).headers["allow"] == "POST"
 
 
-def test_every_option_is_described_and_shown_here() -> None:
-    described = GapOptions.describe()
-    assert {info.name for info in described} == set(GapOptions().as_dict())
-    for info in described:
-        assert isinstance(info, GapInfo)
-        assert f"test_{info.name}" in globals(), f"no test shows {info.name}"
-        assert info.others, info.name
-        assert info.text
-        assert "\n" not in info.text
-        assert str(GapOptions().as_dict()[info.name]) == info.default
-        for value in (info.default, *info.others):
-            assert str(GapOptions().changed(**{info.name: value}).as_dict()[info.name]) == value
+def test_no_routes_of_wallets(server: MockServer, api: httpx.Client, reader: httpx.Client) -> None:
+    server.set_gaps(no_routes="routes")
+    wallet = add_wallet(api)
+    agent = add_agent(api, wallet)["id"]
+    error(api.delete(f"/v1/wallets/{wallet}"), 409, "conflict")
+    error(reader.delete(f"/v1/wallets/{wallet}"), 403, "forbidden")
+    with client(server, "mock_full_other") as other:
+        error(other.delete(f"/v1/wallets/{wallet}"), 404, "not_found")
+    assert api.delete(f"/v1/agents/{agent}").status_code == 204
+    removed = api.delete(f"/v1/wallets/{wallet}")
+    assert (removed.status_code, removed.content) == (204, b"")
+    assert ok(api.get("/v1/wallets")) == {"data": []}
+    error(api.delete(f"/v1/wallets/{wallet}"), 404, "not_found")
+    assert add_wallet(api) != wallet, "connected again, it is another record"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"write_status": "204"}, "write_status"),
-        ({"clock_skew": "soon"}, "clock_skew"),
-        ({"clock_skew": 1.5}, "clock_skew"),
-        ({"clock_skew": True}, "clock_skew"),
-        ({"clock_skew": 10**6}, "clock_skew"),
-        ({"cursor_ttl": -1}, "cursor_ttl"),
-        ({"quotas": "pro=1"}, "quotas"),
-        ({"quotas": "gold=1/1"}, "quotas"),
-        ({"wallet_message": "hello"}, "wallet_message"),
-        ({"wallet_message": "{address}" + "a" * 3_000}, "wallet_message"),
-        ({"wallet_message": 5}, "wallet_message"),
-        ({"order": None}, "order"),
-        ({"mood": "good"}, "no gap option 'mood'"),
-    ],
-)
-def test_values_that_an_option_does_not_have(server: MockServer, options: dict[str, Any], message: str) -> None:
-    before = server.gaps
-    with pytest.raises(ValueError, match=message):
-        server.set_gaps(**{"range_status": "400", **options})
-    assert server.gaps == before
+@pytest.mark.parametrize("lag", [0, 2])
+def test_history_lag(server: MockServer, api: httpx.Client, lag: int) -> None:
+    server.set_gaps(history_lag=lag)
+    signal = server.emit_signal(chain_id=56)
 
+    def in_history() -> bool:
+        return signal.id in [each["id"] for each in ok(api.get("/v1/signals/history?chain=56"))["data"]]
 
-def test_an_unknown_option_is_answered_with_those_that_exist(server: MockServer) -> None:
-    known = ", ".join(GapOptions().as_dict())
-    message = f"there is no gap option 'mood'; there are: {known}"
-    options: dict[str, Any] = {"order": "oldest", "mood": "good"}
-    with pytest.raises(TypeError) as made:
-        GapOptions(**options)
-    with pytest.raises(ValueError, match="mood") as changed:
-        server.set_gaps(**options)
-    assert str(made.value) == str(changed.value) == message
-    assert server.gaps.order == "newest"
-
-
-def test_options_can_be_copied() -> None:
-    options = GapOptions(order="oldest", clock_skew=5)
-    assert copy.deepcopy(options) == pickle.loads(pickle.dumps(options)) == replace(options) == options  # noqa: S301 - our own bytes
-
-
-def test_numbers_stand_for_their_text() -> None:
-    options = GapOptions().changed(agent_quota_status=422, clock_skew="-600")
-    assert (options.agent_quota_status, options.clock_skew) == ("422", -600)
-    with pytest.raises(AttributeError):
-        options.order = "oldest"  # type: ignore[misc]  # that this can't be done is what is tested
-
-
-def test_options_at_the_start() -> None:
-    with (
-        MockServer(gaps=GapOptions(range_status="400"), clock=MockClock(START)) as server,
-        client(server) as http,
-    ):
-        error(http.get("/v1/trades?limit=0"), 400, "invalid_request")
-        assert server.gaps.range_status == "400"
+    assert ok(api.get("/v1/signals?chain=56&limit=1"))["data"][0]["id"] == signal.id, "no option keeps it out of these"
+    assert in_history() == (lag == 0)
+    server.clock.advance(1.999)
+    assert in_history() == (lag == 0)
+    server.clock.advance(0.001)
+    assert in_history()

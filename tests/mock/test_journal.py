@@ -16,9 +16,9 @@ def test_what_is_noted(server: MockServer, api: httpx.Client, anyone: httpx.Clie
     api.post("/v1/agents", json={"name": "n"})
     anyone.get("/v1/account?empty=")
     assert server.journal() == [
-        JournalEntry("GET", "/v1/agents", {"status": "idle", "limit": "3"}, "main", "main", 200, START),
-        JournalEntry("POST", "/v1/agents", {}, "main", "main", 400, START + 2, "invalid_request", {"name": "n"}),
-        JournalEntry("GET", "/v1/account", {"empty": ""}, None, None, 401, START + 2, "unauthorized"),
+        JournalEntry("GET", "/v1/agents", {"status": "idle", "limit": "3"}, "main", "main", 200, START, n=1),
+        JournalEntry("POST", "/v1/agents", {}, "main", "main", 400, START + 2, "invalid_request", {"name": "n"}, n=2),
+        JournalEntry("GET", "/v1/account", {"empty": ""}, None, None, 401, START + 2, "unauthorized", n=3),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx
@@ -198,6 +199,8 @@ def test_what_python_callers_get_wrong_is_said(server: MockServer) -> None:
         server.revoke_key("key_1")
     with pytest.raises(MockServerError, match="no key 'key_1'"):
         server.rotate_key("key_1")
+    with pytest.raises(MockServerError, match="a tenant is a name"):
+        server.populate(["main"])  # type: ignore[arg-type]
     key = server.create_key()
     for at in (10**30, -1, float("nan"), float("inf")):
         with pytest.raises(MockServerError, match="not a time"):
@@ -206,6 +209,29 @@ def test_what_python_callers_get_wrong_is_said(server: MockServer) -> None:
         server.set_scope(key.id, "everything")
     with pytest.raises(MockServerError, match="plan"):
         server.set_plan(key.tenant, "gold")
+
+
+def test_a_value_instead_of_an_id_is_never_repeated(server: MockServer, anyone: httpx.Client) -> None:
+    key = server.create_key()
+    for value, said in (
+        (key.value, "that is a key's value; its id begins with key_"),
+        (FULL, "that is a key's value; its id begins with key_"),
+        ("mock_read_me", "that is a key's value; its id begins with key_"),
+        ("sk_live_secret", "that is not the id of a key, which begins with key_"),
+    ):
+        changes = (
+            server.revoke_key,
+            server.rotate_key,
+            server.expire_key,
+            partial(server.set_scope, scope="read-only"),
+        )
+        for change in changes:
+            with pytest.raises(MockServerError) as caught:
+                change(value)
+            assert str(caught.value) == said
+        for verb in ("revoke", "rotate", "expire", "scope", "nonsense"):
+            assert error(anyone.post(f"/_mock/keys/{value}/{verb}"), 404, "not_found") == f"{said}."
+    assert ok(anyone.get("/_mock/keys"))["data"][-1]["state"] == "valid"
 
 
 def test_tenants_do_not_see_each_other(server: MockServer, rich: httpx.Client) -> None:

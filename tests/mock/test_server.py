@@ -68,6 +68,47 @@ def test_stopping_does_not_wait_for_clients() -> None:
         wire.close()
 
 
+def test_stopping_does_not_wait_for_answers_that_are_held_back(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = MockServer(clock=MockClock(START)).start()
+    server.add_fault("latency", route="/v1/account", seconds=3_600)
+    server.add_fault("drip", route="/v1/agents", seconds=3_600)
+    wires = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
+    for wire, path in zip(wires, ("account", "agents"), strict=True):
+        wire.sendall(f"GET /v1/{path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode())
+    # It reads what came first, first.
+    with client(server) as http:
+        ok(http.get("/v1/trades"))
+    started = time.monotonic()
+    server.stop()
+    assert time.monotonic() - started < 5
+    for wire in wires:
+        wire.close()
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_stopping_while_a_library_is_loaded_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = MockServer(clock=MockClock(START)).start()
+    begun = threading.Event()
+
+    def load() -> None:
+        begun.set()
+        # Longer than a stop waits for answers.
+        threading.Event().wait(0.5)
+
+    monkeypatch.setattr(server.engine, "loads", lambda request: load)
+    wire = socket.create_connection(("127.0.0.1", server.port))
+    wire.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert begun.wait(10)
+    server.stop()
+    wire.close()
+    assert caplog.records == []
+
+
 def test_stopping_twice_and_without_a_start() -> None:
     server = MockServer()
     server.stop()
@@ -200,7 +241,7 @@ def test_importing_the_package_loads_nothing() -> None:
     assert done.stdout.strip() == "['tradesdk_mock']"
 
 
-@pytest.mark.parametrize("absent", ["starlette", "uvicorn"])
+@pytest.mark.parametrize("absent", ["uvicorn", "h11"])
 def test_a_missing_extra_is_named(absent: str) -> None:
     code = (
         "import sys\n"
@@ -265,3 +306,22 @@ def test_mistakes_on_the_command_line(
     assert shown.err.startswith("error: ")
     assert message in shown.err
     assert shown.err.count("\n") == 1
+
+
+def test_a_connection_of_the_last_moment_is_closed() -> None:
+    """Python 3.11 leaves one open that is accepted while its server closes."""
+    code = (
+        "import gc, socket, sys, warnings\n"
+        "warnings.simplefilter('error')\n"
+        "sys.unraisablehook = lambda left: print(left.exc_value)\n"
+        "from tradesdk_mock import MockServer\n"
+        "for turn in range(60):\n"
+        "    with MockServer() as server:\n"
+        "        late = socket.create_connection(('127.0.0.1', server.port))\n"
+        "        if turn % 3 == 0:\n"
+        "            server.set_gaps(b_port='another')\n"
+        "    late.close()\n"
+        "gc.collect()\n"
+    )
+    done = python(code)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -159,3 +159,68 @@ def test_a_query_that_can_not_be_read(api: httpx.Client) -> None:
     error(api.get("/v1/signals?chain=8453&x=%ff"), 400, "invalid_request")
     error(api.get("/v1/agents?" + "&".join(f"a{n}=1" for n in range(200))), 400, "invalid_request")
     ok(api.get("/v1/signals?chain=8453&unknown=1"))
+
+
+@pytest.fixture
+def own(server: MockServer) -> Iterator[httpx.Client]:
+    """Of a server that the test has for itself."""
+    with client(server) as http:
+        yield http
+
+
+def test_new_signals_come_as_time_goes_on(server: MockServer, own: httpx.Client) -> None:
+    before = ok(own.get("/v1/signals?chain=8453&limit=100"))["data"]
+    server.clock.advance(60)
+    latest = ok(own.get("/v1/signals?chain=8453&limit=100"))["data"]
+    new = [signal for signal in latest if signal not in before]
+    assert len(new) == 10
+    assert latest == new + before[:90]
+    assert all(START <= signal["timestamp"] <= START + 60 for signal in new)
+    assert ok(own.get("/v1/signals/history?chain=8453&limit=100"))["data"] == latest
+
+
+def test_an_emitted_signal_is_among_the_latest_and_in_the_history(server: MockServer, own: httpx.Client) -> None:
+    signal = server.emit_signal(token="BRETT", direction="BUY", confidence=0.97, price_usd=0.5)
+    record = {name: getattr(signal, name) for name in FIELDS}
+    for path in ("/v1/signals", "/v1/signals/history"):
+        assert ok(own.get(path, params={"chain": 8453}))["data"][0] == record
+        assert record not in ok(own.get(path, params={"chain": 56}))["data"]
+    assert record in ok(own.get("/v1/signals?chain=8453&min_confidence=0.97"))["data"]
+    found = walk(own, "/v1/signals/history", chain=8453, token_address=signal.token_address, limit=100)
+    assert found[0] == record
+    assert {each["token_symbol"] for each in found} == {"BRETT"}
+
+
+def test_a_signal_dated_in_the_future_stays_on_top(server: MockServer, own: httpx.Client) -> None:
+    signal = server.emit_signal(timestamp=99_999_999_999)
+    server.clock.advance(60)
+    found = walk(own, "/v1/signals/history", **{"chain": 8453, "from": START, "limit": 3})
+    assert [each["id"] for each in found].index(signal.id) == 0
+    assert len(found) == 11
+
+
+def test_a_page_goes_on_where_it_ended_while_signals_come(server: MockServer, own: httpx.Client) -> None:
+    server.set_gaps(history_lag=2)
+    whole = ok(own.get("/v1/signals/history?chain=8453&limit=100"))["data"]
+    page = ok(own.get("/v1/signals/history?chain=8453&limit=10"))
+    found = page["data"]
+    while len(found) < 100:
+        server.clock.advance(7)
+        server.emit_signal()
+        page = ok(own.get("/v1/signals/history", params={"chain": 8453, "limit": 10, "cursor": page["next_cursor"]}))
+        found += page["data"]
+    assert found == whole
+
+
+def test_a_history_that_lags_behind(server: MockServer, own: httpx.Client) -> None:
+    server.set_gaps(history_lag=2)
+    old = ok(own.get("/v1/signals/history?chain=56&limit=5"))["data"]
+    signal = server.emit_signal(chain_id=56, timestamp=START - 5)
+    seen = []
+    for _ in range(4):
+        assert signal.id in {each["id"] for each in ok(own.get("/v1/signals?chain=56"))["data"]}
+        history = ok(own.get("/v1/signals/history?chain=56&limit=100"))["data"]
+        seen.append(signal.id in {each["id"] for each in history})
+        server.clock.advance(1)
+    assert seen == [False, False, True, True]
+    assert ok(own.get("/v1/signals/history?chain=56&limit=5"))["data"] != old

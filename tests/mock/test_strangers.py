@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
+from tradesdk_mock.exchange import Request
 
-from ._support import START, client, connection, ok
+from ._support import START, client, connection, in_process, ok
 
 CODES = {
     400: {"invalid_request", "invalid_signature"},
@@ -27,18 +28,31 @@ CODES = {
 }
 
 
-@pytest.fixture(scope="module", params=["defaults", "strict"])
-def stranger(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    strict = GapOptions(unknown_field="400", bounds="none", quotas="enterprise=1000000/1000000")
-    options = strict if request.param == "strict" else GapOptions(quotas="enterprise=1000000/1000000")
-    options = options.changed(enterprise_limit=10**9)
-    with (
-        MockServer(clock=MockClock(START), gaps=options) as server,
-        client(server, "mock_full_enterprise_main") as http,
-    ):
-        server.create_key(plan="enterprise", tenant="main")
-        server.populate("main")
+OPTIONS = GapOptions(quotas="enterprise=1000000/1000000", enterprise_limit=10**9)
+STRICT = OPTIONS.changed(unknown_field="400", bounds="none", no_routes="routes", stream_filter="honoured")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[MockServer]:
+    with MockServer(clock=MockClock(START), gaps=OPTIONS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["socket", "process", "strict"])
+def stranger(request: pytest.FixtureRequest, served: MockServer) -> Iterator[httpx.Client]:
+    """Over a socket; without one; and without one under other gap options."""
+    key = "mock_full_enterprise_main"
+    made: MockService
+    if request.param == "socket":
+        made, http = served, client(served, key)
+    else:
+        made = MockService(clock=MockClock(START), gaps=STRICT if request.param == "strict" else OPTIONS)
+        http = in_process(made, key)
+    made.create_key(plan="enterprise", tenant="main")
+    made.populate("main")
+    with http:
         yield http
+    made.close()
 
 
 def check(answer: httpx.Response) -> None:
@@ -167,10 +181,98 @@ def test_keys(stranger: httpx.Client, value: str) -> None:
 
 
 @FIXED
-@given(path=st.sampled_from(["reset", "keys", "clock", "tenants/t/plan", "agents/a/status"]), body=bodies)
+@given(
+    query=st.dictionaries(
+        st.sampled_from(("chain", "min_confidence", "limit", "cursor", "x")),
+        st.sampled_from(["8453", "56", "1", "0.5", "2", ""]) | st.text(max_size=20),
+        max_size=4,
+    ),
+    last=st.sampled_from(["", "sig_1"]) | st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40),
+)
+def test_streams(stranger: httpx.Client, query: dict[str, str], last: str) -> None:
+    headers = {"Last-Event-ID": last}
+    with stranger.stream("GET", "/v1/signals/stream", params=query, headers=headers) as answer:
+        if answer.status_code != 200:
+            answer.read()
+            check(answer)
+            return
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert query["chain"] in ("8453", "56")
+
+
+CONTROL = st.dictionaries(
+    st.sampled_from(
+        (
+            *("kind", "route", "method", "tenant", "nth", "every", "probability", "count", "status", "after", "how"),
+            *("token", "direction", "confidence", "price_usd", "timestamp", "at", "chain_id", "price_failure"),
+            *("scope", "plan", "name", "advance", "set", "freeze", "speed", "allow_backwards", "populate"),
+        )
+    )
+    | st.text(max_size=8),
+    json_values | st.sampled_from(["reset", "drop", "status", "/v1/trades", "*", "GET", "BUY", "BRETT", 1, 0.5, 56]),
+    max_size=6,
+)
+
+
+@FIXED
+@given(
+    path=st.sampled_from(
+        ["reset", "keys", "clock", "tenants/t/plan", "agents/a/status", "faults", "signals", "market", "keys/a/expire"]
+    ),
+    body=CONTROL,
+)
 def test_control(stranger: httpx.Client, path: str, body: dict[str, Any]) -> None:
     if path == "reset":
         body = {**body, "unknown": 1}
     answer = stranger.post(f"/_mock/{path}", json=body)
     check(answer)
-    ok(stranger.get("/_mock/status"))
+    assert answer.status_code in (200, 400, 404)
+    assert ok(stranger.get("/_mock/status"))["frozen"] in (True, False)
+    ok(stranger.delete("/_mock/faults"))
+    ok(stranger.post("/_mock/clock", json={"freeze": True, "set": START, "allow_backwards": True, "speed": 1}))
+
+
+@FIXED
+@given(raw=st.binary(max_size=40), method=st.sampled_from(["GET", "POST", "DELETE", "PUT"]))
+def test_control_paths_and_queries(stranger: httpx.Client, raw: bytes, method: str) -> None:
+    for path in (
+        "/_mock/" + quote(raw, safe="/"),
+        "/_mock/faults/" + quote(raw, safe=""),
+        "/_mock/journal?" + quote(raw),
+    ):
+        answer = stranger.request(method, path)
+        check(answer)
+        assert answer.status_code in (200, 400, 404, 405)
+
+
+names = st.binary(max_size=20) | st.sampled_from(
+    [b"authorization", b"content-type", b"host", b"origin", b"last-event-id"]
+)
+values = st.binary(max_size=40) | st.sampled_from([b"Bearer mock_full_x", b"application/json", b"localhost"])
+
+
+@FIXED
+@given(
+    method=st.text(max_size=10) | st.sampled_from(["GET", "POST", "PATCH", "PUT", "DELETE"]),
+    path=st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+    | st.sampled_from(["/v1/account", "/v1/agents", "/v1/token-prices", "/_mock/faults", "/v1/signals/stream"]),
+    query=st.binary(max_size=30),
+    headers=st.lists(st.tuples(names, values), max_size=6),
+    content=st.none() | st.binary(max_size=50) | st.just(b"{}"),
+    sender=st.none() | st.text(max_size=20) | st.just("127.0.0.1"),
+)
+def test_requests_that_no_server_would_let_in(
+    method: str,
+    path: str,
+    query: bytes,
+    headers: list[tuple[bytes, bytes]],
+    content: bytes | None,
+    sender: str | None,
+) -> None:
+    """The engine itself takes anything for what it is."""
+    with MockService(clock=MockClock(START)) as mock:
+        for market in (False, True):
+            reply = mock.engine.answer(Request(method, path, query, list(headers), content, sender, market))
+            assert reply.status < 500
+            if isinstance(reply.body, bytes):
+                assert isinstance(json.loads(reply.body), dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..web import Routes
-from . import account, agents, positions, signals, trades, wallets
+from . import account, agents, positions, signals, stream, trades, wallets
 
 ROUTES: Routes = [
     *account.ROUTES,
@@ -12,4 +12,5 @@ ROUTES: Routes = [
     *trades.ROUTES,
     *positions.ROUTES,
     *signals.ROUTES,
+    *stream.ROUTES,
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from .. import trading
 from ..errors import conflict, forbidden, invalid, missing, refused, unacceptable
@@ -18,6 +19,9 @@ from ..validation import (
     check_text,
 )
 from ..web import Answer, Call, Endpoint, Routes
+
+if TYPE_CHECKING:
+    from ..world import World
 
 SUMMARY = ("id", "name", "status", "chain_id", "wallet_id", "created_at")
 FULL: tuple[str, ...] = (
@@ -168,6 +172,24 @@ def _check_quota(call: Call) -> None:
         raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"Not now: {message}.")
 
 
+def start(call: Call) -> Answer:
+    return _moved(call, trading.start)
+
+
+def stop(call: Call) -> Answer:
+    return _moved(call, trading.stop)
+
+
+def pause(call: Call) -> Answer:
+    return _moved(call, lambda world, agent_id: trading.set_status(world, agent_id, "paused"))
+
+
+def _moved(call: Call, move: Callable[[World, str], None]) -> Answer:
+    agent_id = str(call.owned("agent", ("id",))["id"])
+    move(call.world, agent_id)
+    return read(call)
+
+
 ROUTES: Routes = [
     ("/v1/agents", {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")}),
     (
@@ -178,4 +200,7 @@ ROUTES: Routes = [
             "DELETE": Endpoint(delete, needs="write"),
         },
     ),
+    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", option=True)}),
+    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", option=True)}),
+    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", option=True)}),
 ]

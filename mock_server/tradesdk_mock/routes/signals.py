@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from .. import signals
 from ..pages import page
-from ..seedsignals import ensure_signals
 from ..web import Answer, Call, Endpoint, Routes
-
-COLUMNS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 
 
 def latest(call: Call) -> Answer:
-    ensure_signals(call.world)
+    signals.catch_up(call.world)
     query = call.query()
     chain = query.chain("chain", required=True)
     limit = query.limit()
     floor = query.confidence()
     rows = call.world.store.records(
-        COLUMNS,
+        signals.FIELDS,
         "signals WHERE chain_id = ? AND confidence >= ? ORDER BY timestamp DESC, seq DESC LIMIT ?",
         (chain, 0.0 if floor is None else floor, limit),
     )
@@ -26,11 +24,12 @@ def latest(call: Call) -> Answer:
 
 
 def history(call: Call) -> Answer:
-    ensure_signals(call.world)
+    signals.catch_up(call.world)
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
     start, end = query.integer("from"), query.integer("to")
     equal = "=" if call.world.gaps.time_bounds == "inclusive" else ""
+    lag = call.world.gaps.history_lag
     where: list[tuple[str, object]] = []
     if start is not None:
         where.append((f"timestamp >{equal} ?", start))
@@ -40,10 +39,11 @@ def history(call: Call) -> Answer:
         call,
         query,
         table="signals",
-        columns=COLUMNS,
+        columns=signals.FIELDS,
         time="timestamp",
         filters=filters,
         where=where,
+        passing=[("published_at <= ?", call.world.now() - lag)] if lag else [],
         always_newest_first=True,
     )
 

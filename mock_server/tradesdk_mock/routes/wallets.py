@@ -58,6 +58,16 @@ def balance(call: Call) -> Answer:
     return Answer(200, call.shown(record))
 
 
+def remove(call: Call) -> Answer:
+    """Under the gap option `no_routes=routes`: 204, or 409 while an agent is bound to the wallet."""
+    wallet_id = call.owned("wallet", ("id",))["id"]
+    store = call.world.store
+    if store.value("SELECT 1 FROM agents WHERE tenant = ? AND wallet_id = ?", (call.tenant, wallet_id)):
+        raise conflict("Agents are bound to this wallet; delete them or bind them to another one before removing it.")
+    store.run("DELETE FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant))
+    return Answer(204)
+
+
 ROUTES: Routes = [
     (
         "/v1/wallets",
@@ -66,5 +76,6 @@ ROUTES: Routes = [
             "POST": Endpoint(connect, needs="write", ready=wallets.ready, load=wallets.load),
         },
     ),
+    ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True)}),
     ("/v1/wallets/{wallet_id}/balance", {"GET": Endpoint(balance)}),
 ]

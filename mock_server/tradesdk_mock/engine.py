@@ -1,0 +1,169 @@
+"""The whole service as one function: a request goes in, a reply comes out. Nothing here waits or knows a socket."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from pydantic_core import from_json, to_json
+
+from . import control, keys, marketside, ratelimit, signals, web
+from .errors import ApiError, Header, internal, invalid, no_route
+from .exchange import Reply, Request
+from .journal import BODY_KEPT, JournalEntry, shortened
+from .router import Router
+from .routes import ROUTES
+from .routes.market import MARKET_ROUTES
+from .web import Answer, Decision, error_answer
+
+if TYPE_CHECKING:
+    from .world import World
+
+log = logging.getLogger("tradesdk_mock")
+_OF_SIGNALS = ("/v1/signals", "/v1/token-signals", "/v1/signal-history")
+MAX_HEADERS = 64 * 1024
+TOO_LONG = "The headers are longer than 64 KiB."
+
+
+class Engine:
+    """The service over a world. It keeps nothing of its own."""
+
+    def __init__(self, world: World, *, allow_remote_control: bool = False) -> None:
+        self.world = world
+        self._remote = allow_remote_control
+        self._account = Router(ROUTES)
+        self._market = Router(MARKET_ROUTES)
+        self._control = Router(control.ROUTES)
+
+    def answer(self, request: Request) -> Reply:
+        """What the service says. Never raises."""
+        try:
+            if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
+                return self.refusal(TOO_LONG)
+            if request.path.startswith("/_mock/"):
+                found = self._control.find(request.path)
+                request.params = found[2] if found else {}
+                actions = found[1] if found else {}
+                return self._reply(control.act(self.world, request, actions, remote=self._remote))
+            return self._serve(request)
+        except ApiError as error:
+            return self._reply(error_answer(error, self.world))
+        except Exception:
+            log.exception("%s %r crashed", request.method, request.path)
+            return self._reply(error_answer(internal(), self.world))
+
+    def refusal(self, message: str) -> Reply:
+        """The answer to what isn't even a request."""
+        return self._reply(self._refused(message))
+
+    def _refused(self, message: str) -> Answer:
+        answer = error_answer(invalid(message), self.world)
+        answer.headers += web.rate_headers(ratelimit.untouched(self.world.gaps, self.world.now()))
+        return answer
+
+    def loads(self, request: Request) -> Callable[[], None] | None:
+        """Heavy imports that the answer needs and that aren't there yet: a server runs this beside its event loop."""
+        found = self._account.find(request.path)
+        endpoint = found[1].get(request.method) if found else None
+        if endpoint is None or endpoint.load is None or endpoint.ready is None or endpoint.ready():
+            return None
+        return endpoint.load
+
+    def is_behind(self, request: Request, goal: float) -> bool:
+        """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.
+
+        A server gives others their turn in between. Without this, the answer does all of it.
+        """
+        if not request.path.startswith(_OF_SIGNALS):
+            return False
+        try:
+            return signals.is_behind(self.world, goal)
+        except ApiError:  # the answer says so
+            return False
+
+    def _serve(self, request: Request) -> Reply:
+        world = self.world
+        separate = world.gaps.b_port == "another"
+        market = self._market.find(request.path) if request.market or not separate else None
+        account = None if request.market else self._account.find(request.path)
+        pattern = (market or account or (None,))[0]
+        strike = world.faults.strike(request, pattern) if world.faults.active() else None
+        if strike is not None and strike.skips:
+            sender = self._sender(request)
+            decision = Decision(strike.answer(world, sender), strike.code, sender)
+        elif market is not None:
+            request.params = market[2]
+            decision = marketside.decide(world, request, market[1])
+        elif request.market:
+            decision = Decision(error_answer(no_route(request.path), world), "not_found")
+        else:
+            request.params = account[2] if account else {}
+            decision = web.decide(world, request, account[1] if account else {})
+        reply = self._reply(decision.answer)
+        if strike is not None:
+            strike.apply(reply, world)
+        self._note(request, decision, reply, strike.kinds if strike else (), market is not None)
+        return reply
+
+    def _sender(self, request: Request) -> keys.Caller | None:
+        """Whose request it is, so far as that can be told without letting it in."""
+        try:
+            with self.world.transaction():
+                return keys.authenticate(self.world, request.headers)
+        except ApiError:
+            return None
+
+    def _reply(self, answer: Answer) -> Reply:
+        headers: list[Header] = [(b"date", http_date(self.world.now())), *answer.headers]
+        if answer.body is not None:
+            return Reply(answer.status, headers, answer.body)
+        if answer.status == 204:
+            return Reply(204, headers, b"")
+        # A caller's `1e999` in the journal would be no JSON.
+        content = to_json(answer.data, inf_nan_mode="null")
+        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        return Reply(answer.status, headers, content)
+
+    def _note(
+        self, request: Request, decision: Decision, reply: Reply, faults: tuple[str, ...] = (), market: bool = False
+    ) -> None:
+        body: object = None
+        content, caller = request.content, decision.caller
+        tenant = caller.tenant if caller else None
+        if tenant is None and market:
+            # Market data asks for no key; one that is sent all the same says whose request it is.
+            tenant, _ = keys.peek(self.world, request.headers)
+        if content and len(content) <= BODY_KEPT:
+            try:
+                body = from_json(content, allow_inf_nan=False)
+            except ValueError:
+                body = None
+        raw = shortened(request.query.decode("latin-1"))
+        self.world.journal.add(
+            JournalEntry(
+                request.method,
+                shortened(request.path),
+                dict(parse_qsl(raw, keep_blank_values=True)) if raw else {},
+                caller.last4 if caller else None,
+                tenant,
+                reply.status,
+                self.world.now(),
+                decision.error,
+                body,
+                faults,
+            )
+        )
+
+
+_date: tuple[int, bytes] = (-1, b"")
+
+
+def http_date(now: float) -> bytes:
+    global _date
+    second = int(now)
+    if _date[0] != second:
+        _date = (second, formatdate(second, usegmt=True).encode("ascii"))
+    return _date[1]

@@ -1,0 +1,45 @@
+"""Which path leads where. `{name}` in a pattern stands for one segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Router(Generic[T]):
+    """Patterns and what they lead to. Fixed paths are looked up; only those with placeholders are compared."""
+
+    def __init__(self, routes: Iterable[tuple[str, T]]) -> None:
+        self._fixed: dict[str, tuple[str, T]] = {}
+        self._shaped: dict[int, list[tuple[list[str], str, T]]] = {}
+        for pattern, target in routes:
+            if "{" in pattern:
+                parts = pattern.split("/")
+                self._shaped.setdefault(len(parts), []).append((parts, pattern, target))
+            else:
+                self._fixed[pattern] = (pattern, target)
+
+    def find(self, path: str) -> tuple[str, T, dict[str, str]] | None:
+        """(pattern, target, what the placeholders stand for); None when nothing is there."""
+        fixed = self._fixed.get(path)
+        if fixed is not None:
+            return (*fixed, {})
+        segments = path.split("/")
+        for parts, pattern, target in self._shaped.get(len(segments), ()):
+            params = {}
+            for part, segment in zip(parts, segments, strict=True):
+                if part.startswith("{"):
+                    if not segment:
+                        break
+                    params[part[1:-1]] = segment
+                elif part != segment:
+                    break
+            else:
+                return pattern, target, params
+        return None
+
+    def patterns(self) -> list[str]:
+        """Every pattern there is."""
+        return [*self._fixed, *(pattern for shaped in self._shaped.values() for _, pattern, _ in shaped)]

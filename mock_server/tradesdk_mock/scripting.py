@@ -1,0 +1,129 @@
+"""What a test makes happen on the market: signals, now or later, and prices that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypedDict
+
+from . import market, signals
+from .clock import END
+from .errors import ApiError, MockServerError
+from .signals import MockSignal
+from .world import World
+
+
+class ScriptedSignal(TypedDict, total=False):
+    """One signal of `emit_signals`: the arguments of `emit_signal`, and when it comes.
+
+    Attributes:
+        after: seconds from the call to the publication, by default 0.
+    """
+
+    after: float
+    chain_id: int
+    token: str
+    direction: str
+    confidence: float
+    price_usd: float
+    timestamp: int
+
+
+class Scripting:
+    """Signals and prices on request. A part of `MockService`."""
+
+    world: World
+
+    def emit_signal(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+    ) -> MockSignal:
+        """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
+
+        What is left out follows from the seed.
+
+        Args:
+            chain_id: 8453 or 56.
+            token: a symbol or an address, also one that the market doesn't know.
+            direction: `BUY` or `SELL`, in any case.
+            confidence: 0.0 to 1.0.
+            price_usd: above 0.
+            timestamp: what the signal says of its time, in Unix seconds; by default the time of its publication.
+            at: publish it when the service's time is this (Unix seconds), by default now.
+
+        Raises:
+            MockServerError: a value that no signal has.
+        """
+        with self._transaction() as world:
+            try:
+                return signals.emit(
+                    world,
+                    chain_id=chain_id,
+                    token=token,
+                    direction=direction,
+                    confidence=confidence,
+                    price_usd=price_usd,
+                    timestamp=timestamp,
+                    at=at,
+                )
+            except ValueError as error:
+                raise MockServerError(str(error)) from None
+
+    def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
+        """Publish signals one after the other, as the clock gets there: all of them, or none when one can't be.
+
+            mock.emit_signals([
+                {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
+                {"token": "BRETT", "direction": "SELL", "confidence": 0.9, "after": 30},
+            ])
+
+        Args:
+            script: for each signal the arguments of `emit_signal`, with `after` for `at`: seconds from now.
+
+        Returns: the signals in the order of the script.
+
+        Raises:
+            MockServerError: an unknown name, or a value that no signal has; it tells which signal, counted from 1.
+        """
+        known = ScriptedSignal.__annotations__
+        if isinstance(script, Mapping | str | bytes) or not isinstance(script, Iterable):
+            raise MockServerError(f"script: must be a list of signals, not of type {type(script).__name__}")
+        with self._transaction() as world:
+            now, made = world.now(), list[MockSignal]()
+            for number, line in enumerate(script, 1):
+                if not isinstance(line, Mapping):
+                    raise MockServerError(f"signal {number}: must be a dictionary of arguments, not {line!r}")
+                wish = dict(line)
+                after = wish.pop("after", 0)
+                unknown = sorted(wish.keys() - known)
+                if unknown:
+                    raise MockServerError(f"signal {number}: {unknown[0]!r} is not one of {', '.join(known)}")
+                if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
+                    raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
+                try:
+                    made.append(signals.emit(world, **wish, at=now + after, asked=now))  # type: ignore[arg-type]
+                except ValueError as error:
+                    raise MockServerError(f"signal {number}: {error}") from None
+            return made
+
+    def set_price_failure(self, failing: bool | list[str]) -> None:
+        """Make the prices of the market data fail with 502: of every token, of these (symbols or addresses), or not."""
+        with self._transaction() as world:
+            market.set_price_failure(world, failing)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[World]:
+        """What a change from Python is made in: it begins with what another process did, as every request does."""
+        try:
+            with self.world.transaction():
+                yield self.world
+                self.world.announce()
+        except ApiError as error:
+            raise MockServerError(error.message) from None

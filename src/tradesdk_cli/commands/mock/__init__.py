@@ -1,0 +1,23 @@
+"""`trade mock`: the mock service on this machine, served, looked at and controlled."""
+
+from __future__ import annotations
+
+from tradesdk_cli.plumbing import noun
+
+app = noun("mock", "The mock service on your machine: serve it, look at it, control it.")
+
+VERBS = {
+    "serve": "Serve the mock until Ctrl-C.",
+    "status": "Show what the mock holds: seed, clock, counts, faults, warnings.",
+    "reset": "Forget everything but the clock and the gap options.",
+    "clock": "Show, move, stop or speed up the mock's clock.",
+    "fault": "Faults on demand: add, list, kinds, remove, clear.",
+    "emit": "Things that happen now, or later: signal.",
+    "market": "Show whether the prices of the market data fail, or make them fail or work again.",
+    "agent": "Start or stop an agent, or put it into another state.",
+    "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
+    "tenant": "Tenants of the mock: populate, plan.",
+    "journal": "List the requests that the mock was asked.",
+    "logs": "Print the requests that the mock is asked, a line each.",
+    "gaps": "List what the service's specification leaves open, and the mock's choices.",
+}

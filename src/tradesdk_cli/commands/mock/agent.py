@@ -1,0 +1,44 @@
+"""`trade mock agent`: what can be done to an agent that the service itself has no endpoint for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import ask, word
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Start or stop an agent, or put it into another state.")
+
+
+class Move(StrEnum):
+    """What becomes of the agent."""
+
+    start = "start"
+    stop = "stop"
+    pause = "paused"
+    fail = "error"
+
+
+@app.command(
+    "agent",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock agent AGENT_ID start", "trade --mock mock agent AGENT_ID stop"),
+)
+def agent(
+    ctx: typer.Context,
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID")],
+    move: Annotated[Move, typer.Argument(metavar="start|stop|paused|error")],
+) -> None:
+    """Start or stop an agent, or put it into another state.
+
+    The service itself shows no endpoint for this.
+    """
+    path = f"agents/{word(agent_id)}"
+    with session(ctx) as run:
+        if move in (Move.start, Move.stop):
+            run.out.one(ask(run, "POST", f"{path}/{move.value}"))
+        else:
+            run.out.one(ask(run, "POST", f"{path}/status", {"status": move.value}))

@@ -1,0 +1,49 @@
+"""`trade mock clock`: the time of the service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import CLOCK, ask, given
+from tradesdk_cli.errors import RefusedByMock, UsageProblem
+from tradesdk_cli.options import number
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Show, move, stop or speed up the mock's clock.")
+
+
+@app.command(
+    "clock",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock clock", "trade --mock mock clock --freeze --advance 3600"),
+)
+def clock(
+    ctx: typer.Context,
+    advance: Annotated[
+        float | None, typer.Option("--advance", parser=number(0), metavar="SECONDS", help="Move it on.")
+    ] = None,
+    set_to: Annotated[
+        float | None, typer.Option("--set", parser=number(), metavar="UNIX", help="Put it to these Unix seconds.")
+    ] = None,
+    backwards: Annotated[bool, typer.Option("--allow-backwards", help="Let --set go into its past.")] = False,
+    freeze: Annotated[bool | None, typer.Option("--freeze/--resume", help="Stop it, or let it run again.")] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option("--speed", parser=number(0), metavar="N", help="N times real time; 1 is as time goes."),
+    ] = None,
+) -> None:
+    """Show, move, stop or speed up the mock's clock."""
+    from tradesdk_cli.commands.mock.shown import show_clock
+
+    if backwards and set_to is None:
+        raise UsageProblem("--allow-backwards belongs to --set", "trade mock clock --help")
+    body = given(freeze=freeze, set=set_to, advance=advance, speed=speed, allow_backwards=backwards or None)
+    with session(ctx) as run:
+        try:
+            method = "POST" if body else "GET"
+            show_clock(run.out, ask(run, method, "clock", body or None, gives=CLOCK))
+        except RefusedByMock as error:
+            error.message = error.message.replace('"allow_backwards": true', "--allow-backwards")
+            raise

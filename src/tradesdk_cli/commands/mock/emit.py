@@ -1,0 +1,101 @@
+"""`trade mock emit`: signals on demand."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import CLOCK, NUMBER, ask, given, rows
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import AnyChain, number, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+app = noun("emit", "Things that happen now, or later: signal.")
+
+
+class Direction(StrEnum):
+    """What a signal says to do."""
+
+    buy = "BUY"
+    sell = "SELL"
+
+
+@app.command(
+    "signal",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock mock emit signal --chain base", "trade mock emit signal --token BRETT --direction buy --in 30"
+    ),
+)
+def signal(
+    ctx: typer.Context,
+    chain: AnyChain = None,
+    token: Annotated[
+        str | None, typer.Option("--token", metavar="SYMBOL|ADDRESS", help="Which token; any address will do.")
+    ] = None,
+    direction: Annotated[
+        Direction | None,
+        typer.Option("--direction", case_sensitive=False, metavar="buy|sell", help="What it says to do."),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", parser=number(0, 1), metavar="X", help="0 to 1.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", parser=number(0), metavar="USD", help="The token's price.")
+    ] = None,
+    timestamp: Annotated[
+        int | None,
+        typer.Option(
+            "--timestamp", parser=whole(), metavar="UNIX", help="What it says of its time; by default the truth."
+        ),
+    ] = None,
+    after: Annotated[
+        float | None,
+        typer.Option("--in", parser=number(0), metavar="SECONDS", help="Publish it so much later on the mock's clock."),
+    ] = None,
+    at: Annotated[
+        float | None,
+        typer.Option("--at", parser=number(), metavar="UNIX", help="Publish it when the service's time is this."),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", parser=whole(1, 10_000), metavar="N", help="How many, 1 by default.")
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", parser=number(0, 86_400), metavar="SECONDS", help="From one of --count to the next."),
+    ] = None,
+) -> None:
+    """Publish signals: on the stream, among the latest, and in the history.
+
+    What is left out follows from the mock's seed.
+    """
+    if after is not None and at is not None:
+        raise UsageProblem("--in and --at exclude each other", "leave one of them out")
+    if every is not None and count is None:
+        raise UsageProblem("--every belongs to --count", "for example: --count 10 --every 60")
+    from tradesdk_cli.views import EMITTED
+
+    with session(ctx) as run:
+        later = after is not None or at is not None or every is not None
+        clock = ask(run, "GET", "clock", gives=CLOCK) if later else None
+        body = given(
+            chain_id=chain,
+            token=token,
+            direction=direction.value if direction else None,
+            confidence=confidence,
+            price_usd=price,
+            timestamp=timestamp,
+            at=at,
+            after=after,
+            count=count,
+            every=every,
+        )
+        found = rows(run, "POST", "signals", body, each={"published_at": NUMBER})
+        run.out.many(EMITTED, [found], empty="no signals")
+        waiting = [] if clock is None else [one for one in found if one["published_at"] > clock["service_now"]]
+        if clock is not None and waiting:
+            last = max(one["published_at"] for one in waiting) - clock["service_now"]
+            still = ", which stands still: trade mock clock --advance moves it" if clock["frozen"] else ""
+            run.out.note(f"{len(waiting)} to come, the last in {last:.0f} s on the mock's clock{still}")

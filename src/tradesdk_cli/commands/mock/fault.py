@@ -1,0 +1,190 @@
+"""`trade mock fault`: things that go wrong, on demand."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import OPTIONAL_NUMBER, OPTIONAL_TEXT, Shape, ask, given, pairs, rows, word
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import number, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.output import Output
+
+app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
+
+KINDS = "mock fault kinds"
+RULE: Shape = {
+    **dict.fromkeys(("id", "kind"), str),
+    **dict.fromkeys(("route", "method", "tenant", "key", "warning"), OPTIONAL_TEXT),
+    **dict.fromkeys(("since", "until", "nth", "every", "probability", "count"), OPTIONAL_NUMBER),
+    "query": (dict, type(None)),
+    **dict.fromkeys(("seen", "fired"), int),
+    "parameters": dict,
+}
+_MATCHING = (
+    "kind", "route", "method", "tenant", "key", "query", "since", "until", "nth", "every", "probability", "count"
+)  # fmt: skip
+_AS_THEY_ARE = ("text", "base64")
+
+
+@app.command(
+    "add",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock mock fault add status --route /v1/trades --count 2 status=503 retry_after=3",
+        "trade --mock mock fault add drop --query chain=8453 --every 2 after=5 how=reset",
+    ),
+)
+def add(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="One of: trade mock fault kinds.")],
+    parameters: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters of the kind.")
+    ] = None,
+    route: Annotated[
+        str | None,
+        typer.Option(
+            "--route", metavar="PATH", help="Only this path: /v1/trades, /v1/agents/{agent_id}, /v1/agents/*."
+        ),
+    ] = None,
+    method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only GET, POST and so on.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="NAME", help="Only requests with a key of this tenant.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY_ID", help="Only requests with this key.")] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option("--query", metavar="NAME=VALUE", help="Only with this in the query; may be repeated."),
+    ] = None,
+    since: Annotated[
+        float | None, typer.Option("--since", parser=number(0), metavar="UNIX", help="From this time of the mock on.")
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option("--until", parser=number(0), metavar="UNIX", help="Before this time of the mock.")
+    ] = None,
+    nth: Annotated[
+        int | None, typer.Option("--nth", parser=whole(1), metavar="N", help="Only the N-th such request.")
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option("--every", parser=whole(1), metavar="N", help="Every N-th such request.")
+    ] = None,
+    probability: Annotated[
+        float | None,
+        typer.Option("--probability", parser=number(0, 1), metavar="X", help="How likely, 0 to 1; the seed decides."),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", parser=whole(1), metavar="N", help="So often, and then no more.")
+    ] = None,
+) -> None:
+    """Let something go wrong from now on.
+
+    Values of parameters are read as JSON where they are numbers, true, false, objects or quoted texts, for example
+    headers={"X-A":"b"}, and as plain text otherwise; text= and base64= are taken as they are.
+    """
+    from tradesdk_cli.commands.mock.shown import show_rules
+
+    values = {
+        name: text if name in _AS_THEY_ARE else value_of(text)
+        for name, text in pairs(parameters or [], f"trade {KINDS}").items()
+    }
+    for name in _MATCHING:
+        if name in values:
+            option = "the first argument" if name == "kind" else f"an option: --{name}"
+            raise UsageProblem(f"{name} is {option}", "trade mock fault add --help")
+    body = given(
+        kind=kind,
+        route=route,
+        method=method.upper() if method else None,
+        tenant=tenant,
+        key=key,
+        query=pairs(query, "trade mock fault add --help") if query else None,
+        since=since,
+        until=until,
+        nth=nth,
+        every=every,
+        probability=probability,
+        count=count,
+    )
+    with session(ctx) as run:
+        rule = ask(run, "POST", "faults", {**body, **values}, gives=RULE, look=KINDS)
+        show_rules(run.out, [rule], one=True)
+        _warn(run.out, [rule])
+
+
+@app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock fault list", "trade mock fault list -o json"))
+def list_faults(ctx: typer.Context) -> None:
+    """List the faults, oldest first: which requests they meet, and how many they have met and hit."""
+    from tradesdk_cli.commands.mock.shown import show_rules
+
+    with session(ctx) as run:
+        rules = rows(run, "GET", "faults", each=RULE)
+        show_rules(run.out, rules)
+        _warn(run.out, rules)
+
+
+@app.command("kinds", cls=TradeCommand, epilog=examples("trade mock fault kinds", "trade mock fault kinds -o json"))
+def kinds(ctx: typer.Context) -> None:
+    """List the kinds of faults and their parameters. Needs no mock that runs."""
+    from dataclasses import asdict
+
+    from tradesdk_cli.commands.mock.shown import show_kinds
+    from tradesdk_mock.faults import describe
+
+    with session(ctx) as run:
+        show_kinds(run.out, [asdict(kind) for kind in describe()])
+
+
+@app.command(
+    "remove",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock fault remove FAULT_ID", "trade --mock mock fault remove FAULT_ID -o json"),
+)
+def remove(ctx: typer.Context, fault_id: Annotated[str, typer.Argument(metavar="FAULT_ID")]) -> None:
+    """Take one fault back."""
+    with session(ctx) as run:
+        left = rows(run, "DELETE", f"faults/{word(fault_id)}", each=RULE, look="mock fault list")
+        run.out.one({"id": fault_id, "removed": True, "faults": len(left)})
+
+
+@app.command(
+    "clear", cls=TradeCommand, epilog=examples("trade --mock mock fault clear", "trade --mock mock fault clear -o json")
+)
+def clear(ctx: typer.Context) -> None:
+    """Take every fault back."""
+    with session(ctx) as run:
+        ask(run, "DELETE", "faults")
+        run.out.one({"faults": 0})
+
+
+_MOST_NESTED = 100
+
+
+def value_of(text: str) -> Any:
+    """What `text` stands for: JSON where it is a number, true, false, null, an object, an array or a quoted text."""
+    try:
+        # No value here is deep, and a deep one can be more than the parser's stack holds.
+        if text.count("[") + text.count("{") > _MOST_NESTED:
+            raise ValueError("too deep")
+        value = json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        if text[:1] in ("{", "[", '"'):
+            raise UsageProblem(f"{text!r} begins like JSON and is not", 'for example: headers={"X-A":"b"}') from None
+        return text
+    # 1e999 is a number to JSON, and infinite.
+    return text if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _warn(out: Output, rules: list[dict[str, Any]]) -> None:
+    for rule in rules:
+        if rule["warning"]:
+            out.note(f"warning: fault {rule['id']} ({rule['kind']}): {rule['warning']}")

@@ -1,0 +1,121 @@
+"""`trade mock key`: API keys of the mock."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import ask, given, rows, word
+from tradesdk_cli.commands.mock.tenant import Plan
+from tradesdk_cli.options import number
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.context import Session
+
+app = noun("key", "API keys of the mock: create, list, scope, expire, rotate, revoke.")
+
+
+class Scope(StrEnum):
+    """What a key may do."""
+
+    full = "full-access"
+    read = "read-only"
+
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="As trade mock key list shows it.")]
+
+
+@app.command(
+    "create",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock mock key create --name bot", "trade --mock mock key create --name eyes --scope read-only"
+    ),
+)
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for.")],
+    scope: Annotated[Scope, typer.Option("--scope", help="What it may do.")] = Scope.full,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant", metavar="NAME", help="Whose it is: me has agents and trades; by default a new, empty one."
+        ),
+    ] = None,
+    plan: Annotated[
+        Plan | None, typer.Option("--plan", help="The plan of a new tenant, pro by default; others keep theirs.")
+    ] = None,
+) -> None:
+    """Make a key. Its value is shown this once."""
+    body = given(name=name, scope=scope.value, tenant=tenant, plan=plan.value if plan else None)
+    with session(ctx) as run:
+        run.out.one(ask(run, "POST", "keys", body))
+
+
+@app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock key list", "trade mock key list -o json"))
+def list_keys(ctx: typer.Context) -> None:
+    """List keys; their values are not kept anywhere."""
+    from tradesdk_cli.views import KEYS
+
+    with session(ctx) as run:
+        run.out.many(KEYS, [rows(run, "GET", "keys", each={"id": str})], empty="no keys yet")
+
+
+@app.command(
+    "scope",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock key scope KEY_ID read-only", "trade mock key scope KEY_ID full-access -o json"),
+)
+def change_scope(
+    ctx: typer.Context, key_id: KeyId, scope: Annotated[Scope, typer.Argument(metavar="full-access|read-only")]
+) -> None:
+    """Change what a key may do, from now on."""
+    with session(ctx) as run:
+        run.out.one(_change(run, key_id, "scope", {"scope": scope.value}))
+
+
+@app.command(
+    "expire",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock key expire KEY_ID", "trade mock key expire KEY_ID --at 1900000000"),
+)
+def expire(
+    ctx: typer.Context,
+    key_id: KeyId,
+    at: Annotated[
+        float | None,
+        typer.Option("--at", parser=number(), metavar="UNIX", help="When the service's time is this; by default now."),
+    ] = None,
+) -> None:
+    """Let a key end, now or at a time."""
+    with session(ctx) as run:
+        run.out.one(_change(run, key_id, "expire", given(at=at)))
+
+
+@app.command(
+    "rotate",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock key rotate KEY_ID", "trade mock key rotate KEY_ID -o json"),
+)
+def rotate(ctx: typer.Context, key_id: KeyId) -> None:
+    """Revoke a key and make one of the same name, scope and tenant. The new value is shown this once."""
+    with session(ctx) as run:
+        run.out.one(_change(run, key_id, "rotate"))
+
+
+@app.command(
+    "revoke",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock key revoke KEY_ID", "trade mock key revoke KEY_ID -o json"),
+)
+def revoke(ctx: typer.Context, key_id: KeyId) -> None:
+    """End a key for good; it is answered with 401."""
+    with session(ctx) as run:
+        run.out.one(_change(run, key_id, "revoke"))
+
+
+def _change(run: Session, key_id: str, verb: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    return ask(run, "POST", f"keys/{word(key_id)}/{verb}", body, look="mock key list", when=(404,))

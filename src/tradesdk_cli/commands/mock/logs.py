@@ -1,0 +1,94 @@
+"""`trade mock logs`: what the mock is asked, as it is asked."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
+from tradesdk_cli.errors import ClosedPipe, UsageProblem
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.output import Output
+
+app = single("Print the requests that the mock is asked, a line each.")
+
+_EVERY = 0.5
+
+
+@app.command(
+    "logs",
+    cls=TradeCommand,
+    epilog=examples("trade mock logs --since-start", "trade mock logs --follow --tenant me"),
+)
+def logs(
+    ctx: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    since_start: Annotated[
+        bool, typer.Option("--since-start", help=f"Begin with all that the mock still knows, not the latest {USUAL}.")
+    ] = False,
+    tenant: Tenant = None,
+) -> None:
+    """Print the requests that the mock is asked, a line each.
+
+    Time, tenant, method, path, status, error, faults; what is not there is a dash. The status is 0 where a fault tore
+    the connection down.
+    """
+    with session(ctx) as run:
+        out = run.out if run.settings.output != "auto" else run.out.readable()
+        if follow and out.settings.output == "json":
+            raise UsageProblem("-o json is one array, and --follow has no end", "use -o ndjson")
+        if run.settings.mock:
+            out.many((), [[]], empty=EMBEDDED)
+            return
+        pages = _pages(run, tenant, whole=since_start, follow=follow)
+        if out.settings.output == "table":
+            _print(out, pages)
+        else:
+            out.many((), pages, empty="no requests")
+
+
+def _pages(run: Session, tenant: str | None, *, whole: bool, follow: bool) -> Iterator[list[dict[str, Any]]]:
+    found, last = latest(run, tenant, None if whole else USUAL)
+    yield found
+    while follow:
+        _pause(run.out)
+        seen = last
+        for answer in answers(run, tenant, seen):
+            # A smaller number: another one is served there now, which counts anew.
+            last = answer["last"] if answer["last"] >= seen else 0
+            yield answer["data"]
+
+
+def _print(out: Output, pages: Iterator[list[dict[str, Any]]]) -> None:
+    from rich.text import Text
+
+    from tradesdk_cli.commands.mock.shown import log_line
+    from tradesdk_cli.table import print_line
+
+    for number, page in enumerate(pages):
+        lines = [Text(log_line(entry)) for entry in page]
+        if lines:
+            out.draw(lambda console, lines=lines: print_line(console, Text("\n").join(lines)))
+        elif number == 0:
+            out.note("no requests yet")
+
+
+def _pause(out: Output) -> None:
+    """Waits a little. Ends the program when nobody reads any more, which otherwise only the next line would notice."""
+    try:
+        reader = select.poll()
+        reader.register(out.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # no such call here, or no real stream
+        time.sleep(_EVERY)
+        return
+    if reader.poll(_EVERY * 1000):
+        raise ClosedPipe

@@ -1,0 +1,54 @@
+"""`trade mock reset`: an empty mock again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import ask, given, place
+from tradesdk_cli.commands.mock.status import STATUS
+from tradesdk_cli.options import DryRun, Yes, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Forget everything but the clock and the gap options.")
+
+
+@app.command(
+    "reset",
+    cls=TradeCommand,
+    epilog=examples("trade --mock mock reset --yes", "trade mock reset --seed 11 --populate me --dry-run"),
+)
+def reset(
+    ctx: typer.Context,
+    seed: Annotated[
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Go on as the world of this seed.")
+    ] = None,
+    populate: Annotated[
+        list[str] | None,
+        typer.Option("--populate", metavar="TENANT", help="Fill this tenant afterwards; may be given several times."),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Forget everything but the clock and the gap options.
+
+    Agents, trades, keys, signals and faults are gone, and open streams end. The embedded world's own tenant is filled
+    again by itself.
+    """
+    from tradesdk_cli.commands.mock.shown import show_status
+    from tradesdk_cli.context import Change
+
+    tenants = list(dict.fromkeys(populate or []))
+    with session(ctx) as run:
+        if run.settings.mock:
+            from tradesdk_cli.embedded import TENANT
+
+            tenants = list(dict.fromkeys([TENANT, *tenants]))
+        body = given(seed=seed, populate=tenants or None)
+        what = f"reset {place(run)}: forget agents, trades, keys, signals and faults"
+        change = Change(what, "POST", "/_mock/reset", body)
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            show_status(run.out, ask(run, "POST", "reset", body, gives=STATUS))
+            if not tenants:
+                run.out.note("every tenant is empty now: trade mock tenant populate NAME fills one")

@@ -1,0 +1,161 @@
+"""`trade mock serve`: the mock on a port, until it is told to stop."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import PORT, pairs
+from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.options import number, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tradesdk_cli.output import Output
+    from tradesdk_mock import MockServer
+
+app = single("Serve the mock until Ctrl-C.")
+
+FIRST_SIGNAL_WITHIN = 2.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
+
+
+@app.command(
+    "serve",
+    cls=TradeCommand,
+    epilog=examples("trade mock serve", "trade mock serve --port 0 --seed 11 --gap write_status=200/200"),
+)
+def serve(
+    ctx: typer.Context,
+    port: Annotated[
+        int, typer.Option("--port", parser=whole(0, 65535), metavar="N", help="0 takes any free one.")
+    ] = PORT,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    seed: Annotated[
+        int | None, typer.Option("--seed", parser=whole(), metavar="N", help="The same seed, the same world.")
+    ] = None,
+    db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Keep the state in this file.")] = None,
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="The tenant that is filled.")] = "me",
+    empty: Annotated[bool, typer.Option("--empty", help="Fill nothing.")] = False,
+    gap: Annotated[list[str] | None, typer.Option("--gap", metavar="NAME=VALUE", help="See trade mock gaps.")] = None,
+    scripted: Annotated[
+        bool, typer.Option("--scripted", help="No signals but those of trade mock emit signal.")
+    ] = False,
+    speed: Annotated[
+        float | None,
+        typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
+    ] = None,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="The clock stands still: trade mock clock moves it.")
+    ] = False,
+    allow_remote_control: Annotated[
+        bool, typer.Option("--allow-remote-control", help="Let other machines control it, too.")
+    ] = False,
+) -> None:
+    """Serve the mock until Ctrl-C.
+
+    Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME.
+    """
+    from tradesdk_cli.embedded import mock_server_class
+
+    with session(ctx) as run:
+        server_class = mock_server_class()
+        from tradesdk_mock import MockServerError
+
+        options = _gap_options(gap or [])
+        try:
+            with (
+                _told_to_stop() as stop,
+                server_class(
+                    seed=seed,
+                    host=host,
+                    port=port,
+                    db=db,
+                    gaps=options,
+                    signals="scripted" if scripted else "live",
+                    first_within=None if scripted else FIRST_SIGNAL_WITHIN,
+                    allow_remote_control=allow_remote_control,
+                ) as server,
+            ):
+                _set_clock(server, speed, freeze)
+                if not empty:
+                    server.populate(tenant)
+                _say(run.out, server, host, tenant, remote=allow_remote_control)
+                _wait_for(stop)
+        except MockServerError as error:
+            raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, seed)) from None
+
+
+def _set_clock(server: MockServer, speed: float | None, freeze: bool) -> None:
+    try:
+        server.clock.move(freeze=True if freeze else None, speed=speed)
+    except ValueError as error:
+        raise UsageProblem(f"--speed: {error}", "for example: --speed 60, a minute each second") from None
+
+
+def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: bool) -> None:
+    """Where it is and with which keys, on stdout; what can be done with it, on stderr."""
+    from tradesdk_cli.config import is_loopback
+
+    key = f"mock_full_{tenant}"
+    said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
+    if server.market_url != server.url:
+        said["market_url"] = server.market_url
+    out.one(said)
+    # Whoever listens everywhere is reached from here at the loopback address, and clients accept no other without TLS.
+    here = f"http://{_ANY[host]}:{server.port}" if host in _ANY else server.url
+    out.note(f"in another terminal: export TRADE_BASE_URL={here} TRADE_API_KEY={key}")
+    out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
+    if is_loopback(host):
+        return
+    if remote:
+        out.note(f"whoever reaches {host} can control this mock (--allow-remote-control)")
+    else:
+        out.note("other machines can use it, not control it; --allow-remote-control lets them")
+
+
+def _serving_hint(error: Exception, db: Path | None, seed: int | None) -> str:
+    cause = error.__cause__
+    if db is not None and not db.parent.is_dir():
+        return f"the folder {db.parent} does not exist; make it, or take a file in another one"
+    if db is not None and seed is not None and "was made with seed" in str(error):
+        return "leave out --seed, or take another file"
+    if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
+        return "--port 0 takes any free port"
+    if isinstance(cause, OSError):
+        return "--host takes an address of this machine, for example 127.0.0.1"
+    return "trade mock serve --help shows what is accepted"
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """What SIGTERM sets, from the first moment on; Ctrl-C raises, as everywhere else."""
+    stop = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait_for(stop: threading.Event) -> None:
+    stop.wait()
+
+
+def _gap_options(words: list[str]) -> Any:
+    if not words:
+        return None
+    from tradesdk_mock import GapOptions
+
+    try:
+        return GapOptions().changed(**pairs(words, "trade mock gaps"))
+    except ValueError as error:
+        raise UsageProblem(str(error), "trade mock gaps") from None

@@ -1,0 +1,34 @@
+"""`trade mock status`: what the mock holds."""
+
+from __future__ import annotations
+
+import typer
+
+from tradesdk_cli.commands.mock.asking import CLOCK, OPTIONAL_TEXT, Shape, ask
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Show what the mock holds.")
+
+COUNTS = ("keys", "agents", "trades", "signals", "streams", "faults")
+STATUS: Shape = {
+    **CLOCK,
+    **dict.fromkeys(("seed", *COUNTS), int),
+    "market": str,
+    "price_failure": (bool, list),
+    "db": OPTIONAL_TEXT,
+    "tenants": list,
+    "gaps": dict,
+    "warnings": list,
+}
+
+
+@app.command("status", cls=TradeCommand, epilog=examples("trade --mock mock status", "trade mock status -o json"))
+def status(ctx: typer.Context) -> None:
+    """Show what the mock holds: seed, clock, counts, faults, warnings.
+
+    A warning names a fault that can never happen as it stands.
+    """
+    from tradesdk_cli.commands.mock.shown import show_status
+
+    with session(ctx) as run:
+        show_status(run.out, ask(run, "GET", "status", gives=STATUS))

@@ -1,0 +1,102 @@
+"""The embedded mock is in the command's own process: no server, no thread, and the same answers as over a socket."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+
+LOOK = """
+import sys, threading
+from tradesdk_cli.__main__ import main
+
+assert main(sys.argv[1:]) == 0
+loaded = {"uvicorn", "asyncio", "anyio", "eth_account", "http.client"} & set(sys.modules)
+print(threading.active_count(), *sorted(loaded), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("line", ["agents list", "mock status", "mock emit signal", "signals latest --chain 8453"])
+def test_nothing_is_started_for_it(trade: Terminal, line: str) -> None:
+    trade("--mock", "account", "show")  # makes the world
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, "--mock", *line.split()],
+        env=trade.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert done.stderr.splitlines()[-1].split() in (["1"], ["1", "http.client"])
+
+
+def test_it_needs_none_of_what_a_server_needs(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("uvicorn", "tradesdk_mock.serving", "tradesdk_mock.server"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert trade("--mock", "agents", "list").code == 0
+    assert trade("--mock", "mock", "status").code == 0
+
+
+def test_verbose_says_what_it_is(trade: Terminal) -> None:
+    run = trade("--mock", "-vv", "account", "show")
+    file = trade.home / "mock" / "default.sqlite3"
+    assert f"the service is a mock in this process ({file}), the key is from the mock" in run.err
+    assert "127.0.0.1" not in run.err
+
+
+REFUSED = [
+    "mock clock --set 5",
+    "mock agent agt_nobody start",
+    "mock key revoke key_nobody",
+    "mock key expire key_nobody",
+    "mock tenant populate !",
+    "mock fault remove flt_nobody",
+    "mock fault add nonsense",
+    "mock gaps --set nonsense=1",
+    "mock emit signal --token " + "x" * 99,
+]
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_it_refuses_in_the_words_of_a_server(trade: Terminal, server: MockServer, line: str) -> None:
+    embedded = trade("--mock", *line.split())
+    served = trade(*line.split(), env={"TRADE_BASE_URL": server.url})
+    assert embedded.code == served.code != 0
+    ours, theirs = embedded.problem, served.problem
+    ours["hint"] = ours["hint"].replace("trade --mock ", "trade ")
+    if "--set 5" in line:  # the two clocks show different times
+        ours["message"], theirs["message"] = (each["message"][:30] for each in (ours, theirs))
+    assert ours == theirs
+
+
+def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:
+    problem = trade("--mock", "mock", "agent", "a/b?c d%2F\u00e4", "start").problem
+    assert problem["status"] == 404
+    assert "a/b?c d%2F\u00e4" in problem["message"]
+    assert trade("--mock", "mock", "journal", "--tenant", "a&b c").code == 0
+
+
+def test_at_most_a_day_of_the_market_is_caught_up_with(trade: Terminal) -> None:
+    """Ten days later there are signals of one of them, and those that came before the first command."""
+    trade("--mock", "mock", "clock", "--freeze")
+    before = trade("--mock", "signals", "latest", "--chain", "8453", "--limit", "1").lines[0]["timestamp"]
+    now = trade("--mock", "mock", "clock", "--advance", str(10 * 86_400)).json["now"]
+    history = trade("--mock", "signals", "history", "--chain", "56", "--all").lines
+    times = [signal["timestamp"] for signal in history]
+    assert times[0] > now - 60
+    since = [time for time in times if time > before]
+    assert len(since) == pytest.approx(86_400 / 24, abs=2)
+    assert min(since) >= now - 86_400 - 1
+
+
+def test_worlds_are_apart(trade: Terminal) -> None:
+    trade("--world", "one", "mock", "clock", "--freeze", "--set", "4000000000")
+    assert trade("--world", "one", "mock", "clock").json["now"] == 4_000_000_000
+    assert trade("--world", "two", "mock", "clock").json["now"] < 4_000_000_000
+    assert sorted(file.name for file in (trade.home / "mock").glob("*.sqlite3")) == ["one.sqlite3", "two.sqlite3"]

@@ -1,0 +1,66 @@
+"""`python -m tradesdk_mock`: the same server without `trade`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tradesdk_cli.control import control
+from tradesdk_mock.__main__ import main
+
+
+@contextlib.contextmanager
+def module(*argv: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(  # the program under test
+        [sys.executable, "-m", "tradesdk_mock", "--port", "0", *argv], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_options() -> None:
+    with module("--scripted", "--speed", "60", "--freeze", "--gap", "b_port=another") as process:
+        assert process.stdout is not None
+        url, market_url = process.stdout.readline().strip(), process.stdout.readline().strip()
+        status = control(url, "GET", "status")
+        assert (status["market"], status["speed"], status["frozen"]) == ("scripted", 60, True)
+        assert market_url.startswith("http://127.0.0.1:")
+        assert market_url != url
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "nan", "1e7"])
+def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--port", "0", "--speed", speed]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "not a speed" in err
+
+
+def test_remote_control_is_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tradesdk_mock import MockServer
+
+    allowed: list[object] = []
+    original = MockServer.__init__
+
+    def looked_at(server: MockServer, **options: object) -> None:
+        allowed.append(options["allow_remote_control"])
+        original(server)
+
+    monkeypatch.setattr(MockServer, "__init__", looked_at)
+    monkeypatch.setattr(MockServer, "wait", lambda server: None)
+    assert main(["--port", "0"]) == 0
+    assert main(["--port", "0", "--allow-remote-control"]) == 0
+    assert allowed == [False, True]

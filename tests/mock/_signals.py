@@ -1,0 +1,34 @@
+"""What the tests of published signals share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tradesdk_mock import MockClock, MockSignal, signals
+from tradesdk_mock.world import World
+
+from ._support import START
+
+BASE, BNB = 8453, 56
+HOUR, DAY = 3_600, 86_400
+
+
+def world(kind: str = "scripted", **options: Any) -> World:
+    """A world of frozen time whose past has been published: 3,000 signals."""
+    made = World(seed=7, clock=MockClock(START), market=kind, **options)
+    signals.catch_up(made)
+    return made
+
+
+def wire(signal: MockSignal) -> dict[str, Any]:
+    """The record that is sent."""
+    found = asdict(signal)
+    del found["published_at"]
+    return found
+
+
+def new(made: World, chain_id: int = BASE, after: int = 3_000) -> list[dict[str, Any]]:
+    """A chain's records after a place in the row of signals, by default after the world's past."""
+    signals.catch_up(made)
+    return [record for _, _, record in signals.newer(made, chain_id, after, 10_000)]

@@ -1,0 +1,60 @@
+"""Ids, addresses and dice: what follows from a seed."""
+
+from __future__ import annotations
+
+import pytest
+from eth_utils.crypto import keccak
+
+from tradesdk_mock import MockServer
+from tradesdk_mock.identity import Dice, address, checksum_address, digest, ident, keccak256
+
+from ._support import add_agent, client, ok, walk
+
+
+def test_ids_are_unique_across_kinds_and_tenants(server: MockServer) -> None:
+    found: list[str] = []
+    for tenant in ("a", "b", "a_b"):
+        server.populate(tenant)
+        with client(server, f"mock_full_{tenant}") as http:
+            for path in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions"):
+                found += [item["id"] for item in walk(http, path, limit=100)]
+            wallet = ok(http.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+            found += [add_agent(http, wallet)["id"]]
+    assert len(found) == len(set(found)) == 3 * (6 + 2 + 250 + 8 + 1)
+
+
+@pytest.mark.parametrize("length", [0, 1, 31, 32, 135, 136, 137, 271, 272, 273, 1_000])
+def test_our_keccak_is_keccak(length: int) -> None:
+    data = digest(1, "some bytes", length) * 40
+    assert keccak256(data[:length]) == keccak(data[:length])
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "0x52908400098527886E0F7030069857D2E4169EE7",
+        "0xde709f2102306220921060314715629080e2fb77",
+        "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+        "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+    ],
+)
+def test_checksums_of_the_standard(spelled: str) -> None:
+    assert checksum_address(spelled.lower()) == spelled
+    assert checksum_address(spelled.upper().replace("0X", "0x")) == spelled
+
+
+def test_parts_of_an_id_can_not_be_confused() -> None:
+    assert digest(1, "a", "bc") != digest(1, "ab", "c")
+    assert ident("agt", 1, "t", 12) != ident("agt", 11, "t", 2)
+    assert address(1, "x") != address(2, "x")
+
+
+def test_dice_stay_in_range_and_run_out() -> None:
+    dice = Dice(1, "test", rolls=200)
+    units = [dice.unit() for _ in range(100)]
+    assert all(0 <= unit < 1 for unit in units)
+    assert 0.35 < sum(units) / 100 < 0.65
+    assert {dice.below(3) for _ in range(50)} == {0, 1, 2}
+    assert all(5 <= dice.between(5, 6) < 6 for _ in range(50))
+    with pytest.raises(IndexError):
+        dice.unit()

@@ -1,0 +1,267 @@
+"""The transport in process does to a client what a socket does: the same requests arrive, the same answers come back,
+and they break off in the same ways. Every case is played over a real connection, too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk_mock.exchange import Break, Delay, Reply, Request, Step
+from tradesdk_mock.validation import MAX_BODY
+
+from ._scripted import FLAVOURS, Scripted, fetch, in_process, over_a_socket, plain, seen
+
+BIG = bytes(range(256)) * 1024
+
+
+def crashing() -> Iterator[Step]:
+    yield b"some"
+    raise RuntimeError("in the middle")
+
+
+# name: (how the reply is made, the error that a client gets, what of the body is there before)
+ANSWERS: dict[str, tuple[Callable[[], Reply], type[Exception] | None, bytes]] = {
+    "whole": (lambda: plain(b"hello", length=5), None, b"hello"),
+    "empty": (lambda: plain(b"", length=0), None, b""),
+    "nothing to say": (lambda: Reply(204, [], b""), None, b""),
+    "large": (lambda: plain(BIG, length=len(BIG)), None, BIG),
+    "in chunks": (lambda: plain(iter([b"one", b"", b"two", BIG])), None, b"onetwo" + BIG),
+    "no chunks at all": (lambda: plain(iter([])), None, b""),
+    "in pieces of a known length": (lambda: plain(iter([b"one", b"two"]), length=6), None, b"onetwo"),
+    "with a pause": (lambda: plain(iter([b"one", Delay(0.01), b"two"]), before=[Delay(0.01)]), None, b"onetwo"),
+    "a known status": (lambda: plain(b"x", status=503, length=1), None, b"x"),
+    "a status without a name": (lambda: plain(b"x", status=299, length=1), None, b"x"),
+    "reset before": (lambda: plain(before=[Break.RESET]), httpx.ReadError, b""),
+    "closed before": (lambda: plain(before=[Break.CLOSE]), httpx.RemoteProtocolError, b""),
+    "nonsense before": (lambda: plain(before=[Break.CHUNK]), httpx.RemoteProtocolError, b""),
+    "reset after a pause": (lambda: plain(before=[Delay(0.01), Break.RESET]), httpx.ReadError, b""),
+    "reset in the body": (lambda: plain(iter([Break.RESET]), length=5), httpx.ReadError, b""),
+    "reset in chunks": (lambda: plain(iter([Break.RESET])), httpx.ReadError, b""),
+    "closed in the body": (lambda: plain(iter([b"abc", Break.CLOSE]), length=5), httpx.RemoteProtocolError, b"abc"),
+    "closed in chunks": (lambda: plain(iter([b"abc", Break.CLOSE])), httpx.RemoteProtocolError, b"abc"),
+    "closed when it was whole": (lambda: plain(iter([b"abcde", Break.CLOSE]), length=5), None, b"abcde"),
+    "a bad chunk": (lambda: plain(iter([b"abc", Break.CHUNK])), httpx.RemoteProtocolError, b"abc"),
+    "a bad chunk where none is": (
+        lambda: plain(iter([b"abc", Break.CHUNK]), length=30),
+        httpx.RemoteProtocolError,
+        b"abcnot a length\r\n",
+    ),
+    "a bad chunk that fits": (lambda: plain(iter([b"abc", Break.CHUNK]), length=17), None, b"abcnot a length\r\n"),
+    "a bad chunk that is too much": (
+        lambda: plain(iter([b"abc", Break.CHUNK]), length=10),
+        None,
+        b"abcnot a l",
+    ),
+    "too short": (lambda: plain(b"abc", length=5), httpx.RemoteProtocolError, b"abc"),
+    "too short in pieces": (lambda: plain(iter([b"a", b"bc"]), length=5), httpx.RemoteProtocolError, b"abc"),
+    "a crash in chunks": (lambda: plain(crashing()), httpx.RemoteProtocolError, b"some"),
+    "a crash in the body": (lambda: plain(crashing(), length=9), httpx.RemoteProtocolError, b"some"),
+    "too slow": (lambda: plain(before=[Delay(60)]), httpx.ReadTimeout, b""),
+    "too slow in the body": (lambda: plain(iter([b"abc", Delay(60), b"de"]), length=5), httpx.ReadTimeout, b"abc"),
+    "too slow in steps": (lambda: plain(iter([b"abc", *[Delay(0.06)] * 5, b"x"])), httpx.ReadTimeout, b"abc"),
+}
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_what_a_socket_gives(name: str, flavour: str) -> None:
+    make, error, body = ANSWERS[name]
+    patience = 0.15 if "slow" in name else 5
+    with in_process(lambda request: make()) as service:
+        found = fetch(flavour, service, read=patience)
+    assert (found.error, found.body) == (error, body)
+    with over_a_socket(lambda request: make()) as server:
+        real = fetch(flavour, server, read=patience)
+    assert found == real
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_pieces_before_a_reset_arrive(flavour: str) -> None:
+    """A socket may lose them."""
+    with in_process(lambda request: plain(iter([b"abc", Break.RESET]))) as service:
+        found = fetch(flavour, service)
+    assert (found.status, found.body, found.error) == (200, b"abc", httpx.ReadError)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("make", [lambda: plain(b"hello", length=5), lambda: plain(iter([b"hello"]))])
+def test_head_has_no_body(make: Callable[[], Reply], flavour: str) -> None:
+    with in_process(lambda request: make()) as service, over_a_socket(lambda request: make()) as server:
+        found = fetch(flavour, service, "HEAD")
+        assert found.body == b""
+        assert found == fetch(flavour, server, "HEAD")
+
+
+class Pieces:
+    """A body that is sent piece by piece; `taken` counts those that were asked for."""
+
+    def __init__(self, *content: bytes) -> None:
+        self._content = content
+        self.taken = 0
+
+    def body(self, flavour: str) -> Any:
+        """What a client of this flavour can send."""
+        return (piece for piece in self) if flavour == "blocking" else Awaited(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._content:
+            self.taken += 1
+            yield piece
+
+
+class Awaited:
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = iter(pieces)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._pieces:
+            return piece
+        raise StopAsyncIteration
+
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "bare": {"path": "/v1/account"},
+    "no path": {"path": ""},
+    "query": {"path": "/v1/trades?limit=5&cursor=a%2Fb+c&empty=&twice=1&twice=2"},
+    "params": {"path": "/v1/trades", "params": {"q": "ä b&c", "n": 5}},
+    "quoted": {"path": "/v1/agents/a%2Fb%20c%C3%A4"},
+    "not UTF-8": {"path": "/v1/agents/%ff%00?x=%ff"},
+    "to be quoted": {"path": "/v1/agents/ä b"},
+    "dots": {"path": "/v1/agents/../agents/./x"},
+    "its own target": {"path": "/v1/x", "extensions": {"target": b"/v1/agents/../y?z=1"}},
+    "headers": {"path": "/", "headers": [("X-A", "1"), ("x-a", "2"), ("Accept", "*/*"), ("X-Empty", "")]},
+    "latin-1": {"path": "/", "headers": {"X-A": "caf\xe9".encode("latin-1")}},
+    "json": {"method": "POST", "path": "/v1/agents", "json": {"name": "x"}},
+    "no body": {"method": "POST", "path": "/v1/agents"},
+    "form": {"method": "PATCH", "path": "/", "data": {"a": "b"}},
+    "put": {"method": "PUT", "path": "/", "content": b"\x00\xff"},
+    "streamed": {"method": "POST", "path": "/", "content": Pieces(b"one", b"", b"two")},
+    "streamed nothing": {"method": "POST", "path": "/", "content": Pieces()},
+    "the most that is read": {"method": "POST", "path": "/", "content": b"x" * MAX_BODY},
+    "too long": {"method": "POST", "path": "/", "content": b"x" * (MAX_BODY + 1)},
+    "too long, streamed": {"method": "POST", "path": "/", "content": Pieces(*[b"x" * 65_536] * 17)},
+    "a body with GET": {"method": "GET", "path": "/", "content": b"nobody looks at it"},
+    "a long body with GET": {"method": "GET", "path": "/", "content": b"x" * (MAX_BODY + 1)},
+    "a body with DELETE": {"method": "DELETE", "path": "/", "content": b"{}"},
+    "lower case": {"method": "delete", "path": "/"},
+    "unknown method": {"method": "FROBNICATE", "path": "/"},
+}
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_arrives_as_over_a_socket(name: str, flavour: str) -> None:
+    def answer(request: Request) -> Reply:
+        return plain(b"ok", length=2)
+
+    with in_process(answer) as service, over_a_socket(answer) as server:
+        for place in (service, server):
+            sent = dict(REQUESTS[name])
+            if isinstance(sent.get("content"), Pieces):
+                sent["content"] = sent["content"].body(flavour)
+            found = fetch(flavour, place, **sent)
+            assert (found.status, found.body) == (200, b"ok")
+        (ours,), (real,) = seen(service), seen(server)
+        address = server.url.removeprefix("http://")
+    ours.headers, real.headers = list(ours.headers), list(real.headers)
+    ours.headers.remove((b"host", b"localhost"))
+    real.headers.remove((b"host", address.encode()))
+    assert ours == real
+    assert ours.client == "127.0.0.1"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_no_more_is_read_of_a_body_than_needed(flavour: str) -> None:
+    pieces = Pieces(*[b"x" * 65_536] * 100)
+    with in_process(lambda request: plain(b"no", status=400, length=2)) as service:
+        assert fetch(flavour, service, "POST", content=pieces.body(flavour)).status == 400
+        assert seen(service)[0].content is None
+    assert pieces.taken == 17
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    "headers",
+    [{"X-A": "a\nb"}, {"X-A": "a\x00"}, {"X-A": " a"}, {"a b": "1"}, [("Host", "a"), ("Host", "b")]],
+    ids=["line break", "null", "space", "name", "two hosts"],
+)
+def test_what_is_no_request_is_not_sent(headers: Any, flavour: str) -> None:
+    def answer(request: Request) -> Reply:
+        return plain(b"ok", length=2)
+
+    with in_process(answer) as service, over_a_socket(answer) as server:
+        found = fetch(flavour, service, headers=headers)
+        assert found.error is httpx.LocalProtocolError
+        assert found == fetch(flavour, server, headers=headers)
+        for place in (service, server):
+            assert fetch(flavour, place, path="/good").body == b"ok"
+            assert [request.path for request in seen(place)] == ["/good"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_other_protocols_are_refused(flavour: str) -> None:
+    with in_process(lambda request: plain()) as service, over_a_socket(lambda request: plain()) as server:
+        found = fetch(flavour, service, path="ftp://localhost/x")
+        assert found.error is httpx.UnsupportedProtocol
+        assert found == fetch(flavour, server, path="ftp://localhost/x")
+
+
+def test_without_a_base_url_httpx_says_what_is_missing() -> None:
+    with (
+        in_process(lambda request: plain()) as service,
+        httpx.Client(transport=service.transport()) as http,
+        pytest.raises(httpx.UnsupportedProtocol, match="missing an 'http://' or 'https://'"),
+    ):
+        http.get("/v1/account")
+
+
+@pytest.mark.parametrize("url", ["https://api.example.com/v1/x", "http://10.0.0.1:8080/v1/x", "http://[::1]/v1/x"])
+def test_any_host_leads_to_the_service(url: str) -> None:
+    with in_process(lambda request: plain(b"ok", length=2)) as service:
+        assert fetch("blocking", service, path=url).body == b"ok"
+        assert seen(service)[0].path == "/v1/x"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_port_of_the_market_data(flavour: str) -> None:
+    """Only where they have one of their own."""
+    with in_process(lambda request: plain(b"ok", length=2)) as service:
+        for gap, url in (("same", service.url), ("another", "http://localhost:8402")):
+            service.set_gaps(b_port=gap)
+            assert service.market_url == url
+            for path in (f"{url}/v1/token-prices", "http://localhost:8402/x", "http://localhost:80/x", "/x"):
+                fetch(flavour, service, path=path)
+        assert [request.market for request in seen(service)] == [False] * 4 + [True, True, False, False]
+
+
+def test_the_port_of_the_market_data_of_a_server() -> None:
+    """A server can be reached in process as well, and by its addresses."""
+    with over_a_socket(lambda request: plain(b"ok", length=2)) as server:
+        server.set_gaps(b_port="another")
+        assert fetch("blocking", server, path=f"{server.market_url}/x").body == b"ok"
+        with httpx.Client(transport=server.transport()) as http:
+            for url in (server.market_url, server.url):
+                assert http.get(f"{url}/x").content == b"ok"
+        assert [request.market for request in seen(server)] == [True, True, False]
+
+
+def loading(loaded: list[int]) -> None:
+    loaded.append(threading.get_ident())
+    raise ImportError("it isn't there, which the answer says")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_heavy_imports_do_not_hold_up_an_event_loop(flavour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    monkeypatch.setattr(Scripted, "loads", lambda self, request: lambda: loading(loaded))
+    with in_process(lambda request: plain(b"ok", length=2)) as service:
+        assert fetch(flavour, service).body == b"ok"
+    (thread,) = loaded
+    assert (thread == threading.get_ident()) is (flavour == "blocking")

@@ -1,0 +1,256 @@
+"""Waiting in process: a clock that stands still is moved on to what comes next; with a running one, waits are real."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tradesdk_mock import MockClock
+from tradesdk_mock.clock import END
+from tradesdk_mock.exchange import Break, Delay, Idle, Reply, Step, Wake
+
+from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
+from ._support import START
+
+
+def at(clock: MockClock, due: float, bell: Wake) -> Iterator[Step]:
+    """Says when it is due, and after that the time."""
+    while clock.now() < due:
+        yield Idle(due, bell)
+    yield b"%.3f" % (clock.now() - START)
+
+
+def timed(
+    flavour: str, reply: Callable[[MockClock], Reply], read: float | None, start: float = START
+) -> tuple[bytes, Any, float]:
+    """The body, the error, and how far the clock was moved."""
+    clock = MockClock(start)
+    with in_process(lambda request: reply(clock), clock) as service:
+        found = fetch(flavour, service, read=read)
+    return found.body, found.error, clock.now() - start
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("steps", "read", "body", "error", "moved"),
+    [
+        ([Delay(120), b"a"], None, b"a", None, 120),
+        ([Delay(120), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([Delay(30), b"a"], 30, b"a", None, 30),
+        ([b"a", Delay(20), b"b", Delay(20), b"c"], 30, b"abc", None, 40),
+        ([b"a", Delay(20), Delay(20), b"c"], 30, b"a", httpx.ReadTimeout, 30),
+        ([b"a", Delay(20), b"", Delay(20), b"c"], 30, b"a", httpx.ReadTimeout, 30),
+        ([b"a", Delay(0), Delay(0.1), Delay(0.2), b"b"], 30, b"ab", None, 0.3),
+        ([b"a", Delay(10), Break.RESET], 30, b"a", httpx.ReadError, 10),
+        ([Idle(START + 100, Wake()), b"a"], None, b"a", None, 100),
+        ([Idle(START + 100, Wake(), 0.01), b"a"], None, b"a", None, 100),
+        ([Idle(START + 100, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([Idle(START - 100, Wake()), b"a"], 30, b"a", None, 0),
+        ([Idle(None, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([Idle(END, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([Delay(20), Idle(START + 50, Wake())], 30, b"", httpx.ReadTimeout, 30),
+    ],
+)
+def test_a_clock_that_stands_still_is_moved_on(
+    steps: list[Step], read: float | None, body: bytes, error: Any, moved: float, flavour: str
+) -> None:
+    # After a pause that is broken off by the timeout the rest isn't asked for: whoever asks again is asked for it.
+    def asked_again() -> Iterator[Step]:
+        for step in steps:
+            yield step
+            if isinstance(step, Idle) and error is httpx.ReadTimeout:
+                yield step
+
+    found = timed(flavour, lambda clock: plain(asked_again()), read)
+    assert found[:2] == (body, error)
+    assert found[2] == pytest.approx(moved, abs=1e-5)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("read", "error", "moved"), [(None, None, 45), (60, None, 45), (10, httpx.ReadTimeout, 10)])
+def test_pauses_before_the_head(read: float | None, error: Any, moved: float, flavour: str) -> None:
+    found = timed(flavour, lambda clock: plain(b"", length=0, before=[Delay(40), Delay(5)]), read)
+    assert found == (b"", error, moved)
+
+
+@pytest.mark.parametrize(
+    ("steps", "frozen", "said"),
+    [
+        ([Delay(9)], True, "timed out: nothing came for 5 s of the mock's clock"),
+        (
+            [Idle(None, Wake())] * 2,
+            True,
+            "timed out: nothing came for 5 s of the mock's clock (a stream needs a read timeout above its heartbeats)",
+        ),
+        ([Delay(9)], False, "timed out: nothing came for 0.01 s"),
+    ],
+)
+def test_a_timeout_says_what_was_waited_for(steps: list[Step], frozen: bool, said: str) -> None:
+    clock = MockClock(START)
+    if not frozen:
+        clock.resume()
+    with (
+        in_process(lambda request: plain(iter(steps)), clock) as service,
+        httpx.Client(transport=service.transport(), timeout=5 if frozen else 0.01) as http,
+        pytest.raises(httpx.ReadTimeout) as caught,
+    ):
+        http.get("http://x/")
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_body_has_a_patience_of_its_own(flavour: str) -> None:
+    found = timed(flavour, lambda clock: plain(iter([Delay(20), b"a"]), before=[Delay(20)]), 30)
+    assert found == (b"a", None, 40)
+
+
+def test_the_time_between_two_reads_does_not_count() -> None:
+    clock = MockClock(START)
+    with (
+        in_process(lambda request: plain(iter([Delay(20), b"a", Delay(20), b"b"])), clock) as service,
+        httpx.Client(transport=service.transport(), timeout=30) as http,
+        http.stream("GET", "http://x/") as response,
+    ):
+        pieces = response.iter_raw()
+        for piece in (b"a", b"b"):
+            assert next(pieces) == piece
+            clock.advance(100)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_it_is_exactly_the_time_that_was_waited_for(flavour: str) -> None:
+    """Not a little less: the generator would wait again for nothing."""
+    due = START + 0.1 + 0.2
+    assert timed(flavour, lambda clock: plain(at(clock, due, Wake())), 30) == (b"0.300", None, due - START)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("steps", "body", "error"),
+    [
+        ([Delay(60), b"a"], b"a", None),
+        ([Idle(None, Wake()), b"a"], b"", httpx.ReadTimeout),
+    ],
+    ids=["pause", "nothing due"],
+)
+def test_where_the_clock_ends_nothing_is_waited_for(steps: list[Step], body: bytes, error: Any, flavour: str) -> None:
+    assert timed(flavour, lambda clock: plain(iter(steps)), 30, END - 1) == (body, error, 0)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("due", [None, END], ids=["never", "beyond the end"])
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
+def test_when_nothing_is_ever_due_it_waits_for_the_bell(frozen: bool, due: float | None, flavour: str) -> None:
+    bell = Bell()
+
+    def ring() -> None:
+        assert bell.awaited.wait(10)
+        bell.ring()
+
+    clock = MockClock(START) if frozen else MockClock()
+    began = clock.now()
+    helper = threading.Thread(target=ring)
+    helper.start()
+    with in_process(lambda request: plain(once(bell, Idle(due, bell))), clock) as service:
+        assert fetch(flavour, service, read=None if frozen else 30).body == b"woken"
+    helper.join()
+    assert not bell.take()
+    assert clock.now() - began < (1e-6 if frozen else 20)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
+def test_a_bell_that_rang_before_is_not_missed(frozen: bool, flavour: str) -> None:
+    bell = Wake()
+    bell.ring()
+    clock = MockClock(START) if frozen else MockClock()
+    began = clock.now()
+    with in_process(lambda request: plain(once(bell, Idle(began + 3600, bell))), clock) as service:
+        assert fetch(flavour, service, read=30).body == b"woken"
+    assert clock.now() - began < (1e-6 if frozen else 20)
+    assert not bell.take()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
+def test_what_another_process_does_is_looked_for(frozen: bool, flavour: str) -> None:
+    asked: list[int] = []
+
+    def steps() -> Iterator[Step]:
+        while len(asked) < 3:
+            asked.append(1)
+            yield Idle(None, Wake(), 0.001)
+        yield b"found"
+
+    with in_process(lambda request: plain(steps()), MockClock(START) if frozen else MockClock()) as service:
+        assert fetch(flavour, service, read=None).body == b"found"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_fast_clock_shortens_waits(flavour: str) -> None:
+    clock = MockClock()
+    clock.move(speed=10_000)
+    due = clock.now() + 4_000
+    with in_process(lambda request: plain(at(clock, due, Wake())), clock) as service:
+        assert float(fetch(flavour, service, read=5).body) >= due - START
+
+
+async def test_waits_of_tasks_do_not_add_up() -> None:
+    """Each ends when its own time has come, and the clock is where the last one ended."""
+    clock = MockClock(START)
+    ended: dict[str, float] = {}
+    with in_process(lambda request: plain(iter([b"a", Delay(float(request.path[1:])), b"b"])), clock) as service:
+        async with httpx.AsyncClient(transport=service.transport(), timeout=FOR_EVER) as http:
+
+            async def get(path: str) -> None:
+                assert (await http.get(f"http://x{path}")).content == b"ab"
+                ended[path] = clock.now() - START
+
+            async with anyio.create_task_group() as group:
+                for path in ("/30", "/5", "/7", "/30"):
+                    group.start_soon(get, path)
+    assert ended == {"/5": 5, "/7": 7, "/30": 30}
+
+
+async def test_the_clock_is_not_moved_when_something_comes_meanwhile() -> None:
+    clock, bell = MockClock(START), Bell()
+    with in_process(lambda request: plain(once(bell, Idle(START + 3600, bell))), clock) as service:
+        async with httpx.AsyncClient(transport=service.transport()) as http, anyio.create_task_group() as group:
+
+            async def get() -> None:
+                assert (await http.get("http://x/")).content == b"woken"
+
+            async def ring() -> None:
+                bell.ring()
+
+            group.start_soon(get)
+            group.start_soon(ring)
+    assert clock.now() == START
+
+
+def test_threads_share_a_transport() -> None:
+    clock = MockClock(START)
+    found: dict[str, bytes] = {}
+    with (
+        in_process(lambda request: plain(iter([b"a", Delay(10), request.path.encode()])), clock) as service,
+        httpx.Client(transport=service.transport(), timeout=FOR_EVER) as http,
+    ):
+
+        def work(number: int) -> None:
+            for turn in range(20):
+                path = f"/{number}/{turn}"
+                found[path] = http.get(f"http://x{path}").content
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 160
+    assert all(content == b"a" + path.encode() for path, content in found.items())
+    assert 200 <= clock.now() - START <= 1600
