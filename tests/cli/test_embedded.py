@@ -84,8 +84,8 @@ def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:
 
 def test_at_most_a_day_of_the_market_is_caught_up_with(trade: Terminal) -> None:
     """Ten days later there are signals of one of them, and those that came before the first command."""
-    trade("--mock", "mock", "clock", "--freeze")
-    before = trade("--mock", "signals", "latest", "--chain", "8453", "--limit", "1").lines[0]["timestamp"]
+    before = trade("--mock", "mock", "clock", "--freeze").json["now"]
+    assert trade("--mock", "signals", "latest", "--chain", "8453", "--limit", "1").lines[0]["timestamp"] <= before
     now = trade("--mock", "mock", "clock", "--advance", str(10 * 86_400)).json["now"]
     history = trade("--mock", "signals", "history", "--chain", "56", "--all").lines
     times = [signal["timestamp"] for signal in history]
