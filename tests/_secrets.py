@@ -8,10 +8,17 @@ import pickle
 import socket
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._clock import VirtualClock
+from .cli._terminal import Terminal
 
 HERE = Path(__file__).parent
 WALLET_KEY = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf7e5f4552091a69125d5dfcb7"
@@ -47,12 +54,15 @@ class Seen:
 
     def __init__(self, api_key: str) -> None:
         self.api_key = api_key
+        self.secrets: list[str] = []
+        """What must not be shown either, and is only known once a scenario runs."""
         self.text: list[str] = []
         self.errors = 0
 
     def found(self) -> list[str]:
         """The places where a secret stands."""
-        return [text[:2_000] for text in self.text for mark in marks(self.api_key) if mark in text]
+        hidden = [*marks(self.api_key), *self.secrets]
+        return [text[:2_000] for text in self.text for mark in hidden if mark in text]
 
     def __call__(self, value: Any) -> Any:
         self.text += [repr(value), str(value), f"{value}", ascii(value), repr([value])]
@@ -137,3 +147,25 @@ def answers() -> list[httpx.Response]:
     found += [httpx.Response(200, content=content) for content in bodies]
     found += [httpx.Response(200, content=b"x", headers={"Content-Encoding": "br"})]
     return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a scenario may use: the marked key, a server that knows it, a shell of its own."""
+
+    key: str
+    server: MockServer
+    monkeypatch: pytest.MonkeyPatch
+    trade: Terminal
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        return {"api_key": self.key, "base_url": "https://service.example", "clock": VirtualClock()} | more
+
+
+Scenario = Callable[[Seen, Place], None]
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(function: Scenario) -> Scenario:
+    SCENARIOS.append(function)
+    return function

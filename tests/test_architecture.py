@@ -21,14 +21,14 @@ PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 FLOORS = {"errors": 0, "models": 0, "_version": 0, "payments": 2, "_wire": 3, "_async": 3, "_sync": 3, "__init__": 4}
 FLOOR_OF_ANY_OTHER_ROOM = 1
 NETWORK = {"httpx", "httpcore", "httpx_sse", "tenacity", "anyio"}
-ETHEREUM = {"eth_account", "eth_keys", "eth_utils", "coincurve"}
+ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
 THIRD_PARTY = {0: {"pydantic"}, 1: {"pydantic"}, 2: {"pydantic"} | ETHEREUM, 3: {"pydantic"} | NETWORK, 4: set[str]()}
 HTTPX_ROOMS = {
     "tradesdk/_wire.py",  # what httpx reports, in our words
     *(
         f"tradesdk/{flavour}/{room}.py"
         for flavour in ("_async", "_sync")
-        for room in ("calls", "client", "network", "transport")
+        for room in ("calls", "client", "market", "network", "transport")
     ),
     "tradesdk_mock/transport.py",
     "tradesdk_mock/conformance.py",
@@ -39,7 +39,21 @@ MOCK_ROOMS = (
     "tradesdk_cli/commands/mock/",
     "tradesdk_cli/demo/",
 )
-SIGNER_ROOMS = {"tradesdk/payments/signer.py"}
+DECIDING = (
+    "answers",
+    "batch",
+    "flow",
+    "guards",
+    "ledger_rules",
+    "money",
+    "outcomes",
+    "prices",
+    "protocol",
+    "receipts",
+    "results",
+    "servicetime",
+)
+SIGNER_ROOMS = {f"tradesdk/payments/{room}.py" for room in ("secp256k1", "keystore", "eip3009")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "yaml", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
@@ -126,6 +140,8 @@ def test_imports_are_found() -> None:
 
 ALLOWED_LAZILY = {
     ("tradesdk/_clock.py", "anyio"),  # the system's clock waits for the async flavour too
+    ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
+    ("tradesdk/payments/ledger_open.py", "platformdirs"),  # where a user's files live
     ("tradesdk/_response.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
 }
 
@@ -200,6 +216,21 @@ def test_ethereum_loads_only_when_something_is_signed() -> None:
         if one.room.startswith(("tradesdk/", "tradesdk_cli/")) and one.top in ETHEREUM:
             assert one.room in SIGNER_ROOMS, one
             assert one.lazy, f"{one} too early"
+
+
+def test_only_the_ledger_knows_its_engine() -> None:
+    """So that another store can take its place."""
+    rooms = {one.room for one in ALIVE if one.top == "sqlite3" and one.room.startswith(("tradesdk/", "tradesdk_cli/"))}
+    assert rooms
+    assert {room for room in rooms if not room.startswith("tradesdk/payments/ledger")} == set()
+
+
+def test_what_decides_about_money_does_nothing() -> None:
+    """No file, no socket, no clock: it is told what time it is."""
+    rooms = {f"tradesdk/payments/{room}.py" for room in DECIDING}
+    assert rooms <= {one.room for one in ALIVE}
+    doing = {"os", "io", "socket", "ssl", "sqlite3", "time", "threading", "subprocess", "pathlib", "logging"}
+    assert [str(one) for one in ALIVE if one.room in rooms and one.top in doing | NETWORK | ETHEREUM] == []
 
 
 def test_nothing_imports_click() -> None:

@@ -17,6 +17,8 @@ EXAMPLES = ROOT / "examples"
 # Without hypothesis: nobody uses it there, and it takes a second to load.
 PYTEST = ("-m", "pytest", "-v", "-W", "error", "--strict-markers", "-p", "no:hypothesispytest")
 
+PAYS = {"TRADE_WALLET_KEY": "0x" + "01" * 32}
+
 QUICKSTART = """\
 me@example.test, plan pro, 6 of 25 agents
   idle    bnb-watch
@@ -62,7 +64,7 @@ def test_quickstart_in_both_flavours_says_the_same(tmp_path: Path) -> None:
     assert run("quickstart_async.py", tmp_path) == blocking
 
 
-@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py"])
+@pytest.mark.parametrize("name", ["quickstart.py", pytest.param("quickstart_async.py", marks=pytest.mark.long)])
 def test_quickstart_uses_the_service_that_is_set_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         server.populate("me")
@@ -113,6 +115,7 @@ def test_risk_report(tmp_path: Path) -> None:
     assert float(summary.removeprefix(line).split()[0].replace(",", "")) == pytest.approx(stopped, abs=0.05)
 
 
+@pytest.mark.long
 def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
     with MockServer(seed=7) as server:
         told = run("risk_report.py", tmp_path, env={"TRADE_API_KEY": "mock_read_new", "TRADE_BASE_URL": server.url})
@@ -122,14 +125,83 @@ def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["quickstart.py", "quickstart_async.py", "risk_report.py", "testing_your_bot.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quickstart.py",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in (
+                "quickstart_async.py",
+                "risk_report.py",
+                "testing_your_bot.py",
+                "paid_market_data.py",
+                "paid_batches_async.py",
+            )
+        ),
+    ],
+)
 def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -> None:
     """With a key but no URL nobody wants a mock server instead."""
-    done = start(EXAMPLES / name, folder=tmp_path, env={"TRADE_API_KEY": "k"})
+    done = start(EXAMPLES / name, folder=tmp_path, env={"TRADE_API_KEY": "k", **PAYS})
     assert done.returncode == 1
     assert (
         done.stderr.rstrip().splitlines()[-1].startswith("tradesdk.errors.ConfigError: no base URL: set TRADE_BASE_URL")
     )
+
+
+def test_paid_market_data(tmp_path: Path) -> None:
+    """It ends with an error if the mock's books show anything but two payments, none of them twice."""
+    lines = run("paid_market_data.py", tmp_path).splitlines()
+    again = [line for line in lines if "the same payment again in" in line]
+    assert len(again) == 4
+    assert all("the connection was lost" in line for line in again)
+    told = [line for line in lines if line not in again]
+    assert re.fullmatch(r"paid \$0\.06, transaction 0x[0-9a-f]{64}", told.pop(3))
+    assert told == [
+        "prices of 2 tokens: $0.06, and the budgets allow it: True",
+        "  ETH   3,206.07 USD",
+        "  BRETT 0.0920307 USD",
+        "refused here, nothing was signed: over_budget: this call costs $0.15, more than the budget of $0.10 per call",
+        "in doubt: $0.06 may have been paid, sent 5x",
+        "  ETH   50.0 %",
+        "  BRETT 38.9 %",
+        "delivered $0.06, sent 6x, charged: True",
+        "delivered $0.06, sent 1x, charged: True",
+        "spent today: 120000 millionths of a dollar",
+    ]
+
+
+@pytest.mark.long
+def test_paid_market_data_of_the_service_that_is_set(tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        env = {**PAYS, "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path / "home")}
+        told = run("paid_market_data.py", tmp_path, env=env)
+        server.payments.assert_charged(times=2, amount=120_000)
+    assert "in doubt" not in told
+    assert (tmp_path / "home" / "ledger.sqlite3").stat().st_mode & 0o777 == 0o600
+
+
+def test_paid_batches(tmp_path: Path) -> None:
+    """It ends with an error if the mock's books show anything but three payments, none of them twice."""
+    first, second = run("paid_batches_async.py", tmp_path).split("11 tokens in 3 batches for $0.33, ")[1:]
+    bought = [line.partition(": ")[::2] for line in first.splitlines()[1:]]
+    assert [cost for cost, _ in bought] == ["  1/3 $0.15 spent", "  2/3 $0.30 spent", "  stopped"]
+    assert bought[2][1] == "over_total: the next batch costs $0.03, and of max_total=$0.30 $0.00 is left"
+    kept = [line.partition(": ")[::2] for line in second.splitlines()[1:]]
+    assert [cost for cost, _ in kept] == ["  1/3 kept from before", "  2/3 kept from before", "  3/3 $0.03 spent"]
+    assert [found for _, found in kept[:2]] == [found for _, found in bought[:2]]
+    assert [len(found.split(", ")) for _, found in kept] == [5, 5, 1]
+
+
+@pytest.mark.long
+def test_paid_batches_are_paid_once_however_often_it_runs(tmp_path: Path) -> None:
+    with MockServer(seed=7) as server:
+        env = {**PAYS, "TRADE_MARKET_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
+        run("paid_batches_async.py", tmp_path, env=env)
+        server.payments.assert_charged(times=3)
+        assert run("paid_batches_async.py", tmp_path, env=env).count("kept from before") == 6
+        server.payments.assert_charged(times=3)
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -176,7 +248,7 @@ def test_the_bots_tests_as_somebody_copies_them(tmp_path: Path) -> None:
     assert set(passed) == shown_in((EXAMPLES / "test_testing_your_bot.py").read_text(encoding="utf-8")).keys()
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/testing.md"])
+@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/testing.md", marks=pytest.mark.long)])
 def test_tests_on_a_page_pass(name: str, tmp_path: Path) -> None:
     """Shown tests under pytest itself, with the fixtures that the page shows and those of the plugin."""
     code = [block.text for block in blocks(ROOT / name) if block.language == "python" and "def test_" in block.text]

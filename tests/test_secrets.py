@@ -10,43 +10,24 @@ import logging
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
+from tradesdk import (
+    AsyncTradeClient,
+    LocalSigner,
+    TradeClient,
+)
 from tradesdk_mock import MockServer
 
-from ._clock import VirtualClock
-from ._secrets import WALLET_KEY, NowhereToConnect, Seen, Silent, answers
+from . import _secrets_market  # noqa: F401 # its scenarios
+from ._secrets import SCENARIOS, WALLET_KEY, NowhereToConnect, Place, Scenario, Seen, Silent, answers, scenario
 from .cli._terminal import Terminal
 
 FORMATS = ("auto", "table", "json", "ndjson")
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a scenario may use: the marked key, a server that knows it, a shell of its own."""
-
-    key: str
-    server: MockServer
-    monkeypatch: pytest.MonkeyPatch
-    trade: Terminal
-
-    def settings(self, **more: Any) -> dict[str, Any]:
-        return {"api_key": self.key, "base_url": "https://service.example", "clock": VirtualClock()} | more
-
-
-Scenario = Callable[[Seen, Place], None]
-SCENARIOS: list[Scenario] = []
-
-
-def scenario(function: Scenario) -> Scenario:
-    SCENARIOS.append(function)
-    return function
 
 
 @scenario

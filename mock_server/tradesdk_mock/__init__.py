@@ -1,7 +1,7 @@
 """A mock of the service for your own machine: with state, from a seed, on a clock that can be moved.
 
 It plays the account API (account, agents, wallets, trades, positions, signals and their live stream) and the paid
-market data, whose payment it does not take yet. Faults can be played on demand.
+market data, whose payments it verifies and takes in play money. Faults can be played on demand.
 
 `MockServer` listens on a port; `MockService` is the same without one, and clients reach it through its transport:
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .gaps import GapInfo, GapOptions
     from .journal import JournalEntry
     from .keys import MockKey
+    from .paymentledger import Presentation, Settlement
+    from .payments import MockPayments
     from .seedworld import Seeded
     from .server import MockServer
     from .service import MockService
@@ -40,6 +42,9 @@ __all__ = [
     "Seeded",
     "JournalEntry",
     "MockSignal",
+    "MockPayments",
+    "Settlement",
+    "Presentation",
     "FaultRule",
     "FaultKind",
     "GapOptions",
@@ -57,6 +62,9 @@ _HOMES = {
     "Seeded": "seedworld",
     "JournalEntry": "journal",
     "MockSignal": "emission",
+    "MockPayments": "payments",
+    "Settlement": "paymentledger",
+    "Presentation": "paymentledger",
     "FaultRule": "faultrules",
     "FaultKind": "faultkinds",
     "GapOptions": "gaps",

@@ -66,6 +66,7 @@ def status(world: World, request: Request, body: Body) -> object:
         "agents": count("SELECT count(*) FROM agents"),
         "trades": count("SELECT count(*) FROM trades"),
         "signals": count("SELECT count(*) FROM signals"),
+        "settlements": count("SELECT count(*) FROM settlements"),
         "streams": len(world.hub),
         "faults": len(rules),
         "gaps": {name: value for name, value in world.gaps.as_dict().items() if value != usual[name]},

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 from .actions import ACTIONS, Action
 from .errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
 from .exchange import Request
+from .paymentactions import PAYMENT_ACTIONS
 from .validation import json_body
 from .web import Answer, error_answer
 from .world import World
 
 log = logging.getLogger("tradesdk_mock")
-ROUTES = ACTIONS
+ROUTES = [*ACTIONS, *PAYMENT_ACTIONS]
 
 
 def _is_loopback(host: str | None) -> bool:

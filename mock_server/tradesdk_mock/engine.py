@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from email.utils import formatdate
@@ -10,16 +11,18 @@ from urllib.parse import parse_qsl
 
 from pydantic_core import from_json, to_json
 
-from . import control, keys, marketside, ratelimit, signals, web
+from . import control, eip3009, keys, marketside, paymentledger, ratelimit, signals, web
 from .errors import ApiError, Header, internal, invalid, no_route
 from .exchange import Reply, Request
 from .journal import BODY_KEPT, JournalEntry, shortened
+from .paymentheader import has_payment, read
 from .router import Router
 from .routes import ROUTES
 from .routes.market import MARKET_ROUTES
 from .web import Answer, Decision, error_answer
 
 if TYPE_CHECKING:
+    from .paymentheader import Payment
     from .world import World
 
 log = logging.getLogger("tradesdk_mock")
@@ -66,11 +69,17 @@ class Engine:
 
     def loads(self, request: Request) -> Callable[[], None] | None:
         """Heavy imports that the answer needs and that aren't there yet: a server runs this beside its event loop."""
+        if request.method == "POST" and has_payment(request) and not eip3009.ready() and self._is_paid(request):
+            return eip3009.load
         found = self._account.find(request.path)
         endpoint = found[1].get(request.method) if found else None
         if endpoint is None or endpoint.load is None or endpoint.ready is None or endpoint.ready():
             return None
         return endpoint.load
+
+    def _is_paid(self, request: Request) -> bool:
+        found = self._market.find(request.path)
+        return found is not None and found[1].price > 0
 
     def is_behind(self, request: Request, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.
@@ -96,17 +105,34 @@ class Engine:
             decision = Decision(strike.answer(world, sender), strike.code, sender)
         elif market is not None:
             request.params = market[2]
+            request.faults = strike.payment if strike is not None else None
             decision = marketside.decide(world, request, market[1])
         elif request.market:
             decision = Decision(error_answer(no_route(request.path), world), "not_found")
         else:
             request.params = account[2] if account else {}
             decision = web.decide(world, request, account[1] if account else {})
+        if request.payment is None and market is not None and market[1].price and has_payment(request):
+            self._unlooked(request, decision.answer.status)
         reply = self._reply(decision.answer)
         if strike is not None:
             strike.apply(reply, world)
+            if request.payment is not None:
+                self._delivered(request.payment, reply)
         self._note(request, decision, reply, strike.kinds if strike else (), market is not None)
         return reply
+
+    def _unlooked(self, request: Request, status: int) -> None:
+        """Note a payment that nobody got to look at. A busy file matters less than the answer, here as below."""
+        payment = request.payment = read(request)
+        with contextlib.suppress(ApiError), self.world.transaction():
+            if payment is not None:
+                paymentledger.present(self.world, request, payment, "not carried out", status)
+
+    def _delivered(self, payment: Payment, reply: Reply) -> None:
+        """Note what faults have left of the answer to a payment."""
+        with contextlib.suppress(ApiError), self.world.transaction():
+            paymentledger.delivered(self.world, payment, reply.status)
 
     def _sender(self, request: Request) -> keys.Caller | None:
         """Whose request it is, so far as that can be told without letting it in."""
@@ -154,6 +180,7 @@ class Engine:
                 decision.error,
                 body,
                 faults,
+                payment=None if request.payment is None else request.payment.note(),
             )
         )
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from .errors import Header
+
+if TYPE_CHECKING:
+    from .paymentfaults import PaymentFaults
+    from .paymentheader import Payment
 
 
 @dataclass(slots=True)
@@ -22,6 +27,8 @@ class Request:
         client: the sender's host, as far as it is known.
         market: it came to the port that serves nothing but market data.
         params: what the path's placeholders stand for; filled in by the router.
+        payment: the one in its headers, once somebody has looked at it.
+        faults: those of the payment that it is hit by.
     """
 
     method: str
@@ -32,10 +39,16 @@ class Request:
     client: str | None = None
     market: bool = False
     params: dict[str, str] = field(default_factory=dict)
+    payment: Payment | None = None
+    faults: PaymentFaults | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header."""
         return next((value for given, value in self.headers if given == name), None)
+
+    def fault(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault of the payment that is due, which is played with that; None when it isn't."""
+        return None if self.faults is None else self.faults.take(kind)
 
 
 class Wake:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from . import paymentfaults
 from .errors import MockServerError
 from .faultchecks import (
     LONGEST,
@@ -48,13 +49,13 @@ class FaultKind:
 
     Attributes:
         name: the first argument of `add_fault`.
-        on: `response`: any answer; `stream`: the live stream, once it has begun.
+        on: `response`: any answer; `stream`: the live stream, once it has begun; `payment`: what is paid for.
         text: what happens.
         parameters: what it can be told; all of them may be left out, but for `text` or `base64`, where a kind has them.
     """
 
     name: str
-    on: Literal["response", "stream"]
+    on: Literal["response", "stream", "payment"]
     text: str
     parameters: tuple[FaultParameter, ...]
 
@@ -88,7 +89,7 @@ def _count_of_events(default: int) -> _Spec:
     return _given("after", default, "so many events come first (heartbeats are events)", _AFTER_EVENTS)
 
 
-_TABLE: tuple[tuple[str, Literal["response", "stream"], str, tuple[_Spec, ...]], ...] = (
+_TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_Spec, ...]], ...] = (
     (
         "latency",
         "response",
@@ -250,6 +251,7 @@ _TABLE: tuple[tuple[str, Literal["response", "stream"], str, tuple[_Spec, ...]],
         (_given("style", "crlf", "cr, lf, crlf or mixed", choice("cr", "lf", "crlf", "mixed")),),
     ),
     ("split_utf8", "stream", "Chunks end inside a character; where an event has none, a comment brings one.", ()),
+    *((name, "payment", text, tuple(_given(*spec) for spec in specs)) for name, text, specs in paymentfaults.KINDS),
 )
 
 KINDS = {name: FaultKind(name, on, text, tuple(spec for spec, _ in specs)) for name, on, text, specs in _TABLE}

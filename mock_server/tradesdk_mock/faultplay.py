@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
-from . import faultsteps
+from . import faultsteps, paymentfaults
 from .exchange import Break, Delay, Reply
 from .faultanswers import Hit, answer
 from .faultchecks import bytes_of
@@ -22,7 +22,8 @@ _ENDINGS = {"clean": None, "close": Break.CLOSE, "reset": Break.RESET}
 
 def play(hit: Hit, reply: Reply, world: World) -> bool:
     """Let it happen to the reply. False when this reply has nothing that it could happen to."""
-    return _PLAYS[hit.kind](hit, reply, world)
+    found = _PLAYS.get(hit.kind)  # what happens to a payment has happened by now, or never will
+    return found is not None and found(hit, reply, world)
 
 
 def _status(hit: Hit, reply: Reply, world: World) -> bool:
@@ -224,4 +225,5 @@ _PLAYS: dict[str, Callable[[Hit, Reply, World], bool]] = {
     "reset": _reset,
     "latency": _latency,
 }
-ORDER = {kind: place for place, kind in enumerate(_PLAYS)}
+# What happens to a payment comes before there is an answer.
+ORDER = {kind: place for place, kind in enumerate((*paymentfaults.NAMES, *_PLAYS))}

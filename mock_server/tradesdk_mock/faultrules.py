@@ -11,17 +11,18 @@ from urllib.parse import parse_qsl
 
 from .clock import END
 from .errors import MockServerError
-from .faultchecks import Check, integer, is_text, number, shown
+from .faultchecks import Check, choice, integer, is_text, number, shown
 from .identity import Dice
+from .paymentheader import has_payment
 
 if TYPE_CHECKING:
     from .exchange import Request
 
 _METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
 CONDITIONS = (
-    "route", "method", "tenant", "key", "query", "since", "until", "nth", "every", "probability", "count"
+    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
 )  # fmt: skip
-LATER = ("key", "query", "since", "until")
+LATER = ("key", "query", "paid", "since", "until")
 """Conditions that stand among the parameters in the state: the table has no columns for them."""
 
 
@@ -42,6 +43,7 @@ class FaultRule:
         tenant: whose key the request has to carry; None for anybody's, or none.
         key: the id of the key that it has to carry; None for any.
         query: names and values that stand in its query, among others; None for any query.
+        paid: `only` requests that carry a payment header, or `never` those; None for both.
         since: from this time on, in Unix seconds of the service; None for all that was. A stream is met when it opens.
         until: before this time; None for no end.
         nth: only the n-th matching request, counted from 1.
@@ -62,6 +64,7 @@ class FaultRule:
     tenant: str | None
     key: str | None
     query: Mapping[str, str] | None
+    paid: str | None
     since: float | None
     until: float | None
     nth: int | None
@@ -95,7 +98,13 @@ def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, o
     if found["key"] is not None and not found["key"].startswith("key_"):
         raise MockServerError("key: that is not the id of a key, which begins with key_")
     checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}
-    checks |= {"probability": number(0, 1), "since": number(0, int(END)), "until": number(0, int(END)), "query": _query}
+    checks |= {
+        "paid": choice("only", "never"),
+        "probability": number(0, 1),
+        "since": number(0, int(END)),
+        "until": number(0, int(END)),
+        "query": _query,
+    }
     for name, check in checks.items():
         if found[name] is not None:
             try:
@@ -121,9 +130,10 @@ def _query(value: object) -> object:
 
 
 def holds(rule: FaultRule, request: Request, now: float) -> bool:
-    """Whether its method, its query and the time are what the rule says."""
+    """Whether its method, its query, its payment and the time are what the rule says."""
     return (
         (rule.method is None or rule.method == request.method)
+        and (rule.paid is None or (rule.paid == "only") == has_payment(request))
         and (rule.since is None or rule.since <= now)
         and (rule.until is None or now < rule.until)
         and (rule.query is None or rule.query.items() <= _pairs(request.query))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .faultkinds import FaultKind as FaultKind
     from .faultkinds import FaultParameter as FaultParameter
     from .faultrules import FaultRule as FaultRule
+    from .faultwarnings import Place
+    from .paymentfaults import PaymentFaults
     from .web import Answer
     from .world import World
 
@@ -44,6 +46,7 @@ class Strike:
         kinds: their kinds, in the order in which they are played.
         skips: the request isn't carried out; `answer` is the answer.
         code: the error code of that answer, where it has one.
+        payment: what happens to the payment; None when nothing does.
     """
 
     def __init__(self, hits: list[Hit], refusal: ApiError | None = None) -> None:
@@ -51,6 +54,12 @@ class Strike:
         self._refusal = refusal
         self._first = next((hit for hit in hits if hit.answers), None)
         self.kinds = tuple(hit.kind for hit in hits)
+        self.payment: PaymentFaults | None = None
+        ours = [hit for hit in hits if hit.rule.on == "payment"]
+        if ours:
+            from .paymentfaults import PaymentFaults
+
+            self.payment = PaymentFaults(ours)
         self.skips = refusal is not None or (self._first is not None and self._first.skips)
         self.code: str | None = refusal.code if refusal else None
         if self._first is not None and self.skips:
@@ -72,7 +81,8 @@ class Strike:
         """Let everything happen to the reply. A rule that finds nothing to spoil hasn't been played."""
         from .faultplay import play
 
-        played = [hit for hit in self._hits if play(hit, reply, world)]
+        ours = self.payment.played if self.payment is not None else ()
+        played = [hit for hit in self._hits if hit.kind in ours or play(hit, reply, world)]
         if len(played) < len(self._hits):
             world.faults.take_back([hit.rule.id for hit in self._hits if hit not in played])
             self.kinds = tuple(hit.kind for hit in played)
@@ -190,7 +200,7 @@ class Faults:
                 faultrules.holds(rule, request, now)
                 and (rule.tenant is None or rule.tenant == tenant)
                 and (rule.key is None or rule.key == key)
-                and (rule.on == "response" or opens)
+                and (rule.on == "response" or (opens if rule.on == "stream" else _is_about(rule, request, place)))
                 and faultrules.meets(rule.route, request.path, pattern)
             ):
                 seen.append(rule.id)
@@ -201,6 +211,14 @@ class Faults:
         store.run_many("UPDATE faults SET seen = seen + 1 WHERE id = ?", [(each,) for each in seen])
         store.run_many("UPDATE faults SET fired = fired + 1 WHERE id = ?", [(hit.rule.id,) for hit in hits])
         return sorted(hits, key=lambda hit: ORDER[hit.kind])
+
+
+def _is_about(rule: FaultRule, request: Request, place: Place | None) -> bool:
+    """Whether a rule about payments is about this request: most need a payment, and an offer only something paid."""
+    from .paymentheader import has_payment
+
+    paid = place is not None and place.paid and request.method in place.methods
+    return paid and (rule.kind == "offer" or has_payment(request))
 
 
 def _together(due: list[Hit]) -> list[Hit]:
@@ -215,7 +233,11 @@ def _together(due: list[Hit]) -> list[Hit]:
             if hit is first:
                 found.append(hit)
             continue
-        if first is not None and (first.loses or hit.rule.on == "stream") and hit.kind != "latency":
+        if hit.rule.on == "payment":
+            lost = first is not None and first.skips
+        else:
+            lost = first is not None and (first.loses or hit.rule.on == "stream") and hit.kind != "latency"
+        if lost:
             continue  # there is nothing left that it could spoil
         what = SAME.get(hit.kind, hit.kind)
         if hit.kind == "latency" or what not in taken:

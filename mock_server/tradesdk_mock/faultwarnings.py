@@ -28,6 +28,7 @@ class Place:
     methods: frozenset[str]
     market: bool = False
     stream: bool = False
+    paid: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -37,7 +38,7 @@ def places(hidden: bool) -> tuple[Place, ...]:
     from .routes import ROUTES
     from .routes.market import MARKET_ROUTES
 
-    found = [Place(path, frozenset({"POST"}), market=True) for path, _ in MARKET_ROUTES]
+    found = [Place(path, frozenset({"POST"}), market=True, paid=sold.price > 0) for path, sold in MARKET_ROUTES]
     for path, endpoints in ROUTES:
         there = {method: each for method, each in endpoints.items() if not (hidden and each.option)}
         if there:
@@ -111,6 +112,14 @@ class Warnings:
             there = [place for place in there if place.stream]
             if not there:
                 return f"{rule.route} is no stream, and {rule.kind} is something that happens on one"
+        elif rule.on == "payment":
+            there = [place for place in there if place.paid]
+            if not there:
+                return f"{rule.route} is not paid for, and {rule.kind} is something that happens to payments"
+            if self._world.gaps.paywall == "open":
+                return f"nobody pays: the gap option paywall is open, and {rule.kind} happens to payments"
+            if rule.paid == "never" and rule.kind != "offer":
+                return f"its paid is never, and {rule.kind} is something that happens to payments"
         elif SAME.get(rule.kind) == "spoiled" and all(place.stream for place in there):
             return f"{rule.route} is a stream, and {rule.kind} is something that happens to a whole body"
         methods = {method for place in there for method in place.methods}
@@ -160,7 +169,7 @@ class Warnings:
 
 def _conditions(rule: FaultRule) -> tuple[object, ...]:
     query = None if rule.query is None else tuple(sorted(rule.query.items()))
-    return rule.route, rule.method, rule.tenant, rule.key, query, rule.since, rule.until
+    return rule.route, rule.method, rule.tenant, rule.key, query, rule.paid, rule.since, rule.until
 
 
 def _always(rule: FaultRule) -> bool:
@@ -182,11 +191,17 @@ def _taken(rule: FaultRule) -> Iterator[str]:
     yield "answer" if _answers(rule) else SAME.get(rule.kind, rule.kind)
     if _loses(rule):
         yield "all"
+    if _answers(rule) and not rule.parameters["executed"]:
+        yield "payment"
 
 
 def _needed(rule: FaultRule) -> Iterator[str]:
     """What an older one may have taken from it."""
     if rule.kind == "latency":
+        return
+    if rule.on == "payment":
+        yield rule.kind
+        yield "payment"
         return
     yield "answer" if _answers(rule) else SAME.get(rule.kind, rule.kind)
     yield "all"

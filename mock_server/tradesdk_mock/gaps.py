@@ -109,6 +109,20 @@ class GapOptions:
         "one unknown token among several: 404 for all, or it is left out of the results", "404", "partial"
     )
     paywall: str = _choice("paid market data: behind the payment, or open to anyone", "closed", "open")
+    payment_window: int = _number("seconds that a payment may be valid for (maxTimeoutSeconds)", 60, 1, 86_400, 15, 300)
+    payment_identifier: str = _choice(
+        "the extension payment-identifier: the same id and payload get the stored answer again; not offered, offered,"
+        " or required (400 without one)",
+        "none",
+        "optional",
+        "required",
+    )
+    offers: str = _choice(
+        "ways to pay in an offer: one, or several (a dearer one, an unknown scheme, another network, the plain one)",
+        "one",
+        "several",
+    )
+    payer_balance: int = _number("US dollars that each payer has to begin with", 1_000, 0, 10**9, 0, 1)
 
     def __new__(cls, **options: object) -> GapOptions:
         # Before the generated __init__, whose own words name no option that there is.

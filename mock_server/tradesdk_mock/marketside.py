@@ -18,6 +18,8 @@ from .world import World
 
 log = logging.getLogger("tradesdk_mock")
 Record = dict[str, Any]
+# What the gate itself may answer.
+_CODES = {400: "invalid_request", 402: "payment_required", 409: "conflict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,11 @@ def decide(world: World, request: Request, endpoint: MarketEndpoint) -> Decision
             except ApiError as error:
                 failure = error
     except ApiError as error:
-        failure = error
+        failure, request.payment = error, None
     except Exception:
         log.exception("%s %r crashed", request.method, request.path)
-        failure = internal()
+        # Nothing of it has happened, what was noted about its payment included.
+        failure, request.payment = internal(), None
     if failure is not None or decision is None:
         failure = failure or internal()
         decision = Decision(error_answer(failure, world), failure.code)
@@ -134,7 +137,7 @@ def _serve(world: World, request: Request, endpoint: MarketEndpoint) -> Decision
     offer = paywall.make_offer(world, request, price, endpoint.text)
     refusal = paywall.check(world, request, offer)
     if refusal is not None:
-        return Decision(refusal, "payment_required" if refusal.status == 402 else None)
+        return Decision(refusal, _CODES.get(refusal.status))
     decision = _handled(world, endpoint, asked)
     answer = paywall.settle(world, request, offer, decision.answer)
     return Decision(answer, "payment_required" if answer.status == 402 else decision.error)

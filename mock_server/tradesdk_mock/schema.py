@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -73,6 +73,22 @@ CREATE TABLE faults (
     nth INTEGER, every INTEGER, probability REAL, count INTEGER, parameters TEXT NOT NULL,
     seen INTEGER NOT NULL DEFAULT 0, fired INTEGER NOT NULL DEFAULT 0
 );
+CREATE TABLE payers (address TEXT PRIMARY KEY, balance INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE settlements (
+    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
+    version INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
+    at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, pending INTEGER NOT NULL, delivered INTEGER NOT NULL,
+    UNIQUE (payer, nonce)
+);
+CREATE INDEX settlements_request ON settlements (payer, fingerprint);
+CREATE TABLE presentations (
+    seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, version INTEGER NOT NULL,
+    payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
+);
+CREATE INDEX presentations_nonce ON presentations (payer, nonce);
+CREATE TABLE answers (
+    id TEXT PRIMARY KEY, payment TEXT NOT NULL, fingerprint TEXT NOT NULL, receipt BLOB NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
 """
 
 NAMES = (
@@ -87,4 +103,8 @@ NAMES = (
     "signals",
     "scheduled",
     "faults",
+    "payers",
+    "settlements",
+    "presentations",
+    "answers",
 )

@@ -21,6 +21,7 @@ from .world import World
 if TYPE_CHECKING:
     from .engine import Engine
     from .faults import FaultKind, FaultRule
+    from .payments import MockPayments
     from .transport import MockTransport
 
 
@@ -193,6 +194,15 @@ class MockService(Scripting, JournalChecks):
         with self._transaction() as world:
             world.reset(seed)
 
+    # Payments
+
+    @property
+    def payments(self) -> MockPayments:
+        """What was paid: settlements, payment headers that arrived, balances, and assertions about them."""
+        from .payments import MockPayments
+
+        return MockPayments(self.world)
+
     # Faults
 
     def add_fault(
@@ -204,6 +214,7 @@ class MockService(Scripting, JournalChecks):
         tenant: str | None = None,
         key: str | None = None,
         query: Mapping[str, str | int | float] | None = None,
+        paid: Literal["only", "never"] | None = None,
         since: float | None = None,
         until: float | None = None,
         nth: int | None = None,
@@ -222,6 +233,7 @@ class MockService(Scripting, JournalChecks):
             tenant: only requests with one of its keys.
             key: only requests with the key of this id.
             query: names and values that the query must have: `{"chain": "8453"}`.
+            paid: `only` requests that carry a payment, or `never` those.
             since: from this time on, in Unix seconds of the service. A stream is met when it is opened.
             until: before this time.
             nth: only the n-th matching request, counted from 1.
@@ -241,6 +253,7 @@ class MockService(Scripting, JournalChecks):
                 tenant=tenant,
                 key=key,
                 query=query,
+                paid=paid,
                 since=since,
                 until=until,
                 nth=nth,

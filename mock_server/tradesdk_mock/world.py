@@ -32,7 +32,7 @@ class World:
         market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
         first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
         catch_up_limit: seconds of signals that a jump of the clock is made up for.
-        verifier: judges payments for market data; None: nothing counts as paid.
+        verifier: judges payments for market data; None until the first request that has to pay.
         due: when the next signal is published (infinity: never), None when that has to be looked up.
     """
 

@@ -14,13 +14,18 @@ from ._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ._async.batches import AsyncBatchRun
     from ._async.client import AsyncTradeClient
+    from ._async.market import AsyncMarketClient
     from ._async.pager import AsyncPager
     from ._clock import Clock, SystemClock
     from ._config import Timeout
+    from ._market import TokenQuery
     from ._response import RateLimit, RawResponse
     from ._retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
+    from ._sync.batches import BatchRun
     from ._sync.client import TradeClient
+    from ._sync.market import MarketClient
     from ._sync.pager import Pager
     from .errors import (
         AmbiguousOutcomeError,
@@ -47,11 +52,43 @@ if TYPE_CHECKING:
     from .models._base import Page
     from .models.account import Account, Quota, Usage
     from .models.agents import Agent, AgentStats, AgentSummary, Risk
+    from .models.market import (
+        AggregateMetrics,
+        SignalRecord,
+        SupportedToken,
+        SupportedTokensData,
+        TokenAvgPrices,
+        TokenAvgPricesData,
+        TokenPrice,
+        TokenPricesData,
+        TokenSignals,
+        TokenSignalsData,
+        TokenWinRate,
+        TokenWinRatesData,
+        TopPerformer,
+        TopPerformersData,
+    )
     from .models.positions import Position
     from .models.signals import Signal
     from .models.trades import Trade, TradeDetail
     from .models.wallets import TokenBalance, Wallet, WalletBalance
+    from .payments.batch import Batch
+    from .payments.budget import Budget, Spending
+    from .payments.errors import (
+        LedgerError,
+        PaymentError,
+        PaymentOutcomeUnknownError,
+        PaymentRefusedError,
+        PaymentRejectedError,
+        PaymentUndeliveredError,
+    )
+    from .payments.keystore import address as keystore_address
+    from .payments.keystore import create as create_keystore
+    from .payments.ledger import Ledger
+    from .payments.records import Payment, PaymentState, Receipt, SignedHeader
+    from .payments.results import DryRun, MarketResult, Quote, Reconciliation
     from .payments.signer import LocalSigner, Signer, wallet_message
+    from .payments.store import BudgetStore
 
 _HOMES = {
     "_async.client": ("AsyncTradeClient",),
@@ -92,13 +129,63 @@ _HOMES = {
     "models.trades": ("Trade", "TradeDetail"),
     "models.wallets": ("TokenBalance", "Wallet", "WalletBalance"),
     "payments.signer": ("LocalSigner", "Signer", "wallet_message"),
+    "_async.batches": ("AsyncBatchRun",),
+    "_async.market": ("AsyncMarketClient",),
+    "_market": ("TokenQuery",),
+    "_sync.batches": ("BatchRun",),
+    "_sync.market": ("MarketClient",),
+    "models.market": (
+        "AggregateMetrics",
+        "SignalRecord",
+        "SupportedToken",
+        "SupportedTokensData",
+        "TokenAvgPrices",
+        "TokenAvgPricesData",
+        "TokenPrice",
+        "TokenPricesData",
+        "TokenSignals",
+        "TokenSignalsData",
+        "TokenWinRate",
+        "TokenWinRatesData",
+        "TopPerformer",
+        "TopPerformersData",
+    ),
+    "payments.batch": ("Batch",),
+    "payments.budget": (
+        "Budget",
+        "Spending",
+    ),
+    "payments.errors": (
+        "LedgerError",
+        "PaymentError",
+        "PaymentOutcomeUnknownError",
+        "PaymentRefusedError",
+        "PaymentRejectedError",
+        "PaymentUndeliveredError",
+    ),
+    "payments.keystore": ("create_keystore", "keystore_address"),
+    "payments.ledger": ("Ledger",),
+    "payments.records": ("Payment", "PaymentState", "Receipt", "SignedHeader"),
+    "payments.results": (
+        "DryRun",
+        "MarketResult",
+        "Quote",
+        "Reconciliation",
+    ),
+    "payments.store": ("BudgetStore",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+_NAMED_THERE = {"create_keystore": "create", "keystore_address": "address"}
 
 __all__ = [
     # clients
+    "AsyncBatchRun",
+    "AsyncMarketClient",
     "AsyncPager",
     "AsyncTradeClient",
+    "Batch",
+    "BatchRun",
+    "MarketClient",
     "Page",
     "Pager",
     "TradeClient",
@@ -117,16 +204,46 @@ __all__ = [
     "SystemClock",
     "Timeout",
     "wallet_message",
+    # payments
+    "Budget",
+    "BudgetStore",
+    "DryRun",
+    "Ledger",
+    "MarketResult",
+    "Payment",
+    "PaymentState",
+    "Quote",
+    "Receipt",
+    "Reconciliation",
+    "SignedHeader",
+    "Spending",
+    "TokenQuery",
+    "create_keystore",
+    "keystore_address",
     # models
     "Account",
     "Agent",
     "AgentStats",
     "AgentSummary",
+    "AggregateMetrics",
     "Position",
     "Quota",
     "Risk",
     "Signal",
+    "SignalRecord",
+    "SupportedToken",
+    "SupportedTokensData",
+    "TokenAvgPrices",
+    "TokenAvgPricesData",
     "TokenBalance",
+    "TokenPrice",
+    "TokenPricesData",
+    "TokenSignals",
+    "TokenSignalsData",
+    "TokenWinRate",
+    "TokenWinRatesData",
+    "TopPerformer",
+    "TopPerformersData",
     "Trade",
     "TradeDetail",
     "Usage",
@@ -147,7 +264,13 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidRequestError",
     "InvalidSignatureError",
+    "LedgerError",
     "NotFoundError",
+    "PaymentError",
+    "PaymentOutcomeUnknownError",
+    "PaymentRefusedError",
+    "PaymentRejectedError",
+    "PaymentUndeliveredError",
     "PermissionDeniedError",
     "RateLimitError",
     "ServiceUnavailableError",
@@ -165,7 +288,7 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for an obje
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = getattr(import_module(f"{__name__}.{home}"), name)
+        value = getattr(import_module(f"{__name__}.{home}"), _NAMED_THERE.get(name, name))
         globals()[name] = value
         return value
 

@@ -120,8 +120,17 @@ def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] | 
     return ApiKey(source)
 
 
+KEY_IN_THE_OPEN = "the API key would travel in the open. Use https, or allow_insecure=True if that is what you want"
+NOT_PAID_THERE = "nothing is paid over plain http. Use https; http is for this machine"
+
+
 def base_url(
-    given: str | None, *, allow_insecure: bool, environ: Mapping[str, str] | None = None, of_client: str = ""
+    given: str | None,
+    *,
+    allow_insecure: bool,
+    environ: Mapping[str, str] | None = None,
+    of_client: str = "",
+    why_https: str = KEY_IN_THE_OPEN,
 ) -> str:
     """The base URL from the argument, TRADE_BASE_URL or the HTTP client, without `/v1` and without a slash at the end.
 
@@ -134,10 +143,10 @@ def base_url(
         raise ConfigError(f"the base URL must be a string, not {type(url).__name__}")
     if not url.strip():
         raise ConfigError("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
-    return check_base_url(url.strip(), allow_insecure=allow_insecure)
+    return check_base_url(url.strip(), allow_insecure=allow_insecure, why_https=why_https)
 
 
-def check_base_url(url: str, *, allow_insecure: bool) -> str:
+def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN) -> str:
     # A password or a key may stand in a URL that was given by mistake; errors must not show it.
     shown = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
@@ -156,10 +165,7 @@ def check_base_url(url: str, *, allow_insecure: bool) -> str:
     if parts.query or parts.fragment or "?" in url or "#" in url:
         raise ConfigError(f"the base URL must not contain ? or #: {shown}")
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise ConfigError(
-            f"the base URL {shown} is not https: the API key would travel in the open. "
-            "Use https, or allow_insecure=True if that is what you want"
-        )
+        raise ConfigError(f"the base URL {shown} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
         raise ConfigError(f"the base URL must not contain . or .. as a segment: {shown}")
     path = parts.path.rstrip("/")
@@ -169,6 +175,13 @@ def check_base_url(url: str, *, allow_insecure: bool) -> str:
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
         raise ConfigError(f"the base URL ends in /{last}, but this version speaks v1 only")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def market_base_url(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The base URL for market data from the argument or TRADE_MARKET_BASE_URL; None: that of the account API."""
+    if given is not None:
+        return given
+    return (os.environ if environ is None else environ).get("TRADE_MARKET_BASE_URL", "").strip() or None
 
 
 def _is_number(value: object) -> bool:

@@ -235,7 +235,8 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A foreign value as an error can show it."""
     try:
         return printable(repr(value), 40)
     except ValueError:  # an int of more digits than Python prints
@@ -256,7 +257,7 @@ def comparable(text: str) -> str:
 
 def chain(name: str, value: int) -> int:
     if isinstance(value, bool) or value not in CHAINS:
-        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {_shown(value)}")
+        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {shown(value)}")
     return int(value)
 
 
@@ -268,13 +269,13 @@ def page_size(value: int | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
-        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {_shown(value)}")
+        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {shown(value)}")
     return value
 
 
 def total(value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise InvalidArgumentError(f"max_items must be 0 or more, not {_shown(value)}")
+        raise InvalidArgumentError(f"max_items must be 0 or more, not {shown(value)}")
     return value
 
 
@@ -282,13 +283,13 @@ def confidence(value: float | None) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {_shown(value)}")
+        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {shown(value)}")
     return float(value)
 
 
 def integer(name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{name} must be a whole number, not {_shown(value)}")
+        raise InvalidArgumentError(f"{name} must be a whole number, not {shown(value)}")
     return value
 
 
@@ -326,6 +327,6 @@ def moment(name: str, value: datetime | float | None) -> int | None:
         raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
         raise InvalidArgumentError(
-            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {_shown(value)}"
+            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {shown(value)}"
         )
     return math.floor(value)

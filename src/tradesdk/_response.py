@@ -238,13 +238,13 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
 
 def decode_model(model: type[M], method: str, url: str, response: RawResponse) -> M:
     """The body as one model."""
-    result: M = _validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)
+    result: M = validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)
     return result
 
 
 def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> Page[M]:
     """The body as one page of a list."""
-    result: Page[M] = _validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)
+    result: Page[M] = validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)
     return result
 
 
@@ -275,7 +275,8 @@ def _page_validator(item: type[Model]) -> Any:
     return Page[item].__pydantic_validator__.validate_json  # type: ignore[valid-type] # a class that is only known now
 
 
-def _validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
+def validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
+    """What a model's validator makes of the body; an `APIResponseError` says what it was meant to be."""
     try:
         return validate(response.content)  # numbers must be finite, says the models' configuration
     except ValueError as error:

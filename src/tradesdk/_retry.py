@@ -98,10 +98,16 @@ class RetryWait:
 
 def server_now(headers: Mapping[str, str], local_now: float) -> float:
     """The service's time when it answered: `Date` plus `Age`; the local clock when there is no usable `Date`."""
+    date = server_date(headers, local_now)
+    return local_now if date is None else date
+
+
+def server_date(headers: Mapping[str, str], local_now: float) -> float | None:
+    """The same; None when there is no usable `Date`."""
     dates = [parse_http_date(value, now=local_now) for value in _values(headers, "date")]
     known = [date for date in dates if date is not None]
     if not known:
-        return local_now
+        return None
     age = headers.get("age", "").strip()
     return min(known) + (int(age) if _AGE.fullmatch(age) else 0)
 
@@ -260,7 +266,7 @@ class Retries:
 
     def next(self, failure: Failure, *, now: float, time_left: float) -> float | None:
         """Seconds to wait before the next attempt; None when the failure is to be raised."""
-        if failure.outcome_unknown and self._operation is not Operation.READ:
+        if failure.outcome_unknown and self._operation not in (Operation.READ, Operation.QUERY):
             self.outcome_unknown = True
         action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
         if action is RetryAction.RAISE or (action is RetryAction.LOOK and not self._can_look):

@@ -4,6 +4,12 @@
 TradeError
 ├── ConfigError                       a setting is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused here; nothing was sent
+├── PaymentError                      something about a payment (these are in `payments/errors.py`)
+│   ├── PaymentRefusedError           a guard or a budget of yours said no; nothing was signed
+│   ├── PaymentRejectedError          the service said no; the authorization stays reserved until it expires
+│   ├── PaymentOutcomeUnknownError    it may have been paid: do not pay again blindly
+│   ├── PaymentUndeliveredError       it was paid, and no usable answer came
+│   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          something went wrong with a request
     ├── APIConnectionError            no complete answer arrived
     │   └── APITimeoutError           … because time ran out
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from ._response import RateLimit, RawResponse
+    from .payments.records import Charged, Payment
 
     Outcome = Literal["none", "unknown"]
 
@@ -58,7 +65,13 @@ def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> Trad
 
 
 class TradeError(Exception):
-    """The root of the tree: catch this to catch everything the SDK raises on purpose."""
+    """The root of the tree: catch this to catch everything the SDK raises on purpose.
+
+    Attributes:
+        hint: what to do next; may be empty.
+    """
+
+    hint: str = ""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -87,7 +100,10 @@ class APIError(TradeError):
         url: the full URL.
         outcome: `"unknown"` when a write may have been carried out although it failed here; otherwise `"none"`.
         retries: how many times the request was sent again before this was raised.
+        payment: the payment that was handed over with the request; None when there was none.
     """
+
+    payment: Payment | None = None
 
     def __init__(self, message: str, *, method: str, url: str, outcome: Outcome = "none", retries: int = 0) -> None:
         super().__init__(message)
@@ -96,9 +112,16 @@ class APIError(TradeError):
         self.outcome: Outcome = outcome
         self.retries = retries
 
+    @property
+    def charged(self) -> Charged:
+        """Whether money was taken for the request: True, False or "unknown"."""
+        return False if self.payment is None else self.payment.charged
+
     def __str__(self) -> str:
         notes = [f"{self.method} {self.url}"]
         notes += self._notes()
+        if self.payment is not None:
+            notes.append(self.payment.told())
         if self.retries:
             notes.append(f"after {self.retries} {'retry' if self.retries == 1 else 'retries'}")
         if self.outcome == "unknown":

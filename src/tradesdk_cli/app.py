@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from tradesdk_cli import options
-from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, UsageProblem
+from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Unwritable, UsageProblem
 from tradesdk_cli.plumbing import TradeGroup, add_lazily, examples
 from tradesdk_cli.text import one_line, visible
 
@@ -25,6 +26,8 @@ _NOUNS = {
     "trades": "Trades that agents made: list, get.",
     "positions": "Open positions: list.",
     "signals": "BUY and SELL signals: latest, history.",
+    "market": "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.",
+    "pay": "Payments: quote, history, show, budget, resume, reconcile, trust, key.",
     "mock": "The mock service on this machine, served and controlled.",
     "demo": "See it all work, without an account or a network.",
 }
@@ -36,6 +39,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+
+
+_KEY = re.compile(r"(?:0[xX])?[0-9a-fA-F]{64}")
 
 
 def _version(value: bool) -> None:
@@ -56,6 +62,7 @@ def root(
     mock: options.Mock = None,
     world: options.World = None,
     base_url: options.BaseUrl = None,
+    market_url: options.MarketUrl = None,
     api_key_stdin: options.KeyStdin = None,
     timeout: options.Timeout = None,
     no_retry: options.NoRetry = None,
@@ -103,6 +110,8 @@ def run(argv: list[str]) -> int:
     except typer.TyperException as error:
         problem = _usage(error)
     except Exception as error:
+        if isinstance(error, Unwritable):
+            _forget_stdout()
         from tradesdk_cli.config import program_of
         from tradesdk_cli.problems import problem_of
 
@@ -139,7 +148,10 @@ def _usage(error: typer.TyperException) -> Problem:
     hint = f"{path} --help"
     if getattr(error, "option_name", None) in ("--api-key", "--key", "--token"):
         hint = "keys never stand on a command line: export TRADE_API_KEY, or use --api-key-stdin"
+        if path.startswith("trade pay"):
+            hint = "keys never stand on a command line: trade pay key import asks for it, or reads it from a pipe"
     message = one_line(error.format_message()).replace("Value error, ", "")  # pydantic's prefix
+    message = _KEY.sub("****", message)  # typed where it does not belong, it need not be repeated
     return Problem(UsageProblem.exit_code, "usage", message, hint)
 
 

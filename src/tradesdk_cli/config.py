@@ -28,6 +28,8 @@ class Settings:
     mock: bool = False
     world: str = "default"
     base_url: str | None = None
+    market_url: str | None = None
+    """Where market data is bought; None: where everything else is."""
     api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     timeout: float | None = None
@@ -54,8 +56,9 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         UsageProblem: flags that contradict each other or have unusable values.
         ConfigProblem: a variable with an unusable value.
     """
-    if flags.get("base_url") and (flags.get("mock") or flags.get("world")):
-        raise UsageProblem("--mock and --base-url exclude each other", "leave one of them out")
+    for name, option in (("base_url", "--base-url"), ("market_url", "--market-url")):
+        if flags.get(name) and (flags.get("mock") or flags.get("world")):
+            raise UsageProblem(f"--mock and {option} exclude each other", "leave one of them out")
     world = flags.get("world")
     if world is not None and not _WORLD.fullmatch(world):
         raise UsageProblem("--world takes letters, digits, - and _ (at most 40)", "for example: --world test-1")
@@ -69,6 +72,7 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         mock=_mock(flags, environ),
         world=world or "default",
         base_url=flags.get("base_url"),
+        market_url=_market_url(flags, environ),
         api_key_stdin=bool(flags.get("api_key_stdin")),
         api_key=environ.get("TRADE_API_KEY") or None,
         timeout=timeout,
@@ -103,7 +107,7 @@ def _mock(flags: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
         return True
     if flags.get("mock") is not None:
         return bool(flags["mock"])
-    if flags.get("base_url"):
+    if flags.get("base_url") or flags.get("market_url"):
         return False
     value = environ.get("TRADE_MOCK", "").strip().lower()
     if value in _TRUE:
@@ -111,6 +115,14 @@ def _mock(flags: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
     if value in _FALSE:
         return False
     raise ConfigProblem("TRADE_MOCK is neither 1 nor 0", "export TRADE_MOCK=1 turns the embedded mock on")
+
+
+def _market_url(flags: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    """A flag counts more than the environment, so --base-url moves the market data too, wherever that says it is."""
+    given = flags.get("market_url") or flags.get("base_url")
+    return (
+        given or environ.get("TRADE_MARKET_BASE_URL", "").strip() or environ.get("TRADE_BASE_URL", "").strip() or None
+    )
 
 
 def _env_color(environ: Mapping[str, str]) -> str:

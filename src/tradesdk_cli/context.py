@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,11 +18,11 @@ from tradesdk_cli.output import Output
 from tradesdk_cli.text import one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import typer
 
-    from tradesdk import Clock, TradeClient
+    from tradesdk import Clock, Ledger, RateLimit, TradeClient
     from tradesdk_cli.embedded import EmbeddedMock
     from tradesdk_cli.logs import LastReason
     from tradesdk_cli.paging import AnyPager, Walk
@@ -39,10 +40,8 @@ class Session:
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        from tradesdk import SystemClock, TradeClient
-        from tradesdk_cli.logs import LastReason, listening
+        from tradesdk import TradeClient
 
-        reason = LastReason()
         base_url, key, origin = self.settings.base_url, self.settings.api_key, "TRADE_API_KEY"
         http = where = None
         if self.settings.mock:
@@ -72,13 +71,11 @@ class Session:
             base_url=base_url,
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
-            clock=SayingClock(SystemClock(), self.out, reason),
+            clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
         )
         self._stack.callback(client.close)
-        verbose = self.settings.verbose
-        self._stack.enter_context(listening(reason, self.out, verbose, lambda: client.rate_limit))
-        if verbose > 1:
+        if self.settings.verbose > 1:
             self.out.note(f"the service is {where or client.base_url}, the key is from {origin}")
         return client
 
@@ -89,8 +86,45 @@ class Session:
 
         return self._stack.enter_context(open_world(self.settings))
 
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger of payments, or that of the mock world."""
+        from tradesdk_cli.keeping import KeepingLedger
+
+        if self.settings.mock:
+            from tradesdk_cli.embedded import ledger_file
+
+            path = ledger_file(self.settings)
+        else:
+            path = self.settings.data_folder() / "ledger.sqlite3"
+        ledger = KeepingLedger(path)
+        self._stack.callback(ledger.close)
+        return ledger
+
+    def now(self) -> float:
+        """Unix seconds, by the mock's clock where it is the service."""
+        return self.mock.now() if self.settings.mock else time.time()
+
+    def speaking_clock(
+        self, limit: Callable[[], RateLimit | None], now: Callable[[], float] | None = None
+    ) -> SayingClock:
+        """A clock for a client, whose log is listened to from now on.
+
+        `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
+        """
+        from tradesdk import SystemClock
+        from tradesdk_cli.logs import LastReason, listening
+
+        reason = LastReason()
+        self._stack.enter_context(listening(reason, self.out, self.settings.verbose, limit))
+        return SayingClock(SystemClock(), self.out, None if self.settings.verbose else reason, now)
+
+    def closing(self, close: Callable[[], object]) -> None:
+        """Has `close` called at the end."""
+        self._stack.callback(close)
+
     def close(self) -> None:
-        """Closes the client and stops the mock."""
+        """Closes what was opened and stops the mock."""
         self._stack.close()
 
     # What nearly every command does
@@ -120,14 +154,23 @@ class Session:
             return False
         if yes:
             return True
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not self.can_ask:
             raise UsageProblem(f"{change.what} needs --yes: there is no terminal to ask on", "add --yes, or --dry-run")
         for name, value in change.fields():
             print(f"  {name}: {visible(str(value))}", file=sys.stderr)
-        print(f"{one_line(change.what)}? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not self.ask(f"{change.what}?"):
             raise Declined("nothing was changed")
         return True
+
+    @property
+    def can_ask(self) -> bool:
+        """True when somebody is there to answer."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def ask(self, question: str) -> bool:
+        """Asks whoever sits there; True for a yes."""
+        print(f"{one_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @dataclass(frozen=True)
@@ -171,15 +214,18 @@ def wire(model: Any) -> dict[str, Any]:
 
 
 class SayingClock:
-    """A clock that says on stderr when it waits for more than a second, why, and until when."""
+    """A clock that says on stderr when it waits for more than a second, until when, and why, if `reason` is given."""
 
-    def __init__(self, inner: Clock, output: Output, reason: LastReason) -> None:
+    def __init__(
+        self, inner: Clock, output: Output, reason: LastReason | None, now: Callable[[], float] | None = None
+    ) -> None:
         self._inner = inner
+        self._now = now or inner.now
         self._output = output
         self._reason = reason
 
     def now(self) -> float:
-        return self._inner.now()
+        return self._now()
 
     def monotonic(self) -> float:
         return self._inner.monotonic()
@@ -187,8 +233,8 @@ class SayingClock:
     def sleep(self, seconds: float) -> None:
         if seconds > 1:
             until = datetime.fromtimestamp(self.now() + seconds, UTC)
-            reason = self._reason.text or "the service asked for it"
-            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z: {reason} (Ctrl-C stops)")
+            why = "" if self._reason is None else f": {self._reason.text or 'the service asked for it'}"
+            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
         self._inner.sleep(seconds)
 
     async def sleep_async(self, seconds: float) -> None:

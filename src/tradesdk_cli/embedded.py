@@ -37,6 +37,15 @@ class EmbeddedMock:
         """An address for the client; nobody listens there."""
         return self.service.url
 
+    @property
+    def market_url(self) -> str:
+        """The same for market data."""
+        return self.service.market_url
+
+    def now(self) -> float:
+        """What its clock shows, in Unix seconds."""
+        return self.service.clock.now()
+
     def http_client(self) -> Any:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         from tradesdk_mock.transport import blocking_client
@@ -59,6 +68,23 @@ class EmbeddedMock:
 def world_file(settings: Settings) -> Path:
     """The file of a mock world."""
     return settings.data_folder() / "mock" / f"{settings.world}.sqlite3"
+
+
+def ledger_file(settings: Settings) -> Path:
+    """The file of the payments that were made in a mock world: play money has no place in the real ledger."""
+    return world_file(settings).with_suffix(".ledger.sqlite3")
+
+
+def wallet_file(settings: Settings) -> Path:
+    """The file of the wallet that pays in a mock world."""
+    return world_file(settings).with_suffix(".wallet.json")
+
+
+def forget_payments(settings: Settings) -> None:
+    """Remove the ledger of a mock world: after a reset it would know payments, and a recipient, that never were."""
+    ledger = ledger_file(settings)
+    for file in (ledger, *(ledger.with_name(ledger.name + end) for end in ("-wal", "-shm", "-journal"))):
+        file.unlink(missing_ok=True)
 
 
 def mock_server_class() -> type[MockServer]:

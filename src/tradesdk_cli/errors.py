@@ -4,6 +4,8 @@ from __future__ import annotations
 
 OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
+REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
+"""Of payments: by my own budget or guard; by the service; nobody knows, so do not pay again blindly."""
 
 
 class CliError(Exception):
@@ -36,6 +38,12 @@ class Declined(CliError):
     """The person said no."""
 
     code = "declined"
+
+
+class Unwritable(CliError):
+    """Standard output does not take what was to be printed: a full disk, for example."""
+
+    code = "system"
 
 
 class ClosedPipe(Exception):

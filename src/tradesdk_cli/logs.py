@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from tradesdk_cli.output import Output
 
 
+HOW_LONG = re.compile(r"; (?:trying again|the same payment again|waiting) (?:in )?([0-9.]+) s\b.*$")
+
+_TOLD = re.compile(r"; try again in [0-9]+ s(?=\))")
+
+
 class LastReason(logging.Handler):
     """Remembers what the SDK said last; before it waits, that is the reason."""
 
@@ -23,7 +29,8 @@ class LastReason(logging.Handler):
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.text = one_line(record.getMessage(), 200)
+        # How long is said by whoever waits.
+        self.text = _TOLD.sub("", HOW_LONG.sub("", one_line(record.getMessage(), 200)))
 
 
 class _Stderr(logging.Handler):
@@ -34,6 +41,9 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
+        wait = HOW_LONG.search(text)
+        if wait is not None and float(wait[1]) > 1:
+            text = _TOLD.sub("", text[: wait.start()])  # the clock says so itself
         limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
         if limit is not None and limit.remaining is not None:
             total = f" of {limit.limit}" if limit.limit is not None else ""

@@ -178,6 +178,9 @@ Output = Annotated[Format | None, _global("--output", "-o", help="How results ar
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
+MarketUrl = Annotated[
+    str | None, _global("--market-url", metavar="URL", help="Where market data is sold [env: TRADE_MARKET_BASE_URL].")
+]
 KeyStdin = Annotated[bool | None, _global("--api-key-stdin", help="Read the API key from standard input.")]
 Timeout = Annotated[
     float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")

@@ -10,7 +10,7 @@ import shutil
 import sys
 from dataclasses import replace
 
-from tradesdk_cli.errors import ClosedPipe
+from tradesdk_cli.errors import ClosedPipe, Unwritable
 from tradesdk_cli.text import one_line, to_json, visible
 
 TYPE_CHECKING = False
@@ -188,6 +188,8 @@ class Output:
             self.stdout.flush()
         except BrokenPipeError:
             raise ClosedPipe from None
+        except OSError as error:
+            raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
 
     def _say(self, line: str) -> None:
         encoding = self.stderr.encoding or "utf-8"

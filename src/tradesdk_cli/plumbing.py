@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.context import Session
 
 GLOBAL_PANEL = "Global options"
+_WHOLE = 10_000
 _HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
@@ -40,7 +41,19 @@ class LightOption(_LightParam, TyperOption):
 
 
 class LightArgument(_LightParam, TyperArgument):
-    """An argument that costs nothing when it is absent."""
+    """An argument that costs nothing when it is absent. In help it has its name, without Python's type beside it."""
+
+    @property
+    def _shown(self) -> str:
+        name: str = self.metavar or str(self.name).upper()
+        return name if self.nargs == 1 or name.endswith("...") else f"{name}..."
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        return [self._shown if self.required else f"[{self._shown}]"]
+
+    def get_help_record(self, ctx: Any) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return None if record is None else (self._shown, record[1])
 
 
 def _light(param: Any) -> Any:
@@ -62,6 +75,11 @@ class _Ours:
 
     params: list[Any]
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The whole first sentence: lists wrap it, and never cut it."""
+        text: str = super().get_short_help_str(_WHOLE)  # type: ignore[misc]  # from the other base class
+        return text
+
     def get_params(self, ctx: Any) -> list[Any]:
         own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
         root = ctx.find_root().command
@@ -78,7 +96,7 @@ class _Ours:
                 sections[GLOBAL_PANEL if _is_global(param) else section].append(record)
         for title, records in sections.items():
             if title == GLOBAL_PANEL and ctx.parent is not None:
-                # Thirteen more lines on every page would hide the command's own; they stand in `trade --help`.
+                # Fourteen more lines on every page would hide the command's own; they stand in `trade --help`.
                 formatter.write_paragraph()
                 formatter.write_text("Global options (-o, --mock, --base-url, --timeout, …): trade --help")
             elif records:
@@ -111,6 +129,9 @@ class LazyCommand(TyperCommand):
         real: Any = get_command(module.app)
         add_lazily(real, getattr(module, "VERBS", {}), self._module)
         return real
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        return super().get_short_help_str(_WHOLE)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent=parent, **extra)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tradesdk_cli.errors import (
     CONFIG,
@@ -38,6 +38,8 @@ class Problem:
     hint: str | None = None
     status: int | None = None
     retryable: bool = False
+    about: dict[str, Any] = field(default_factory=dict)
+    """More for programs: what became of the money."""
 
     def as_dict(self) -> dict[str, Any]:
         """The object that machine formats print on stderr."""
@@ -47,6 +49,7 @@ class Problem:
             "message": self.message,
             "hint": self.hint,
             "retryable": self.retryable,
+            **self.about,
         }
 
     @property
@@ -63,16 +66,24 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     if isinstance(error, CliError):
         return Problem(error.exit_code, error.code, one_line(error.message), error.hint)
 
-    from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, TradeError
+    from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, PaymentError, TradeError
 
-    if isinstance(error, APIStatusError):
-        return _status_problem(error, program)
     if isinstance(error, APIError):
-        return _request_problem(error, program)
+        problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error, program)
+        if error.payment is None:
+            return problem
+        from tradesdk_cli.payproblems import with_payment
+
+        return with_payment(problem, error, program)
+    if isinstance(error, PaymentError):
+        from tradesdk_cli.payproblems import payment_problem
+
+        return payment_problem(error, program)
     if isinstance(error, ConfigError):
         return Problem(CONFIG, "configuration", one_line(str(error)), _config_hint(str(error)))
     if isinstance(error, InvalidArgumentError):
-        return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
+        message = one_line(str(error)).replace("start is later than end", "--from is later than --to")
+        return Problem(USAGE, "usage", message, "nothing was sent; --help shows what is accepted")
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)))
     if isinstance(error, OSError):
@@ -87,6 +98,20 @@ def _config_hint(message: str) -> str:
         return "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com"
     if "API key" in message:
         return "correct TRADE_API_KEY, or what --api-key-stdin reads"
+    if "exists already" in message:
+        return "choose another file: --wallet FILE"
+    if "password is wrong" in message:
+        return "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one"
+    if "keystore" in message and "damaged" in message:
+        return "put your copy of the file back; --wallet FILE or TRADE_KEYSTORE names another one"
+    if "open to others" in message:
+        return "others may have read it: if that can be, move the money to a new wallet (trade pay key new)"
+    if "keystore" in message:
+        return "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
+    if "private key" in message:
+        return "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
+    if "TRADE_BUDGET" in message:
+        return "a budget is dollars such as 0.50, or not set at all"
     return "trade --help lists the settings"
 
 
@@ -139,6 +164,8 @@ def _status_hint(error: Any, program: str) -> str:
     status: int = error.status
     if error.outcome == "unknown":
         return f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
+    if status == 401 and _market(error.url):
+        return "the service wants the API key of the account as well: add --send-api-key"
     if status == 401:
         if program != "trade":
             return (
@@ -151,6 +178,8 @@ def _status_hint(error: Any, program: str) -> str:
     if status == 403:
         return f"this needs a key with the scope full-access, or another plan; see the plan: {program} account show"
     if status == 404:
+        if _market(error.url):
+            return f"nothing of that name, or nothing there; see what there is: {_lister(error.url, program)}"
         return _CHECK_URL if error.code is None else f"see what there is: {_missing(error, program)}"
     if status == 409:
         return f"look at its present state: {_lister(error.url, program)}"
@@ -175,7 +204,16 @@ def _missing(error: Any, program: str) -> str:
 
 def _lister(url: str, program: str) -> str:
     """The command that shows the things a URL is about."""
+    if _market(url):
+        return f"{program} market tokens --limit 500"
     for noun in ("agents", "wallets", "trades", "positions"):
         if f"/v1/{noun}" in url:
             return f"{program} {noun} list"
     return f"{program} account show"
+
+
+def _market(url: str) -> bool:
+    """Whether it is a URL of the paid market data."""
+    return url.rpartition("/v1/")[2].startswith(
+        ("token-", "signal-history", "top-performers", "aggregate-metrics", "supported-tokens")
+    )

@@ -38,6 +38,14 @@ _STATES = {
     "SELL": "red",
     "open": "cyan",
     "closed": "dim",
+    "WAITING FOR SIGNAL": "dim",
+    "delivered": "green",
+    "pending": "yellow",
+    "presented": "yellow",
+    "unknown": "yellow",
+    "rejected_live": "yellow",
+    "paid_undelivered": "red",
+    "expired_unknown": "red",
 }
 
 
@@ -45,6 +53,8 @@ def cell(kind: Kind, value: Any) -> Text:
     """A value as it is shown. What does not have the expected type is shown as it is."""
     if value is None:
         return Text("-", style="dim")
+    if kind == "time" and isinstance(value, str):
+        return Text(_moment_of(value))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = visible(value if isinstance(value, str) else to_json(value))
         return Text(text, style=_STATES.get(text, "")) if kind == "state" else Text(text)
@@ -69,6 +79,15 @@ def moment(seconds: float) -> str:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):
         return str(seconds)
+
+
+def _moment_of(text: str) -> str:
+    """A time in the service's text, `2026-01-04T01:20:58.123Z`, as all others are shown; other text as it is."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return visible(text)
+    return visible(text) if found.tzinfo is None else moment(found.timestamp())
 
 
 def price(value: float) -> str:
@@ -188,6 +207,11 @@ _KINDS: dict[str, Kind] = {
     "unrealized_pnl_usd": "pnl",
     "total_pnl_usd": "pnl",
     "balance": "number",
+    "winRate": "percent",
+    "valid_before": "time",
+    **dict.fromkeys(("totalBuyUSD", "totalSellUSD"), "usd"),
+    **dict.fromkeys(("realizedProfitUSD", "unrealizedProfitUSD"), "pnl"),
+    **dict.fromkeys(("signalPriceUsd", "currentPriceUsd", "averageBuyPriceUSD", "averageSellPriceUSD"), "price"),
 }
 
 

@@ -90,6 +90,77 @@ SIGNALS = (
     Column("token_address", "id", optional=True),
 )
 
+_TOKEN = Column("tokenSymbol", title="token")
+_ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
+_SIGNALS_OF_TOKENS = (
+    _TOKEN,
+    Column("signal", "state"),
+    Column("signalPriceUsd", "price", title="price_usd"),
+    Column("createdAt", "time", title="time"),
+    Column("reason", optional=True),
+    Column("signalPriceEth", "price", optional=True, title="price_eth"),
+    _ADDRESS,
+)
+
+MARKET = {
+    "signals": _SIGNALS_OF_TOKENS,
+    "history": _SIGNALS_OF_TOKENS,
+    "prices": (
+        Column("symbol", title="token"),
+        Column("currentPriceUsd", "price", title="price_usd"),
+        Column("currentPriceEth", "price", title="price_eth"),
+        _ADDRESS,
+    ),
+    "win-rate": (_TOKEN, Column("winRate", "percent", title="win_rate"), _ADDRESS),
+    "avg-prices": (
+        _TOKEN,
+        Column("averageBuyPriceUSD", "price", title="buy_usd"),
+        Column("averageSellPriceUSD", "price", title="sell_usd"),
+        Column("averageBuyPriceETH", "price", optional=True, title="buy_eth"),
+        Column("averageSellPriceETH", "price", optional=True, title="sell_eth"),
+        _ADDRESS,
+    ),
+    "top": (
+        Column("symbol", title="token"),
+        Column("winRate", "percent", title="win_rate"),
+        Column("ROI", "percent", title="roi"),
+        Column("agentCount", "number", optional=True, title="agents"),
+        Column("name", optional=True),
+        Column("network", optional=True),
+        _ADDRESS,
+    ),
+    "tokens": (
+        Column("symbol", title="token"),
+        Column("name"),
+        Column("marketCapRank", "number", optional=True, title="rank"),
+        Column("marketCap", "usd", optional=True, title="market_cap"),
+        Column("agentCount", "number", optional=True, title="agents"),
+        Column("network", optional=True),
+        _ADDRESS,
+    ),
+}
+"""By verb of `trade market`."""
+
+PAYMENTS = (
+    Column("id", "id"),
+    Column("state", "state"),
+    Column("amount_usd", "usd", title="usd"),
+    Column("created_at", "time", optional=True, title="time"),
+    Column("charged", "state", optional=True),
+    Column("endpoint", "id", optional=True),
+    Column("reason", optional=True),
+    Column("transaction", "id", optional=True),
+    Column("payer", "id", optional=True),
+)
+
+RECONCILED = (
+    Column("id", "id"),
+    Column("outcome", "state"),
+    Column("amount_usd", "usd", title="usd"),
+    Column("endpoint", "id", optional=True),
+    Column("message", optional=True),
+)
+
 GAPS = (
     Column("name", "id"),
     Column("default", "id"),

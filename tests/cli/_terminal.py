@@ -57,8 +57,14 @@ class Run:
         """The error as a program reads it: the last line of stderr."""
         assert self.out == ""
         found: dict[str, Any] = json.loads(self.err.splitlines()[-1])
-        assert list(found) == ["code", "status", "message", "hint", "retryable"]
+        fields = ["code", "status", "message", "hint", "retryable"]
+        assert list(found) in (fields, [*fields, "charged", "payment"])
         return found
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """What was said on stderr, as a program reads it."""
+        return [json.loads(line) for line in self.err.splitlines()]
 
 
 class Terminal:

@@ -1,18 +1,31 @@
 """A shell for every test; services to talk to."""
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+import tradesdk_cli.app as application
 from tradesdk import TradeClient
+from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
 from ._services import Scripted, scripted
 from ._terminal import Terminal
 
 tenants = count(1)
+BUYER_KEY = "0x" + "6b" * 32
+
+
+@pytest.fixture(scope="package", autouse=True)
+def commands_are_built_once() -> Iterator[None]:
+    """A process builds them once as well, for its one command line; here most of the time would go into it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "command", cache(application.command))
+        patch.setattr(LazyCommand, "load", cache(LazyCommand.load))
+        yield
 
 
 @pytest.fixture
@@ -58,3 +71,17 @@ def service(trade: Terminal) -> Iterator[Scripted]:
     with scripted() as running:
         trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "key-of-the-test"}
         yield running
+
+
+@pytest.fixture
+def shop() -> Iterator[MockServer]:
+    """A mock that sells market data, with books of its own."""
+    with MockServer(seed=7, signals="scripted") as running:
+        yield running
+
+
+@pytest.fixture
+def buyer(trade: Terminal, shop: MockServer) -> Terminal:
+    """`trade` with a wallet, at that shop."""
+    trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": BUYER_KEY}
+    return trade

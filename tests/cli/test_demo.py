@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import tradesdk_cli.demo.checking as checking
 import tradesdk_cli.demo.story as story
-from tradesdk import LocalSigner, Risk, SystemClock, TradeClient, TradeError
+from tradesdk import Budget, Ledger, LocalSigner, MarketClient, Risk, SystemClock, TradeClient, TradeError
 from tradesdk_mock import MockClock, MockServer
 
 from ._terminal import Terminal
@@ -62,23 +63,29 @@ def test_the_calls_it_shows_are_the_ones_it_makes(trade: Terminal, monkeypatch: 
     steps = trade("demo", "-o", "json").json["steps"]
     shown = [call for step in steps for call in step["calls"]]
 
-    clock = MockClock(story.START)
+    clock = MockClock(checking.START)
     with MockServer(seed=7, clock=clock) as server:
         server.populate(story.TENANT, trades=story.TRADES)
+        server.set_gaps(payment_identifier="optional")
         reachable = functools.partial(TradeClient, base_url=server.url, clock=clock)
         with contextlib.ExitStack() as stack:
             client = stack.enter_context(reachable(api_key=f"mock_full_{story.TENANT}"))
             names: dict[str, Any] = {"client": client, "TradeClient": reachable}
             names |= {"LocalSigner": LocalSigner, "Risk": Risk, "forged": "0x" + "11" * 64 + "1b"}
             names["private_key"] = hashlib.sha256(b"trade demo 7").hexdigest()
+            names |= {"Budget": Budget, "Ledger": Ledger}
+            names["MarketClient"] = functools.partial(MarketClient, base_url=server.url, clock=clock)
             for code in shown:
                 if "while it is running" in code:
                     server.start_agent(names["agent"].id)
                 elif "after it was stopped" in code:
                     server.stop_agent(names["agent"].id)
+                elif "lost after settling" in code:
+                    server.add_fault("reset", paid="only", executed=True, nth=1)
                 with contextlib.suppress(TradeError):  # some are made to be refused
                     exec(code, names)  # noqa: S102 - the demo's own lines
             stack.callback(names["hasty"].close)
+            stack.callback(names["market"].close)
             assert requests(server) == made
 
 
@@ -93,6 +100,10 @@ def test_what_it_shows(trade: Terminal) -> None:
         "throttle=False",
         "another world, kept between commands",
         "60x 200, 429, 200",
+        "$0.06 paid in USDC, and the receipt agrees",
+        "refused before signing: over_budget",
+        "signed 1x, sent 2x, settled 1x",
+        "$0.17 spent, $0.03 left",
         "Everything is as it should be",
         "Try next",
     ):
@@ -100,7 +111,7 @@ def test_what_it_shows(trade: Terminal) -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [60, *(pytest.param(wider, marks=pytest.mark.long) for wider in (80, 120))])
 def test_it_fits_a_terminal(trade: Terminal, columns: int) -> None:
     run = trade("demo", tty=True, columns=columns, env={"NO_COLOR": "1"})
     assert run.code == 0
@@ -111,9 +122,22 @@ def test_it_fits_a_terminal(trade: Terminal, columns: int) -> None:
 def test_for_programs(trade: Terminal) -> None:
     told = trade("demo", "-o", "json").json
     assert told["ok"] is True
-    assert len(told["steps"]) == 6
+    assert len(told["steps"]) == 8
     assert told["steps"][2]["rows"][0]["name"] == "momentum"
-    assert told["requests"] > 70
+    ledger = told["steps"][7]["rows"]
+    assert [(row["endpoint"], row["amount_usd"], row["presentations"], row["charged"]) for row in ledger] == [
+        ("token-prices", "0.06", 1, True),
+        ("token-signals", "0.05", 1, True),
+        ("top-performers", "0.06", 2, True),
+    ]
+    assert told["requests"] > 80
+
+
+def test_it_neither_reads_nor_writes_what_is_mine(trade: Terminal, tmp_path: Path) -> None:
+    """No real key signs there, no budget of mine is asked, and no ledger is left behind."""
+    env = {"TRADE_WALLET_KEY": "not a key", "TRADE_BUDGET_PER_CALL": "nonsense", "TRADE_HOME": str(tmp_path)}
+    assert trade("demo", env=env).code == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_terminal_without_unicode(trade: Terminal) -> None:
@@ -139,6 +163,10 @@ def faulty_populate(server: MockServer, tenant: str, *, trades: int) -> Any:
     return seedworld.populate(server.world, tenant, trades=trades - 1)
 
 
+def no_limits(*_: Any) -> Budget:
+    return Budget.unlimited()
+
+
 @pytest.mark.parametrize(
     ("target", "replacement", "named"),
     [
@@ -151,6 +179,10 @@ def faulty_populate(server: MockServer, tenant: str, *, trades: int) -> Any:
             "61 requests were answered with 30x 200, 429",
         ),
         ("tradesdk_mock.ratelimit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
+        ("tradesdk_mock.MockServer.set_gaps", nothing, "paid_undelivered"),
+        ("tradesdk_mock.MockServer.add_fault", nothing, "not handed over twice"),
+        ("tradesdk.payments.purse.Purse.limits", no_limits, "a call beyond the limit was paid"),
+        ("tradesdk_mock.payments.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
     ],
 )
 def test_it_says_what_is_wrong(
@@ -169,14 +201,13 @@ def test_runs() -> None:
     assert story._runs([200, 200, 429, 200]) == "2x 200, 429, 200"
 
 
-def test_called_by_its_path_it_says_how_to_get_it_on_the_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_path", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_called_by_its_path_it_says_how_to_get_it_on_the_path(tmp_path: Path, on_path: bool) -> None:
     """The first command of a newcomer is .venv/bin/trade demo, and a bare trade is not found afterwards."""
     program = tmp_path / "trade"
     program.write_text(f"#!{sys.executable}\nimport sys\nfrom tradesdk_cli.__main__ import main\nsys.exit(main())\n")
     program.chmod(0o755)
-    for path, said in ((os.defpath, True), (str(tmp_path), False)):
-        done = subprocess.run(
-            [program, "demo"], capture_output=True, text=True, env={"PATH": path, "HOME": str(tmp_path)}, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        assert (f"here trade is {program}" in done.stdout) is said
+    environment = {"PATH": str(tmp_path) if on_path else os.defpath, "HOME": str(tmp_path)}
+    done = subprocess.run([program, "demo"], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (f"here trade is {program}" in done.stdout) is not on_path

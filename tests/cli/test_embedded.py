@@ -21,7 +21,13 @@ print(threading.active_count(), *sorted(loaded), file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("line", ["agents list", "mock status", "mock emit signal", "signals latest --chain 8453"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "signals latest --chain 8453",
+        *(pytest.param(line, marks=pytest.mark.long) for line in ("agents list", "mock status", "mock emit signal")),
+    ],
+)
 def test_nothing_is_started_for_it(trade: Terminal, line: str) -> None:
     trade("--mock", "account", "show")  # makes the world
     done = subprocess.run(

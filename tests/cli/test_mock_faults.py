@@ -180,7 +180,7 @@ def test_refusals(trade: Terminal) -> None:
 def test_kinds_need_no_mock(trade: Terminal) -> None:
     kinds = trade("mock", "fault", "kinds").lines
     assert [kind["name"] for kind in kinds] == [kind.name for kind in describe()]
-    assert {kind["on"] for kind in kinds} == {"response", "stream"}
+    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment"}
     assert not (trade.home / "mock").exists()
 
 
@@ -212,7 +212,7 @@ def test_a_terminal_shows_all_of_it(trade: Terminal, columns: int) -> None:
 
 
 def rule(text: str, **fields: Any) -> dict[str, Any]:
-    nothing = dict.fromkeys(("query", "since", "until", "nth", "every", "probability", "count"))
+    nothing = dict.fromkeys(("query", "paid", "since", "until", "nth", "every", "probability", "count"))
     texts = dict.fromkeys(("id", "kind", "on", "route", "method", "tenant", "key", "warning"), text)
     return {**texts, **nothing, "parameters": {text: text}, "seen": 1, "fired": 0, **fields}
 
@@ -236,6 +236,8 @@ def test_nothing_in_a_rule_moves_a_cursor(trade: Terminal, service: Scripted) ->
         ({"count": 1}, "once"),
         ({"key": "key_1"}, "with the key key_1"),
         ({"key": None, "query": {"chain": "8453", "a": ""}}, "of x, with chain=8453 a= in the query"),
+        ({"paid": "only"}, "with a payment"),
+        ({"paid": "never"}, "without a payment"),
         ({"since": 1_800_000_000}, "from 2027-01-15 08:00:00Z (1800000000) on"),
         ({"until": 1_800_000_000.25}, "until 2027-01-15 08:00:00Z (1800000000.25)"),
     ],

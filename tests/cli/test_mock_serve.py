@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tradesdk_cli.control import control
 from tradesdk_mock import MockServer
 from tradesdk_mock import server as mock_server
 
-from ._terminal import Run, Terminal
+from ._terminal import Run, Stream, Terminal
 from .test_processes import started
 
 
@@ -72,7 +73,10 @@ def test_what_it_says(serve: Serving) -> None:
         "read_only_key": "mock_read_me",
         "seed": 11,
     }
-    export, curl = notes(run)
+    export, buying, ledger, curl = notes(run)
+    assert f"TRADE_WALLET_KEY={'0x' + '01' * 32}" in buying
+    assert "TRADE_MARKET_BASE_URL" not in buying
+    assert ledger.endswith("export TRADE_HOME=$(mktemp -d)")
     assert export.endswith(f"TRADE_BASE_URL={said['url']} TRADE_API_KEY=mock_full_me")
     assert shlex.split(curl.partition(": ")[2]) == [
         "curl",
@@ -105,21 +109,46 @@ def test_market_and_clock(serve: Serving) -> None:
 
 
 def test_a_market_url_of_its_own_is_shown(serve: Serving) -> None:
-    said = serve("--gap", "b_port=another").json
+    run = serve("--gap", "b_port=another")
+    said = run.json
     assert said["market_url"].startswith("http://127.0.0.1:")
     assert said["market_url"] != said["url"]
+    assert notes(run)[1].endswith(f" TRADE_MARKET_BASE_URL={said['market_url']}")
+
+
+def test_what_it_says_is_enough_to_buy(serve: Serving, trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines, pasted into another terminal, buy market data there, and not from the ledger that is there."""
+    bought: list[Run] = []
+
+    def in_another_terminal(stop: object) -> None:
+        assert isinstance(sys.stderr, Stream)
+        said = "\n".join(notes(Run(0, "", sys.stderr.written())))
+        exported = dict(word.split("=", 1) for word in said.split() if word.startswith("TRADE_"))
+        assert exported.pop("TRADE_HOME") == "$(mktemp"
+        home = trade.home / "rehearsal"
+        home.mkdir()
+        bought.append(
+            trade("market", "prices", "ETH", "--max-price", "0.03", env={**exported, "TRADE_HOME": str(home)})
+        )
+
+    monkeypatch.setattr(serving, "_wait_for", in_another_terminal)
+    trade("mock", "serve", "--port", "0")
+    (run,) = bought
+    assert run.code == 0, run.err
+    assert [one["symbol"] for one in run.lines] == ["ETH"]
+    assert not (trade.home / "ledger.sqlite3").exists()
 
 
 @pytest.mark.parametrize(("host", "here"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])  # noqa: S104  # see everywhere
 def test_beyond_this_machine(serve: Serving, everywhere: None, host: str, here: str) -> None:
     run = serve("--host", host, ask=("status",))
-    export, curl, control_note = notes(run)
+    export, _, _, curl, control_note = notes(run)
     assert f"TRADE_BASE_URL=http://{here}:" in export
     assert f"http://{here}:" in curl
     assert "--allow-remote-control" in control_note
     assert "not control it" in control_note
     opened = serve("--host", host, "--allow-remote-control")
-    assert notes(opened)[2] == f"whoever reaches {host} can control this mock (--allow-remote-control)"
+    assert notes(opened)[-1] == f"whoever reaches {host} can control this mock (--allow-remote-control)"
 
 
 def test_remote_control_is_the_servers(serve: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +196,9 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 0)]
+)
 def test_it_ends_while_streams_are_open(trade: Terminal, number: signal.Signals, code: int) -> None:
     with started(trade, "mock", "serve", "--port", "0", "-o", "ndjson") as process:
         assert process.stdout is not None

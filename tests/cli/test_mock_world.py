@@ -99,6 +99,15 @@ def test_reset(trade: Terminal, served: MockServer) -> None:
     assert trade("mock", "reset", "--populate", "a/b", "--yes").code == 8
 
 
+def test_after_a_reset_the_embedded_world_has_neither_payments_nor_a_recipient(trade: Terminal) -> None:
+    buy = ("--mock", "market", "prices", "ETH", "--max-price", "0.03")
+    assert trade(*buy).code == 0
+    assert len(trade("--mock", "pay", "history", "-o", "json").json) == 1
+    assert trade("--mock", "mock", "reset", "--seed", "11", "--yes").code == 0
+    assert trade("--mock", "pay", "history", "-o", "json").json == []
+    assert trade(*buy).code == 0  # another seed is paid at another address
+
+
 def test_reset_of_the_embedded_world(trade: Terminal) -> None:
     agents = trade("--mock", "agents", "list").lines
     trade("--mock", "agents", "delete", next(one["id"] for one in agents if one["status"] == "idle"), "--yes")

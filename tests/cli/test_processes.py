@@ -34,24 +34,36 @@ def started(trade: Terminal, *argv: str, **options: Any) -> Iterator[subprocess.
         process.communicate(timeout=30)
 
 
-def test_a_pipe_that_closes_is_no_error(trade: Terminal, service: Scripted) -> None:
+@pytest.mark.parametrize(
+    "form", ["ndjson", *(pytest.param(form, marks=pytest.mark.long) for form in ("json", "table"))]
+)
+def test_a_pipe_that_closes_is_no_error(trade: Terminal, service: Scripted, form: str) -> None:
     # A page is larger than a pipe's buffer, so the writer must notice.
     names = [agent("n" * 4000, id=f"agt_{number}") for number in range(50)]
     service.says(200, {"data": names, "next_cursor": "1"})
     service.then(200, {"data": names, "next_cursor": "2"})
     service.then(200, {"data": names})
-    for form in ("ndjson", "json", "table"):
-        with started(trade, "agents", "list", "--limit", "100", "-o", form) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            assert process.stdout.readline()
-            process.stdout.close()
-            process.stdout = None
-            assert process.wait(30) == 0
-            assert process.stderr.read() == ""
+    with started(trade, "agents", "list", "--limit", "100", "-o", form) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
 
 
-@pytest.mark.parametrize("line", ["agents list", "agents list -o table", "agents get agt_1", "--help", "mock gaps"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "agents list",
+        "--help",
+        *(
+            pytest.param(line, marks=pytest.mark.long)
+            for line in ("agents list -o table", "agents get agt_1", "mock gaps")
+        ),
+    ],
+)
 def test_a_pipe_that_nobody_reads_is_no_error(trade: Terminal, service: Scripted, line: str) -> None:
     service.says(200, agent() | {"risk": {}, "min_confidence": 0.5, "max_positions": 1, "data": [agent()]})
     reading, writing = os.pipe()
@@ -74,7 +86,9 @@ def test_ctrl_c_while_it_waits(trade: Terminal, service: Scripted) -> None:
         assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.long)]
+)
 def test_mock_serve_stops_when_told_to(trade: Terminal, number: signal.Signals, code: int) -> None:
     with started(trade, "mock", "serve", "--port", "0", "-o", "ndjson") as process:
         assert process.stdout is not None
@@ -123,6 +137,7 @@ def test_a_table_on_a_real_terminal(trade: Terminal) -> None:
     assert "\x1b[32mactive" in screen
 
 
+@pytest.mark.long
 def test_a_question_on_a_real_terminal(trade: Terminal) -> None:
     victim = trade("--mock", "agents", "list", "--status", "idle").lines[0]["id"]
     code, screen = on_a_terminal(trade, "--mock", "agents", "delete", victim, types="n\n")

@@ -1,8 +1,15 @@
 """Marked secrets appear nowhere: not in results, notes, logs, errors or tracebacks."""
 
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from tradesdk import Ledger, create_keystore
 from tradesdk_cli.context import Session
+from tradesdk_mock import MockServer
 
 from ._services import Scripted
 from ._terminal import Run, Terminal
@@ -67,3 +74,109 @@ def test_a_traceback(trade: Terminal, service: Scripted, monkeypatch: pytest.Mon
     run = trade("account", "show", "-vv", env={"TRADE_API_KEY": API_KEY})
     assert "Traceback" in run.err
     assert clean(run)
+
+
+# Market data
+
+
+PASSWORD = "MARKED password of the keystore"
+PAID = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+LOOKS = (("-o", "table"), ("-o", "json", "-vv"), ("-v", "--receipt", "-o", "ndjson"))
+
+
+@pytest.fixture
+def keystore(trade: Terminal, shop: MockServer, tmp_path: Path) -> dict[str, str]:
+    """The marked key in a keystore, and what names it; the file's content is a secret as well."""
+    password, path = tmp_path / "password", tmp_path / "wallet.json"
+    password.write_text(PASSWORD)
+    password.chmod(0o600)
+    create_keystore(path, PASSWORD, WALLET_KEY, work=2)
+    trade.env["TRADE_MARKET_BASE_URL"] = shop.url
+    return {"TRADE_KEYSTORE": str(path), "TRADE_KEYSTORE_PASSWORD_FILE": str(password)}
+
+
+def signed_payments(trade: Terminal) -> list[str]:
+    """What could be cashed: the headers that the ledger holds, and the signatures in them."""
+    with Ledger(trade.home / "ledger.sqlite3") as ledger:
+        headers = [payment.header for payment in ledger.history() if payment.header is not None]
+    signatures = [json.loads(base64.b64decode(header))["payload"]["signature"] for header in headers]
+    return [*headers, *signatures, *(signature[2:] for signature in signatures)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {},
+        {"kind": "status", "status": 500},
+        {"kind": "reset", "executed": True},
+        {"kind": "verification", "reason": "invalid_payload"},
+        {"kind": "malformed_json"},
+    ],
+    ids=lambda fault: str(fault.get("kind")),
+)
+@pytest.mark.parametrize("source", ["variable", "keystore"])
+def test_whatever_becomes_of_a_payment(
+    trade: Terminal, shop: MockServer, keystore: dict[str, str], fault: dict[str, Any], source: str
+) -> None:
+    trade.env |= keystore if source == "keystore" else {"TRADE_WALLET_KEY": WALLET_KEY}
+    trade.env["TRADE_API_KEY"] = API_KEY
+    if fault:
+        shop.add_fault(paid="only", **fault)
+    content = json.loads(Path(keystore["TRADE_KEYSTORE"]).read_text())["crypto"]
+    runs = [trade(*PAID, "--new-purchase", *look) for look in LOOKS]
+    names = [one["id"] for one in trade("pay", "history").lines]
+    assert len(names) == 3
+    runs += [
+        trade("pay", *line, "-vv", "--no-retry")
+        for line in (("show", names[0]), ("resume", names[0]), ("reconcile",), ("history",))
+    ]
+    cashable = signed_payments(trade)
+    assert fault in ({}, {"kind": "malformed_json"}, {"kind": "reset", "executed": True}) or cashable
+    for run in runs:
+        assert clean(run)
+        assert not any(part in run.out + run.err for part in cashable)
+        assert content["ciphertext"] not in run.out + run.err
+        assert content["mac"] not in run.out + run.err
+
+
+def test_wrong_passwords_and_damaged_keystores(trade: Terminal, shop: MockServer, keystore: dict[str, str]) -> None:
+    trade.env |= keystore
+    password = Path(keystore["TRADE_KEYSTORE_PASSWORD_FILE"])
+    file = Path(keystore["TRADE_KEYSTORE"])
+    whole = file.read_text()
+    for said, content in ((f"{PASSWORD} wrong", whole), (PASSWORD, whole[:-40]), (PASSWORD, whole.replace("3", "4"))):
+        password.write_text(said)
+        file.write_text(content)
+        for look in LOOKS:
+            run = trade(*PAID, *look)
+            assert run.code == 3
+            assert clean(run)
+            assert not whole or json.loads(whole)["crypto"]["ciphertext"] not in run.err
+    assert shop.payments.presentations() == []
+
+
+def test_keys_that_are_imported(trade: Terminal, keystore: dict[str, str], tmp_path: Path) -> None:
+    trade.env["TRADE_KEYSTORE_PASSWORD_FILE"] = keystore["TRADE_KEYSTORE_PASSWORD_FILE"]
+    for key in (WALLET_KEY + "0", WALLET_KEY[:-1] + "g", "DEADBEEF"):
+        assert clean(trade("pay", "key", "import", "-vv", stdin=key))
+    for argv in (("--key", WALLET_KEY), (WALLET_KEY,), (f"--wallet={WALLET_KEY}",)):
+        run = trade("pay", "key", "import", *argv, "-vv", stdin="")
+        assert run.code in (2, 3)
+        assert clean(run)
+    assert "trade pay key import asks for it" in trade("pay", "key", "import", "--key", "x").problem["hint"]
+
+
+def test_a_traceback_while_something_is_signed(
+    trade: Terminal, shop: MockServer, keystore: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    trade.env |= keystore
+    monkeypatch.setattr("tradesdk_cli.purchases.show", broken)
+    run = trade(*PAID, "-vv")
+    assert "Traceback" in run.err
+    assert clean(run)
+    assert run.code == 1
+    shop.payments.assert_charged(times=1)
+    assert "payment pay_" in run.err, "what was paid is said whatever else fails"

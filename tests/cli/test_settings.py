@@ -50,6 +50,18 @@ def test_unusable_values_are_named() -> None:
             resolve({"timeout": seconds}, {})
 
 
+def test_where_market_data_is() -> None:
+    both = {"TRADE_MARKET_BASE_URL": "https://m.example", "TRADE_BASE_URL": "https://a.example"}
+    assert resolve({}, {"TRADE_BASE_URL": "https://a.example"}).market_url == "https://a.example"
+    assert resolve({}, both).market_url == "https://m.example"
+    assert resolve({"base_url": "https://flag.example"}, both).market_url == "https://flag.example"
+    flags = {"base_url": "https://flag.example", "market_url": "https://market.example"}
+    assert resolve(flags, both).market_url == "https://market.example"
+    assert resolve({"market_url": "https://x.example"}, {"TRADE_MOCK": "1"}).mock is False
+    with pytest.raises(UsageProblem, match="--market-url"):
+        resolve({"market_url": "https://x.example", "world": "w"}, {})
+
+
 def test_a_world_implies_the_mock() -> None:
     assert resolve({"world": "side", "mock": False}, {}).mock is True
 

@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 import tradesdk_cli
+from tradesdk import create_keystore
+from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
 
 HEAVY = ("httpx", "pydantic", "pydantic_core", "rich", "tenacity", "anyio", "eth_account", "tradesdk_mock", "asyncio")
-NOUNS = ("account", "agents", "wallets", "trades", "positions", "signals", "mock")
+NOUNS = (
+    "agents",
+    "market",
+    "mock",
+    "pay",
+    *(pytest.param(noun, marks=pytest.mark.long) for noun in ("account", "wallets", "trades", "positions", "signals")),
+)
 
 LOOK = """
 import contextlib, io, json, sys
@@ -86,7 +94,16 @@ def test_help_of_a_noun_imports_that_noun_only(trade: Terminal, noun: str) -> No
 
 
 def test_help_of_every_verb_imports_nothing_heavy(trade: Terminal) -> None:
-    verbs = ("agents list", "agents create", "wallets connect", "trades get", "signals history", "mock serve", "demo")
+    verbs: tuple[str, ...] = (
+        "agents list",
+        "agents create",
+        "wallets connect",
+        "trades get",
+        "signals history",
+        "mock serve",
+        "demo",
+    )
+    verbs += ("market prices", "market tokens", "pay quote", "pay budget", "pay key new")
     assert heavy(loaded(trade, *(f"{verb} --help" for verb in verbs))) == set()
 
 
@@ -97,7 +114,13 @@ def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: 
     assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
-@pytest.mark.parametrize("words", ["trade ag", "trade agents ", "trade -o json agents cr"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "trade agents ",
+        *(pytest.param(words, marks=pytest.mark.long) for words in ("trade ag", "trade -o json agents cr")),
+    ],
+)
 def test_completing_names_imports_nothing_heavy(trade: Terminal, words: str) -> None:
     code = "from tradesdk_cli.__main__ import main; main([]); import sys; print(*sys.modules, file=sys.stderr)"
     env = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
@@ -110,3 +133,22 @@ def test_completing_names_imports_nothing_heavy(trade: Terminal, words: str) -> 
     needed = {"__main__", "app", "commands", "errors", "options", "plumbing", "text"}
     ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
     assert {name for name in ours if not name.startswith("commands.")} <= needed
+
+
+def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
+    trade: Terminal, shop: MockServer, tmp_path: Path
+) -> None:
+    keystore = tmp_path / "wallet.json"
+    create_keystore(keystore, "password", "0x" + "6b" * 32, work=2)
+    trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_KEYSTORE": str(keystore)}
+    lines = ("market tokens --limit 1", "market prices ETH --dry-run", "pay quote prices ETH", "pay history")
+    modules = loaded(trade, *lines)
+    assert {"httpx", "sqlite3"} <= modules
+    ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
+    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "uvicorn", *ethereum}
+    assert shop.payments.presentations() == []
+
+
+def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:
+    modules = loaded(trade, "pay history", "pay budget")
+    assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market"}

@@ -36,6 +36,7 @@ def test_a_wait_is_said(trade: Terminal, service: Scripted, waited: list[float])
     assert "429" in person.err
     assert "Z: " in person.err, "until when"
     assert "Ctrl-C" in person.err
+    assert "again in" not in person.err, "how long is said once"
 
 
 def test_a_wait_is_said_to_programs_as_json(trade: Terminal, service: Scripted, waited: list[float]) -> None:
@@ -72,10 +73,11 @@ def test_verbose_says_what_is_sent(world: Terminal) -> None:
 def test_verbose_says_why_it_is_sent_again(trade: Terminal, service: Scripted, waited: list[float]) -> None:
     service.fails(503, "service_unavailable", "later")
     service.then(200, ACCOUNT)
-    first, why, *_, second = trade("account", "show", "-v", "-o", "table").err.splitlines()
+    first, why, wait, second = trade("account", "show", "-v", "-o", "table").err.splitlines()
     assert first.startswith(f"GET {service.url}/v1/account: 503 in ")
     assert "later" in why
-    assert "trying again in" in why
+    assert "again" not in why, "how long is said once"
+    assert re.fullmatch(r"waiting \d s, until [\d:]+Z \(Ctrl-C stops\)", wait)
     assert second.startswith(f"GET {service.url}/v1/account: 200 in ")
 
 

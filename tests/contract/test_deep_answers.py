@@ -37,7 +37,9 @@ for nested in (b"[", b'{"error":', b'[{"a":'):
 """
 
 
-@pytest.mark.parametrize(("status", "error"), [(200, "APIResponseError"), (404, "NotFoundError")])
+@pytest.mark.parametrize(
+    ("status", "error"), [(200, "APIResponseError"), pytest.param(404, "NotFoundError", marks=pytest.mark.long)]
+)
 def test_a_deeply_nested_answer_is_an_error_and_no_crash(status: int, error: str) -> None:
     command = [sys.executable, "-c", PROGRAM, str(status)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # the program above

@@ -12,6 +12,7 @@ import tradesdk
 from tradesdk import APIStatusError, Risk, TradeClient
 
 from ._golden import GOLDEN, LISTS, RECORDS, errors, load
+from ._market import DATA, FAILURES, IDENTIFIER, OFFERS, PAYMENTS, RECEIPTS, market_records
 
 # What the specification lets be absent: a new agent has neither of these, and each number of a risk object is optional.
 MAY_BE_ABSENT = {
@@ -40,6 +41,11 @@ def records() -> list[Any]:
     return found
 
 
+def every_record() -> list[Any]:
+    """Those, and the records of market data, whose names and times differ."""
+    return records() + [pytest.param(model, record, id=at) for model, record, at in market_records()]
+
+
 def assert_complete(model: BaseModel) -> None:
     """No unknown field was left over, and every field that may not be absent was sent; all the way down."""
     name = type(model).__name__
@@ -58,7 +64,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@pytest.mark.parametrize(("model", "record"), records())
+@pytest.mark.parametrize(("model", "record"), every_record())
 def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record))
     assert_complete(parsed)
@@ -68,7 +74,7 @@ def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: A
         assert canonical(parsed.model_dump(mode="json")) == canonical(record), "only an agent may leave fields out"
 
 
-@pytest.mark.parametrize(("model", "record"), records())
+@pytest.mark.parametrize(("model", "record"), every_record())
 def test_unknown_fields_are_kept(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record | {"added_in_2030": {"deep": [1, None]}}))
     assert parsed.model_extra == {"added_in_2030": {"deep": [1, None]}}
@@ -79,7 +85,7 @@ def test_unknown_fields_are_kept(model: type[BaseModel], record: Any) -> None:
     ("model", "record", "field"),
     [
         pytest.param(*param.values, field, id=f"{param.id}-{field}")
-        for param in records()
+        for param in every_record()
         for field in param.values[1]
         if field not in MAY_BE_ABSENT.get(param.values[0].__name__, set())
     ],
@@ -166,9 +172,10 @@ def test_error_body_becomes_its_error(name: str) -> None:
 
 
 def test_every_golden_file_has_a_reader() -> None:
-    # Market data and the events of the stream have models of their own, and so far only the mock speaks them.
-    elsewhere = ("market", "stream")
-    files = {str(file.relative_to(GOLDEN)) for file in GOLDEN.rglob("*.json") if file.parent.name not in elsewhere}
+    # The events of the stream have models of their own, and so far only the mock speaks them.
+    files = {str(file.relative_to(GOLDEN)) for file in GOLDEN.rglob("*.json") if file.parent.name != "stream"}
     headers = {"headers.json", "errors/429_rate_limited.headers.json"}
-    assert files == set(RECORDS) | set(LISTS) | set(errors()) | headers
+    market = set(DATA) | set(FAILURES)
+    payments = {*OFFERS.values(), *PAYMENTS.values(), *RECEIPTS, IDENTIFIER}
+    assert files == set(RECORDS) | set(LISTS) | set(errors()) | headers | market | payments
     assert set(errors()) == set(STATUS_ERRORS)

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from ..mock._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._golden import GOLDEN, load
 from ._wire import Wire
 
@@ -135,7 +136,80 @@ def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
             assert mine[key] == theirs[key], key
 
 
+PRICES = ("/token-prices", items("BRETT"))
+PAYMENTS = {2: "payment_signature.json", 1: "payment_x_payment.json"}
+# One second before the authorization in the golden files has to be presented at the latest.
+TIME = 1_795_176_341
+
+
+@pytest.fixture
+def shop(bare_http: httpx.Client) -> Iterator[Wire]:
+    """Market data behind its paywall, no key, and a clock that stands still."""
+    with MockServer(seed=7, clock=MockClock(TIME)) as server:
+        yield Wire(server, bare_http, None)
+
+
+def golden_payment(shop: Wire, version: int) -> Json:
+    """The golden payment, for whom this server wants to be paid."""
+    found: Json = load(f"market/{PAYMENTS[version]}")
+    answer = shop.post(*PRICES)
+    made = payment(offer_of(answer.headers, answer.json(), version), TIME, 1, validBefore=str(TIME + 7))
+    found["payload"] = made["payload"]
+    if version == 2:
+        found["accepted"]["payTo"] = shop.server.payments.pay_to
+    assert differences(made, found) == []
+    return found
+
+
+def present(shop: Wire, content: Json) -> httpx.Response:
+    path, body = PRICES
+    return shop("POST", path, body=body, headers={header_name(content): encode(content)})
+
+
+@pytest.mark.parametrize(
+    ("version", "header", "name"),
+    [(2, "PAYMENT-RESPONSE", "payment_response.json"), (1, "X-PAYMENT-RESPONSE", "payment_x_payment_response.json")],
+)
+def test_a_payment_of_the_golden_shape_is_taken(shop: Wire, version: int, header: str, name: str) -> None:
+    content = golden_payment(shop, version)
+    answer = present(shop, content)
+    assert answer.status_code == 200
+    assert answer.json()["success"] is True
+    receipt, golden = decode(answer.headers[header]), load(f"market/{name}")
+    assert differences(receipt, golden) == []
+    assert {key: value for key, value in receipt.items() if key != "transaction"} == {
+        key: value for key, value in golden.items() if key != "transaction"
+    }
+    assert len(receipt["transaction"]) == len(golden["transaction"])
+
+
+def test_the_golden_payments_are_signed_by_their_payer() -> None:
+    """By the vector's key, over what stands in them."""
+    for version, name in PAYMENTS.items():
+        golden = load(f"market/{name}")
+        offer = load("market/payment_required_header.json" if version == 2 else "market/payment_required.json")
+        offer["accepts"][0] |= {"amount": "30000"} if version == 2 else {"maxAmountRequired": "30000"}
+        made = payment(offer, 0, 1, payer=PAYER, validBefore="1795176348")
+        assert made == golden
+
+
+def test_a_failed_settlement_has_the_golden_shape(shop: Wire) -> None:
+    shop.server.add_fault("settlement")
+    answer = present(shop, golden_payment(shop, 2))
+    assert (answer.status_code, answer.json()) == (402, {})
+    assert "PAYMENT-REQUIRED" not in answer.headers
+    assert decode(answer.headers["PAYMENT-RESPONSE"]) == load("market/payment_response_failed.json")
+
+
+def test_the_identifier_is_offered_in_the_golden_shape(shop: Wire) -> None:
+    shop.server.set_gaps(payment_identifier="optional")
+    offer = offer_of(shop.post(*PRICES).headers)
+    assert offer["extensions"] == {"payment-identifier": load("market/payment_identifier.json")}
+
+
 def test_every_golden_file_of_market_data_is_compared() -> None:
     files = {file.name for file in (GOLDEN / "market").glob("*.json")}
-    compared = {case.golden for case in CASES} | {failure[0] for failure in FAILURES}
-    assert files == compared | {"payment_required.json", "payment_required_header.json"}
+    compared = {case.golden for case in CASES} | {failure[0] for failure in FAILURES} | set(PAYMENTS.values())
+    offers = {"payment_required.json", "payment_required_header.json", "payment_identifier.json"}
+    receipts = {"payment_response.json", "payment_response_failed.json", "payment_x_payment_response.json"}
+    assert files == compared | offers | receipts

@@ -90,7 +90,7 @@ def play(wire: Wire, wallet: str, sequence: list[tuple[bool, dict[str, Any], dic
     assert wire.delete(path).status_code == 204
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@settings(max_examples=10, deadline=None, derandomize=True, database=None)
 @given(sequence=steps)
 def test_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)

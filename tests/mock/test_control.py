@@ -29,6 +29,7 @@ def test_status(server: MockServer, anyone: httpx.Client) -> None:
         "agents": 6,
         "trades": 250,
         "signals": 0,
+        "settlements": 0,
         "streams": 0,
         "faults": 0,
         "gaps": {},
@@ -207,7 +208,7 @@ def test_faults(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> 
     error(anyone.delete(f"/_mock/faults/{made['id']}"), 404, "not_found")
     assert ok(anyone.delete("/_mock/faults")) == {"data": []}
     kinds = ok(anyone.get("/_mock/faults/kinds"))["data"]
-    assert {kind["on"] for kind in kinds} == {"response", "stream"}
+    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment"}
     assert all(set(kind) == {"name", "on", "text", "parameters"} for kind in kinds)
     assert all(set(each) == {"name", "default", "text"} for kind in kinds for each in kind["parameters"])
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
-from ._support import START, add_agent, add_wallet, error, ok
+from ._support import START, add_agent, add_wallet, client, error, ok
 
 MISTAKES: list[tuple[str, str, Any]] = [
     ("POST", "/_mock/reset", {"seed": "7"}),
@@ -100,12 +101,19 @@ MISTAKES: list[tuple[str, str, Any]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def untouched() -> Iterator[tuple[httpx.Client, str, str]]:
+    """A world that no mistake changes, so that one will do for all of them: a client, an agent and a key of it."""
+    with MockServer(clock=MockClock(START)) as server, client(server, "mock_full_enterprise_main") as http:
+        agent = add_agent(http, add_wallet(http))["id"]
+        yield http, agent, ok(http.get("/_mock/keys"))["data"][0]["id"]
+
+
 @pytest.mark.parametrize(("method", "path", "body"), MISTAKES)
 def test_mistakes_are_answered_plainly_and_change_nothing(
-    server: MockServer, api: httpx.Client, method: str, path: str, body: Any
+    untouched: tuple[httpx.Client, str, str], method: str, path: str, body: Any
 ) -> None:
-    agent = add_agent(api, add_wallet(api))["id"]
-    key = ok(api.get("/_mock/keys"))["data"][0]["id"]
+    api, agent, key = untouched
     looks = ("/_mock/status", "/_mock/clock", "/_mock/gaps", "/_mock/keys", f"/v1/agents/{agent}")
     before = [api.get(known).content for known in looks]
     error(api.request(method, path.replace("KEY", key).replace("AGENT", agent), json=body), 400, "invalid_request")

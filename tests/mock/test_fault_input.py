@@ -46,7 +46,7 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
         (
             "bom",
             {"path": "/v1/trades"},
-            "no parameter 'path'; it has none; conditions are route, method, tenant, key, query, since, until, nth,",
+            "no parameter 'path'; it has none; conditions are route, method, tenant, key, query, paid, since,",
         ),
         ("latency", {"second": 1}, "fault latency has no parameter 'second'; it has seconds, jitter"),
         ("bom", {"after": 1}, "fault bom has no parameter 'after'; it has none"),
@@ -161,7 +161,7 @@ def test_too_many_rules(mock: MockService) -> None:
 
 NAMES = sorted({spec.name for kind in describe() for spec in kind.parameters})
 CONDITIONS = [
-    "route", "method", "tenant", "key", "query", "since", "until", "nth", "every", "probability", "count"
+    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
 ]  # fmt: skip
 NESTED = st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 VALUES = st.one_of(
@@ -250,8 +250,13 @@ def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
         "bom",
         "line_endings",
         "split_utf8",
+        "offer",
+        "overlook",
+        "verification",
+        "settlement",
+        "receipt",
     ]
-    assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11
+    assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11 + ["payment"] * 5
     assert mock.fault_kinds() == describe()
     for kind in kinds:
         assert set(kind) == {"name", "on", "text", "parameters"}

@@ -47,6 +47,7 @@ def test_a_rule_as_the_control_api_has_it(mock: MockService) -> None:
         "tenant": None,
         "key": None,
         "query": None,
+        "paid": None,
         "since": None,
         "until": None,
         "nth": None,

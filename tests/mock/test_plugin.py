@@ -96,7 +96,7 @@ def test_it_is_closed_after_its_test():
 """
 
 
-@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+@pytest.mark.parametrize("mode", ["prepend", pytest.param("importlib", marks=pytest.mark.long)])
 def test_the_service_of_a_test(pytester: pytest.Pytester, mode: str) -> None:
     run(pytester, WORLDS, f"--import-mode={mode}").assert_outcomes(passed=8)
 

@@ -44,7 +44,12 @@ def together(*works: Callable[[], object]) -> None:
         raise failed[0]
 
 
-@pytest.fixture(params=["process", "process, running clock", "process, file", "socket", "socket, running clock"])
+OTHERS = ("process, running clock", "process, file", "socket")
+
+
+@pytest.fixture(
+    params=["process", "socket, running clock", *(pytest.param(other, marks=pytest.mark.long) for other in OTHERS)]
+)
 def mock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MockService]:
     clock = None if "running" in request.param else MockClock(START)
     db = tmp_path / "state.db" if "file" in request.param else None

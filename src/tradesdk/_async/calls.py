@@ -6,7 +6,7 @@ import copy
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
@@ -17,8 +17,11 @@ from .._response import BodyReader, Headers, RawResponse, decode_nothing, moment
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
 from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url, root_cause
-from ..errors import APIError, APIResponseError, RateLimitError, TradeError
+from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .primitives import sleep
+
+if TYPE_CHECKING:
+    from ..payments.records import Payment
 
 T = TypeVar("T")
 
@@ -30,7 +33,7 @@ class AsyncCalls:
     """How a client sends. Copies with other settings share the connections, the throttle and the retry budget."""
 
     base_url: str
-    key: ApiKey
+    key: ApiKey | None
     http: httpx.AsyncClient
     injected: bool
     clock: Clock
@@ -47,8 +50,9 @@ class AsyncCalls:
     """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
-        self._headers = httpx.Headers(self._header_list(None)) if self.key.fixed else None
-        self._headers_json = httpx.Headers(self._header_list(b"")) if self.key.fixed else None
+        fixed = self.key is None or self.key.fixed
+        self._headers = httpx.Headers(self._header_list(None)) if fixed else None
+        self._headers_json = httpx.Headers(self._header_list(b"")) if fixed else None
 
     def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> AsyncCalls:
         twin = copy.copy(self)
@@ -88,17 +92,25 @@ class AsyncCalls:
     async def attempt(self, request: Request[T], give_up: float) -> T:
         """Send `request` once and read its answer."""
         try:
-            response = await self._exchange(request, give_up)
+            response = await self.exchange(request, give_up)
             if 200 <= response.status < 300:
                 return self.read(request, response)
         except APIResponseError as error:  # it was carried out, whatever the answer looks like
-            error.outcome = "none" if request.operation is Operation.READ else "unknown"
+            error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
             raise
+        raise self.refusal(request, response)
+
+    def refusal(self, request: Request[T], response: RawResponse) -> APIStatusError:
+        """The error for an answer that is no success."""
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
-        refused.message = self.key.hidden_in(refused.message)
-        refused.args = (refused.message,)
-        refused.code = refused.code and self.key.hidden_in(refused.code)
-        raise refused
+        if self.key is not None:
+            refused.message = self.key.hidden_in(refused.message)
+            refused.args = (refused.message,)
+            refused.code = refused.code and self.key.hidden_in(refused.code)
+        elif refused.status == 401:
+            refused.message += " (no API key was sent; if the service wants it here too: send_api_key=True)"
+            refused.args = (refused.message,)
+        return refused
 
     def read(self, request: Request[T], response: RawResponse) -> T:
         """The result from a successful answer."""
@@ -107,7 +119,8 @@ class AsyncCalls:
             self.made.append(request.look.id_of(result))
         return result
 
-    async def _exchange(self, request: Request[T], give_up: float) -> RawResponse:
+    async def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:
+        """Send `request` once, with a payment's header if there is one; any status is an answer."""
         url = self.base_url + request.target
         if self.hold_back:
             await self._wait_for_limit(request, url, give_up)
@@ -116,7 +129,7 @@ class AsyncCalls:
         clock = self.clock
         started = clock.monotonic()
         try:
-            outgoing = self._outgoing(request, url, give_up - started)
+            outgoing = self._outgoing(request, url, give_up - started, payment)
             incoming = await self._send(outgoing)
             headers, body = await self._receive(incoming, give_up)
             content = body.content()
@@ -124,6 +137,8 @@ class AsyncCalls:
                 raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
         except HTTP_ERRORS as error:
             lost = connection_error(error, request.method, url)
+            if payment is not None and self.injected and not _is_surely_unsent(error, self.http):
+                lost.sent = lost.temporary = True  # money: what is not sure has perhaps arrived
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
             logger.debug("%s %s: %s", request.method, url, lost.message)
@@ -180,10 +195,12 @@ class AsyncCalls:
         if late and cut:
             raise httpx.ReadTimeout("the answer was not complete at the deadline")
 
-    def _outgoing(self, request: Request[T], url: str, time_left: float) -> httpx.Request:
+    def _outgoing(self, request: Request[T], url: str, time_left: float, payment: Payment | None) -> httpx.Request:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
             headers = httpx.Headers(self._header_list(request.body))
+        if payment is not None:
+            headers = httpx.Headers([*headers.raw, payment.sent()])
         timeout = self.timeout.within(time_left)
         if self.injected:
             outgoing = self.http.build_request(
@@ -204,8 +221,9 @@ class AsyncCalls:
             (b"Accept", b"application/json"),
             (b"Accept-Encoding", b"gzip"),
             (b"User-Agent", USER_AGENT),
-            (b"Authorization", self.key.header()),
         ]
+        if self.key is not None:
+            headers.append((b"Authorization", self.key.header()))
         if body is not None:
             headers.append((b"Content-Type", b"application/json"))
         return headers
@@ -230,3 +248,9 @@ class AsyncCalls:
         """Close the connections, unless they were handed in."""
         if not self.injected:
             await self.http.aclose()
+
+
+def _is_surely_unsent(error: Exception, http: httpx.AsyncClient) -> bool:
+    """Whether an error of somebody else's client came before anything left. Its hooks may raise what they like."""
+    before = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+    return isinstance(error, before) and not http.event_hooks.get("response")

@@ -89,7 +89,7 @@ class AsyncTradeClient:
             hold_back=throttle,
             clock=clock or SystemClock(),
             injected=http_client is not None,
-            http=http_client if http_client is not None else _http_client(url),
+            http=http_client if http_client is not None else open_http_client(url),
         )
 
     @cached_property
@@ -199,7 +199,8 @@ class AsyncTradeClient:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
 
 
-def _http_client(base_url: str) -> httpx.AsyncClient:
+def open_http_client(base_url: str) -> httpx.AsyncClient:
+    """An HTTP client of our own: through the environment's proxy where it names one, else straight to the service."""
     cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
     try:
         url = parsed_url(base_url)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 from anyio.lowlevel import current_token
 
 from .._clock import Clock
 from ..errors import TradeError
+
+T = TypeVar("T")
 
 
 class AsyncSlots:
@@ -55,3 +61,106 @@ class AsyncHome:
 def shielded() -> AbstractContextManager[object]:
     """For cleaning up: what waits inside is not cancelled."""
     return anyio.CancelScope(shield=True)
+
+
+async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Run what blocks without holding up other tasks.
+
+    It is never left half done. When the caller is cancelled meanwhile and won't see the result, `undo` gets it.
+    """
+    lock = threading.Lock()
+    results: list[T] = []
+    abandoned = False
+
+    def run() -> T:
+        result = function()
+        with lock:
+            results.append(result)
+            late = abandoned
+        if late and undo is not None:
+            undo(result)
+        return result
+
+    try:
+        return await anyio.to_thread.run_sync(run)
+    except BaseException:
+        with lock:
+            abandoned = True
+            late = bool(results)
+        if late and undo is not None:
+            undo(results[0])
+        raise
+
+
+async def to_the_end(function: Callable[[], T]) -> T:
+    """Run what blocks, and give its result whatever is cancelled meanwhile: for when the result is worth more."""
+    result, _ = await _ended(function)
+    return result
+
+
+async def surely(function: Callable[[], object]) -> None:
+    """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards."""
+    _, cancelled = await _ended(function)
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
+    lock = threading.Lock()
+    begun = False
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        nonlocal begun
+        with lock:
+            if begun:
+                return
+            begun = True
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    cancelled: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not results and not errors:
+            try:
+                # No scope shields from `task.cancel()`. The thread goes on all the same, and is asked for once more.
+                await anyio.to_thread.run_sync(run)
+                if not results and not errors:
+                    await anyio.sleep(0.002)
+            except anyio.get_cancelled_exc_class() as error:
+                cancelled = error
+    if errors:
+        raise errors[0]
+    return results[0], cancelled
+
+
+class AsyncTurns:
+    """One at a time for each key."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[anyio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, key: str, timeout: float) -> AsyncIterator[bool]:
+        """The turn, or False when it did not come within `timeout` seconds."""
+        lock, users = self._locks.get(key) or (anyio.Lock(), 0)
+        self._locks[key] = (lock, users + 1)
+        try:
+            mine = False
+            with anyio.move_on_after(max(timeout, 0)):
+                await lock.acquire()
+                mine = True
+            try:
+                yield mine
+            finally:
+                if mine:
+                    lock.release()
+        finally:
+            lock, users = self._locks[key]
+            if users == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = (lock, users - 1)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
 
 from .._clock import Clock
+
+T = TypeVar("T")
 
 
 class Slots:
@@ -44,3 +48,59 @@ class Home:
 def shielded() -> AbstractContextManager[object]:
     """Nothing to shield from: a thread is not cancelled."""
     return nullcontext()
+
+
+def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Run what blocks: nothing else waits for this thread."""
+    return function()
+
+
+def to_the_end(function: Callable[[], T]) -> T:
+    """Run what blocks: a thread is not cancelled."""
+    return function()
+
+
+def surely(function: Callable[[], object]) -> None:
+    """Run what blocks, once more when a signal interrupts it. Twice does no harm."""
+    _, interrupted = _ended(function)
+    if interrupted is not None:
+        raise interrupted
+
+
+def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
+    try:
+        return function(), None
+    except Exception:
+        raise
+    except BaseException as interrupt:
+        return function(), interrupt
+
+
+class Turns:
+    """One at a time for each key."""
+
+    def __init__(self) -> None:
+        # By process: in a forked one nobody would give those of the parent back.
+        self._of: dict[int, tuple[threading.Lock, dict[str, tuple[threading.Lock, int]]]] = {}
+
+    @contextmanager
+    def of(self, key: str, timeout: float) -> Iterator[bool]:
+        """The turn, or False when it did not come within `timeout` seconds."""
+        guard, locks = self._of.setdefault(os.getpid(), (threading.Lock(), {}))
+        with guard:
+            lock, users = locks.get(key) or (threading.Lock(), 0)
+            locks[key] = (lock, users + 1)
+        try:
+            mine = lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+            try:
+                yield mine
+            finally:
+                if mine:
+                    lock.release()
+        finally:
+            with guard:
+                lock, users = locks[key]
+                if users == 1:
+                    del locks[key]
+                else:
+                    locks[key] = (lock, users - 1)

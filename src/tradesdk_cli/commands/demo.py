@@ -21,8 +21,9 @@ def demo(
 ) -> None:
     """See it all work: real calls through the real client against the mock service on this machine.
 
-    Account and plan, a wallet with a real signature, agents, trades, signals, and a rate limit that is waited out on
-    the mock's clock. Every answer is checked; when one is wrong the exit code says so.
+    Account and plan, a wallet with a real signature, agents, trades, signals, a rate limit that is waited out on the
+    mock's clock, and market data that is paid for with play money: under a limit, and once although the connection is
+    lost. Every answer is checked; when one is wrong the exit code says so.
     """
     from tradesdk_cli.demo.story import tell
 

@@ -1,43 +1,28 @@
-"""What the demo does: every part of the account API once, on a mock whose clock stands still, each answer checked."""
+"""What the demo does: every part of both APIs once, on a mock whose clock stands still, each answer checked."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.context import wire
+from tradesdk_cli.demo.checking import START, check, private_key
+from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.embedded import mock_server_class
-from tradesdk_cli.errors import CliError
 from tradesdk_cli.logs import LastReason, listening
 from tradesdk_cli.views import Column
 
 if TYPE_CHECKING:
-    from tradesdk import TradeClient
+    from tradesdk import Signal, TradeClient
     from tradesdk_cli.output import Output
     from tradesdk_mock import MockServer
 
 TENANT = "demo"
-START = 1_767_268_800.0  # 2026-01-01 12:00 UTC: the mock's clock begins here in every run
 BASE = 8453
 CONFIDENCE = 0.8
 TRADES = 250
 HASTY = "mock_full_free_hasty"
-
-
-class DemoFailed(CliError):
-    """Something was not as it should be."""
-
-    code = "demo_failed"
-
-
-def check(holds: bool, what: str) -> None:
-    """Ends the demo when something is not as it should be."""
-    if not holds:
-        raise DemoFailed(
-            f"the demo found something wrong: {what}", "please report it, with the output of: trade --version"
-        )
 
 
 def tell(out: Output, seed: int) -> None:
@@ -71,14 +56,16 @@ def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
             wallet_id = _wallet(screen, client, seed)
             _agents(screen, client, server, wallet_id)
             _trades(screen, client)
-            _signals(screen, client)
+            signal = _signals(screen, client)
         _rate_limit(screen, server)
+        paid_data(screen, server, seed, signal)
         calls = len(server.journal())
         screen.end(
             f"Everything is as it should be: {calls} requests, every answer checked.",
             (
                 ("trade --mock agents list", "another world, kept between commands"),
                 ("trade --mock signals latest --chain base", "what the market says"),
+                ("trade --mock market prices ETH --max-price 0.05", "buy with play money"),
                 ("trade mock serve", "the mock for your own bot's tests"),
                 ("trade --help", "all commands"),
             ),
@@ -106,7 +93,7 @@ def _wallet(screen: Screen, client: TradeClient, seed: int) -> str:
     screen.step("Connect a wallet by proving that it is yours")
     screen.call("signer = LocalSigner.from_key(private_key)")
     screen.call('wallet = client.wallets.connect_with(signer, label="demo")')
-    signer = LocalSigner.from_key(hashlib.sha256(f"trade demo {seed}".encode()).hexdigest())
+    signer = LocalSigner.from_key(private_key(seed))
     wallet = client.wallets.connect_with(signer, label="demo")
     check(wallet.address == signer.address, "the wallet has another address than its signer")
     check(wallet.chain_id == BASE, "the wallet is on another chain than Base")
@@ -210,7 +197,7 @@ _SIGNAL_COLUMNS = (
 )
 
 
-def _signals(screen: Screen, client: TradeClient) -> None:
+def _signals(screen: Screen, client: TradeClient) -> Signal:
     screen.step(f"Signals with a confidence of {CONFIDENCE} and more")
     screen.call(f"signals = client.signals.latest(chain=8453, min_confidence={CONFIDENCE}, limit=100)")
     signals = client.signals.latest(chain=BASE, min_confidence=CONFIDENCE, limit=100)
@@ -219,6 +206,7 @@ def _signals(screen: Screen, client: TradeClient) -> None:
     check(all(signal.chain_id == BASE for signal in signals), "a signal is of another chain")
     screen.result(f"{len(signals)} of them; the first three:")
     screen.table(_SIGNAL_COLUMNS, [wire(signal) for signal in signals[:3]])
+    return signals[0]
 
 
 def _rate_limit(screen: Screen, server: MockServer) -> None:

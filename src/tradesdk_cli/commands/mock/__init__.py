@@ -17,6 +17,7 @@ VERBS = {
     "agent": "Start or stop an agent, or put it into another state.",
     "key": "API keys of the mock: create, list, scope, expire, rotate, revoke.",
     "tenant": "Tenants of the mock: populate, plan.",
+    "payments": "What the mock was paid in play money: list, balance, check.",
     "journal": "List the requests that the mock was asked.",
     "logs": "Print the requests that the mock is asked, a line each.",
     "gaps": "List what the service's specification leaves open, and the mock's choices.",

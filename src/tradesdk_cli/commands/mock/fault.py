@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,16 +22,24 @@ app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
 KINDS = "mock fault kinds"
 RULE: Shape = {
     **dict.fromkeys(("id", "kind"), str),
-    **dict.fromkeys(("route", "method", "tenant", "key", "warning"), OPTIONAL_TEXT),
+    **dict.fromkeys(("route", "method", "tenant", "key", "paid", "warning"), OPTIONAL_TEXT),
     **dict.fromkeys(("since", "until", "nth", "every", "probability", "count"), OPTIONAL_NUMBER),
     "query": (dict, type(None)),
     **dict.fromkeys(("seen", "fired"), int),
     "parameters": dict,
 }
 _MATCHING = (
-    "kind", "route", "method", "tenant", "key", "query", "since", "until", "nth", "every", "probability", "count"
+    "kind", "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability",
+    "count",
 )  # fmt: skip
-_AS_THEY_ARE = ("text", "base64")
+_AS_THEY_ARE = ("text", "base64", "raw", "header", "body")
+
+
+class Paid(StrEnum):
+    """Which requests for paid data a fault is for."""
+
+    only = "only"
+    never = "never"
 
 
 @app.command(
@@ -62,6 +71,9 @@ def add(
         list[str] | None,
         typer.Option("--query", metavar="NAME=VALUE", help="Only with this in the query; may be repeated."),
     ] = None,
+    paid: Annotated[
+        Paid | None, typer.Option("--paid", help="Only requests that carry a payment, or never those.")
+    ] = None,
     since: Annotated[
         float | None, typer.Option("--since", parser=number(0), metavar="UNIX", help="From this time of the mock on.")
     ] = None,
@@ -85,7 +97,7 @@ def add(
     """Let something go wrong from now on.
 
     Values of parameters are read as JSON where they are numbers, true, false, objects or quoted texts, for example
-    headers={"X-A":"b"}, and as plain text otherwise; text= and base64= are taken as they are.
+    headers={"X-A":"b"}, and as plain text otherwise; text=, base64=, raw=, header= and body= are taken as they are.
     """
     from tradesdk_cli.commands.mock.shown import show_rules
 
@@ -104,6 +116,7 @@ def add(
         tenant=tenant,
         key=key,
         query=pairs(query, "trade mock fault add --help") if query else None,
+        paid=paid.value if paid else None,
         since=since,
         until=until,
         nth=nth,

@@ -34,7 +34,7 @@ def reset(
     """Forget everything but the clock and the gap options.
 
     Agents, trades, keys, signals and faults are gone, and open streams end. The embedded world's own tenant is filled
-    again by itself.
+    again by itself, and what was paid in that world is forgotten on both sides.
     """
     from tradesdk_cli.commands.mock.shown import show_status
     from tradesdk_cli.context import Change
@@ -49,6 +49,11 @@ def reset(
         what = f"reset {place(run)}: forget agents, trades, keys, signals and faults"
         change = Change(what, "POST", "/_mock/reset", body)
         if run.approve(change, yes=yes, dry_run=dry_run):
-            show_status(run.out, ask(run, "POST", "reset", body, gives=STATUS))
+            status = ask(run, "POST", "reset", body, gives=STATUS)
+            if run.settings.mock:
+                from tradesdk_cli.embedded import forget_payments
+
+                forget_payments(run.settings)
+            show_status(run.out, status)
             if not tenants:
                 run.out.note("every tenant is empty now: trade mock tenant populate NAME fills one")

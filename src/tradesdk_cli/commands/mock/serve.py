@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 app = single("Serve the mock until Ctrl-C.")
 
 FIRST_SIGNAL_WITHIN = 2.0
+PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
 
 
@@ -113,6 +115,13 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     # Whoever listens everywhere is reached from here at the loopback address, and clients accept no other without TLS.
     here = f"http://{_ANY[host]}:{server.port}" if host in _ANY else server.url
     out.note(f"in another terminal: export TRADE_BASE_URL={here} TRADE_API_KEY={key}")
+    # The key that anybody knows; a ledger of its own keeps a rehearsal out of the budgets of the real one.
+    market = ""
+    if server.market_url != server.url:
+        there = f"http://{_ANY[host]}:{urlsplit(server.market_url).port}" if host in _ANY else server.market_url
+        market = f" TRADE_MARKET_BASE_URL={there}"
+    out.note(f"to buy market data with play money: export TRADE_WALLET_KEY={PLAY_MONEY}{market}")
+    out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
     out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
     if is_loopback(host):
         return

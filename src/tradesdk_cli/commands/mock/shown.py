@@ -105,6 +105,8 @@ def _met(rule: Mapping[str, Any]) -> str:
         parts.append(f"with the key {rule['key']}")
     if rule["query"] is not None:
         parts.append(f"with {_assignments(rule['query'])} in the query")
+    if rule["paid"] is not None:
+        parts.append("with a payment" if rule["paid"] == "only" else "without a payment")
     if rule["since"] is not None:
         parts.append(f"from {_time(rule['since'])} on")
     if rule["until"] is not None:

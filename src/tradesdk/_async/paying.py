@@ -1,0 +1,279 @@
+"""Buys an answer: asks what it costs, has the payment prepared, hands it over. What is allowed is decided elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
+from .._request import Request
+from .._response import RawResponse
+from .._retry import Operation
+from ..errors import APIError, APIStatusError, ConfigError
+from ..payments.errors import PaymentRefusedError
+from ..payments.flow import MARGIN
+from ..payments.outcomes import in_the_way
+from ..payments.owners import owner_name
+from ..payments.protocol import Offer, parse_offer
+from ..payments.purchase import Purchase, origin_of
+from ..payments.purse import Purse
+from ..payments.records import Payment, PaymentState
+from ..payments.results import DryRun, MarketResult, Quote
+from .presenting import AsyncErrand, AsyncPresentation
+from .primitives import AsyncTurns, in_thread, sleep, surely
+
+if TYPE_CHECKING:
+    from .calls import AsyncCalls
+
+T = TypeVar("T")
+
+logger = logging.getLogger("tradesdk")
+
+_HANDED_OVER = frozenset(
+    {PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE}
+)
+_LONGEST_PAUSE = 1.0
+
+
+class AsyncPaying:
+    """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
+
+    def __init__(self, calls: AsyncCalls, paid: AsyncCalls, purse: Purse, *, reuse_offers: bool) -> None:
+        self.calls = calls
+        self.paid = paid
+        self.purse = purse
+        self._reuse = reuse_offers
+        self._offers: dict[tuple[str, int | None], Offer] = {}
+        self._turns = AsyncTurns()
+
+    def copy_with(self, change: Callable[[AsyncCalls, bool], AsyncCalls]) -> AsyncPaying:
+        """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
+        twin = copy.copy(self)
+        twin.calls = change(self.calls, False)
+        twin.paid = change(self.paid, True)
+        return twin
+
+    async def quote(self, asked: MarketRequest[Any], max_price: int | None = None) -> Quote:
+        """The published price, and what the budgets leave."""
+        purchase = self._purchase(asked, max_price=max_price)
+        return await in_thread(lambda: self.purse.quote(purchase))
+
+    async def buy(
+        self, asked: MarketRequest[T], *, max_price: int | None, new_purchase: bool, job: str | None
+    ) -> MarketResult[T]:
+        """The answer, paid for when that is asked."""
+        purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
+        if purchase.amount == 0 or not self.purse.can_pay:
+            quote = await self.quote(asked, max_price)
+            found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+            if isinstance(found, MarketResult):
+                return found
+            _ = self.purse.payer  # says that there is no signer
+        give_up = self._give_up()
+        quote = await in_thread(lambda: self.purse.quote(purchase))
+        fingerprint = await in_thread(lambda: purchase.fingerprint(self.purse.payer))
+        async with self._turns.of(fingerprint, self.calls.deadline) as mine:
+            if not mine:
+                raise _busy("the same call is under way and has not ended in time")
+            earlier = await in_thread(lambda: self.purse.delivered(purchase))
+            if earlier is not None and earlier.reply is not None:
+                return self._again(asked.request, earlier, quote)
+            return await self._buy(asked, purchase, quote, give_up)
+
+    async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
+        """What a job has got already for a call; None when it has nothing."""
+        if not self.purse.can_pay:
+            return None
+        purchase = self._purchase(asked, job=job)
+        earlier = await in_thread(lambda: self.purse.delivered(purchase))
+        if earlier is None or earlier.reply is None:
+            return None
+        return self._again(asked.request, earlier, await in_thread(lambda: self.purse.quote(purchase)))
+
+    async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
+        """What would be signed."""
+        purchase = self._purchase(asked, max_price=max_price)
+        quote = await in_thread(lambda: self.purse.quote(purchase))
+        found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+        offer = None if isinstance(found, MarketResult) else found
+        return await in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
+
+    async def resume(self, payment: Payment) -> MarketResult[Any]:
+        """Hand a payment over once more, or give what it brought.
+
+        Raises:
+            PaymentError: it cannot be handed over any more; it says what is known.
+            ConfigError: it belongs to another service than this client's.
+        """
+        base = self.calls.base_url
+        if origin_of(payment.url) != origin_of(base) or not payment.url.startswith(base + "/"):
+            raise ConfigError(f"payment {payment.id} is for {origin_of(payment.url)}, and this client is for {base}")
+        path = payment.url[len(base) :]
+        if not is_sold(path):
+            raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
+
+        def decode(method: str, url: str, response: RawResponse) -> Any:
+            return decode_by_path(path, method, url, response)
+
+        request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
+        spending = await in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
+        quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
+        give_up = self._give_up()
+        async with self._turns.of(payment.fingerprint, self.calls.deadline) as mine:
+            if not mine:
+                raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
+            await in_thread(partial(self.purse.expire, origin_of(payment.url)))
+            current = await in_thread(lambda: self.purse.store.get(payment.id)) or payment
+            if current.state is PaymentState.DELIVERED and current.reply is not None:
+                return self._again(request, current, quote)
+            if current.state not in _HANDED_OVER or current.header is None:
+                raise in_the_way(current)
+            errand = AsyncErrand(request, quote, owner_name(), give_up, keep=True)
+            result = await self._hand_over(errand, current)
+        if result is None:
+            raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
+        return result
+
+    async def look_at_the_clock(self) -> None:
+        """Learn the service's time from what is free. Without an answer the local clock has to do."""
+        free = supported_tokens(limit=1).request
+        try:
+            response = await self.calls.exchange(free, self._give_up())
+        except APIError as error:
+            logger.debug("the service's time is not known: %s", error)
+        else:
+            self.purse.observe(response.headers)
+
+    def _give_up(self) -> float:
+        return self.calls.clock.monotonic() + self.calls.deadline
+
+    def _purchase(
+        self,
+        asked: MarketRequest[Any],
+        *,
+        max_price: int | None = None,
+        new_purchase: bool = False,
+        job: str | None = None,
+    ) -> Purchase:
+        request = asked.request
+        return Purchase(
+            method=request.method,
+            url=self.calls.base_url + request.target,
+            body=request.body or b"",
+            path=request.path,
+            tokens=asked.tokens,
+            max_price=max_price,
+            new_purchase=new_purchase,
+            job=job,
+        )
+
+    async def _buy(self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float) -> MarketResult[T]:
+        errand, pause = AsyncErrand(asked.request, quote, owner_name(), give_up, job=purchase.job), 0.05
+        clock, purse = self.calls.clock, self.purse
+        standing = await in_thread(lambda: purse.standing(purchase))
+        while True:
+            if standing is None:
+                found = await self._offer(asked, purchase, quote, give_up)
+                if isinstance(found, MarketResult):
+                    return found
+                prepare = partial(purse.prepare, purchase, found, errand.owner)
+                prepared = await in_thread(prepare, undo=self._unsent(errand.owner))
+                if prepared.fresh:
+                    fresh = PaymentState.RESERVED
+                    result = await AsyncPresentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    if self._reuse:
+                        self._offers[purchase.path, purchase.tokens] = found
+                    return result
+                standing = prepared.payment
+            if not purse.time.is_known and purse.is_over(standing):
+                await self.look_at_the_clock()  # only the service can tell whether its money is free
+                standing = await in_thread(lambda: purse.standing(purchase))
+                if standing is None:
+                    continue
+            if standing.state is PaymentState.DELIVERED and standing.reply is not None:
+                return self._again(asked.request, standing, quote)  # the same job was faster elsewhere
+            if not standing.live:
+                raise in_the_way(standing)
+            purse.check_standing(standing, purchase)
+            if standing.header is not None:
+                again = await self._hand_over(errand, standing)
+                if again is not None:
+                    return again
+            elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
+                standing = await in_thread(lambda: purse.standing(purchase))
+                continue
+            # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
+            if clock.monotonic() + pause > give_up:
+                raise _busy("the same call is under way in another process and has not ended in time", standing)
+            await sleep(clock, pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            standing = await in_thread(lambda: purse.standing(purchase))
+
+    async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> MarketResult[T] | None:
+        """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
+        owner = errand.owner
+        current = await in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
+        if current is None:
+            return None
+        if current.state not in _HANDED_OVER or current.header is None:
+            await surely(partial(self._untake, owner, current))
+            return None
+        if self.purse.latest() + MARGIN >= current.valid_before:
+            await surely(partial(self._untake, owner, current))
+            raise in_the_way(current)
+        return await AsyncPresentation(self.paid, self.purse, errand, current, current.state).run()
+
+    def _untake(self, owner: str, payment: Payment | None) -> None:
+        if payment is not None:
+            self.purse.store.give_back(payment.id, owner=owner)
+
+    async def _offer(
+        self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
+    ) -> Offer | MarketResult[T]:
+        # Taken out, and put back after a success: one that the service takes no longer is used once at most.
+        known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
+        return known or await self._ask(asked, quote, give_up)
+
+    async def _ask(self, asked: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
+        """What the answer costs; the answer itself when it costs nothing."""
+        try:
+            data = await self.calls.call(asked.request, give_up=give_up)
+        except APIStatusError as refused:
+            if refused.status != 402 or refused.response is None:
+                raise
+            self.purse.observe(refused.response.headers)
+            return parse_offer(refused.response)
+        return MarketResult(data=data, quote=quote)
+
+    def _again(self, request: Request[T], payment: Payment, quote: Quote) -> MarketResult[T]:
+        """What an earlier payment brought, from the ledger."""
+        response = RawResponse(200, {}, payment.reply or b"")
+        data = self.calls.read(request, response)
+        return MarketResult(data=data, quote=quote, payment=payment, receipt=payment.receipt)
+
+    def _unsent(self, owner: str) -> Any:
+        """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
+        store, clock = self.purse.store, self.calls.clock
+
+        def undo(prepared: Any) -> None:
+            if prepared.fresh:
+                store.settle(
+                    prepared.payment.id,
+                    PaymentState.REJECTED_LIVE,
+                    reason="cancelled before it was sent",
+                    presentations=0,
+                    now=clock.now(),
+                )
+                store.give_back(prepared.payment.id, owner=owner)
+
+        return undo
+
+
+def _busy(message: str, payment: Payment | None = None) -> PaymentRefusedError:
+    look = "" if payment is None else f": client.payments.get({payment.id!r}), or: trade pay show {payment.id}"
+    return PaymentRefusedError(
+        message, code="in_progress", hint=f"wait for that call to end, then look again{look}", payment=payment
+    )

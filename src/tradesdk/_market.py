@@ -1,0 +1,297 @@
+"""Requests for market data: what is asked, how it is checked before it leaves, how the answer is unwrapped. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from itertools import islice
+from typing import Any, Generic, TypeVar, cast, get_args
+
+from ._request import Request, encode_body, endpoint, moment, shown
+from ._response import RawResponse, validated
+from ._retry import Operation
+from .errors import APIResponseError, InvalidArgumentError, printable
+from .models.market import (
+    AggregateMetrics,
+    MarketAnswer,
+    MarketModel,
+    SignalType,
+    SortBy,
+    SupportedTokensData,
+    TokenAvgPricesData,
+    TokenPricesData,
+    TokenSignalsData,
+    TokenWinRatesData,
+    TopPerformersData,
+    iso_moment,
+)
+
+T = TypeVar("T")
+D = TypeVar("D", bound=MarketModel)
+
+MAX_BATCH = 5
+MAX_SIGNALS = 100
+MAX_TOP = 300
+MAX_SUPPORTED = 500
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_DATA: dict[str, type[MarketModel]] = {
+    "/v1/token-signals": TokenSignalsData,
+    "/v1/token-prices": TokenPricesData,
+    "/v1/signal-history": TokenSignalsData,
+    "/v1/token-win-rate": TokenWinRatesData,
+    "/v1/token-avg-prices": TokenAvgPricesData,
+    "/v1/top-performers": TopPerformersData,
+    "/v1/aggregate-metrics": AggregateMetrics,
+    "/v1/supported-tokens": SupportedTokensData,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MarketRequest(Generic[T]):
+    """One request for market data, checked.
+
+    Attributes:
+        request: what is sent; its path is the route, such as `/v1/token-prices`.
+        tokens: how many tokens it is about; None where the price does not depend on it.
+    """
+
+    request: Request[T]
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenQuery:
+    """A token, and how many of its signals are wanted.
+
+    Attributes:
+        identifier: the token's address on Base, its id in a coin registry, or its symbol; in any case.
+        limit: the newest so many, 1 to 100; None for what the call says.
+    """
+
+    identifier: str
+    limit: int | None = None
+
+
+def token_signals(tokens: Sequence[str | TokenQuery], limit: int | None = None) -> MarketRequest[TokenSignalsData]:
+    """The newest signals of 1 to 5 tokens; `limit` is for those without a limit of their own."""
+    limit = count("limit", limit, MAX_SIGNALS)
+    asked = one_batch(tokens, limits=True)
+    items = [_item(one.identifier, limit if one.limit is None else one.limit) for one in asked]
+    return _about(len(items), "token-signals", TokenSignalsData, {"tokens": items})
+
+
+def token_prices(tokens: Sequence[str]) -> MarketRequest[TokenPricesData]:
+    """What 1 to 5 tokens cost."""
+    return _about_tokens("token-prices", TokenPricesData, tokens)
+
+
+def signal_history(
+    tokens: Sequence[str],
+    start: datetime | float | None = None,
+    end: datetime | float | None = None,
+    signal_type: SignalType | None = None,
+) -> MarketRequest[TokenSignalsData]:
+    """Signals of 1 to 5 tokens between two moments, both inclusive."""
+    return _about_tokens("signal-history", TokenSignalsData, tokens, history_filter(start, end, signal_type))
+
+
+def token_win_rate(tokens: Sequence[str]) -> MarketRequest[TokenWinRatesData]:
+    """How often agents won with 1 to 5 tokens."""
+    return _about_tokens("token-win-rate", TokenWinRatesData, tokens)
+
+
+def token_avg_prices(tokens: Sequence[str]) -> MarketRequest[TokenAvgPricesData]:
+    """What agents paid and got for 1 to 5 tokens on average."""
+    return _about_tokens("token-avg-prices", TokenAvgPricesData, tokens)
+
+
+def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformersData]:
+    """The tokens that agents do best with."""
+    body = {"sortBy": _one_of("sort_by", sort_by, get_args(SortBy)), "limit": count("limit", limit, MAX_TOP)}
+    return _about(None, "top-performers", TopPerformersData, body)
+
+
+def aggregate_metrics() -> MarketRequest[AggregateMetrics]:
+    """The whole platform in numbers."""
+    return _about(None, "aggregate-metrics", AggregateMetrics, {})
+
+
+def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokensData]:
+    """The tokens that there is market data about."""
+    return _about(None, "supported-tokens", SupportedTokensData, {"limit": count("limit", limit, MAX_SUPPORTED)})
+
+
+def _about_tokens(
+    name: str, data: type[D], tokens: Sequence[str], more: Mapping[str, Any] | None = None
+) -> MarketRequest[D]:
+    items = [_item(one.identifier, None) for one in one_batch(tokens, limits=False)]
+    return _about(len(items), name, data, {"tokens": items, **(more or {})})
+
+
+def _about(tokens: int | None, name: str, data: type[D], body: Mapping[str, Any]) -> MarketRequest[D]:
+    content = encode_body({key: value for key, value in body.items() if value is not None})
+    path = endpoint(name)
+    return MarketRequest(
+        Request("POST", path, partial(decode_answer, data), body=content, operation=Operation.QUERY), tokens
+    )
+
+
+def _item(identifier: str, limit: int | None) -> dict[str, Any]:
+    return {"identifier": identifier} if limit is None else {"identifier": identifier, "limit": limit}
+
+
+# What callers hand over.
+
+
+def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool) -> list[TokenQuery]:
+    """1 to 5 tokens, none of them twice."""
+    given = _several(tokens)
+    asked = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
+    if not asked:
+        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none")
+    if len(asked) > MAX_BATCH:
+        number = str(len(given)) if isinstance(given, Sized) else f"more than {MAX_BATCH}"
+        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}; batches take any number")
+    seen: dict[str, TokenQuery] = {}
+    for one in asked:
+        earlier = seen.setdefault(_same(one), one)
+        if earlier is not one:
+            raise InvalidArgumentError(
+                f"tokens has the same token twice: {shown(earlier.identifier)} and {shown(one.identifier)}"
+            )
+    return asked
+
+
+def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool) -> list[TokenQuery]:
+    """Any number of tokens, each one once, in the order in which they came first."""
+    seen: dict[str, TokenQuery] = {}
+    for place, given in enumerate(_several(tokens)):
+        one = _token(place, given, limits)
+        earlier = seen.setdefault(_same(one), one)
+        if earlier.limit != one.limit:
+            raise InvalidArgumentError(f"tokens has {shown(one.identifier)} twice, with different limits")
+    return list(seen.values())
+
+
+def _several(tokens: Iterable[str | TokenQuery]) -> Iterable[object]:
+    if isinstance(tokens, str):
+        raise InvalidArgumentError(f"tokens must be a list of tokens: write [{shown(tokens)}]")
+    if isinstance(tokens, bytes | bytearray | Mapping) or not isinstance(tokens, Iterable):
+        raise InvalidArgumentError(f"tokens must be a list of tokens, not {type(tokens).__name__}")
+    return tokens
+
+
+def _token(place: int, given: object, limits: bool) -> TokenQuery:
+    at = f"tokens[{place}]"
+    name, limit = given, None
+    if isinstance(given, TokenQuery):
+        name, limit = given.identifier, count(f"{at}.limit", given.limit, MAX_SIGNALS)
+    if limit is not None and not limits:
+        raise InvalidArgumentError(f"{at} has a limit, which only token_signals knows")
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"{at} must be a string, not {type(name).__name__}")
+    identifier = name.strip()
+    if not identifier:
+        raise InvalidArgumentError(f"{at} must not be empty")
+    if len(identifier) > 256:
+        raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
+    if not identifier.isprintable():  # which a lone surrogate is not either
+        raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
+    return TokenQuery(identifier, limit)
+
+
+def _same(token: TokenQuery) -> str:
+    return token.identifier.casefold()
+
+
+def count(name: str, value: int | None, most: int) -> int | None:
+    """A whole number from 1 to `most`, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidArgumentError(f"{name} must be a whole number from 1 to {most}, not {shown(value)}")
+    return int(value)
+
+
+def history_filter(
+    start: datetime | float | None, end: datetime | float | None, signal_type: SignalType | None
+) -> dict[str, Any]:
+    """The part of a body that says which signals of the past are wanted; None is not sent."""
+    first, last = _instant("start", start), _instant("end", end)
+    if first is not None and last is not None and first > last:
+        raise InvalidArgumentError("start is later than end")
+    return {
+        "startDate": first and iso_moment(first),
+        "endDate": last and iso_moment(last),
+        "signalType": None if signal_type is None else _one_of("signal_type", signal_type, get_args(SignalType)),
+    }
+
+
+def _instant(name: str, value: datetime | float | None) -> datetime | None:
+    if value is None:
+        return None
+    moment(name, value)  # refuses what is no moment, or could be several
+    try:
+        return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=value)
+    except OverflowError:
+        raise InvalidArgumentError(f"{name} is a moment beyond the calendar") from None
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise InvalidArgumentError(f"{name} must be one of {', '.join(known)}, not {shown(value)}")
+    return str(value)
+
+
+# What comes back.
+
+
+def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:
+    """What was asked for, out of its wrapper.
+
+    Raises:
+        APIResponseError: no JSON, another shape, or a wrapper that contradicts itself. The bytes are kept.
+    """
+    answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
+    if answer.success and answer.data is not None and answer.error is None:
+        return answer.data
+    if answer.data is not None and answer.error is not None:
+        reason = "the answer has both data and an error"
+    elif answer.data is None and answer.error is None:
+        reason = "the answer has neither data nor an error"
+    elif answer.data is not None:
+        reason = "the answer has data and says that it is no success"
+    elif answer.success:
+        reason = "the answer has an error and says that it is a success"
+    else:
+        reason = f"the answer ({response.status}) is a failure"
+    said = "" if answer.error is None else f": {printable(answer.error, 200)}"
+    raise APIResponseError(f"expected {data.__name__}, but {reason}{said}", method=method, url=url, response=response)
+
+
+def is_sold(path: str) -> bool:
+    """Whether there is market data at a path."""
+    return path in _DATA
+
+
+def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
+    """What an endpoint answered with, where only its path is known: `/v1/token-prices` gives a `TokenPricesData`.
+
+    Raises:
+        InvalidArgumentError: there is no market data at this path.
+        APIResponseError: as `decode_answer`.
+    """
+    data = _DATA.get(path)
+    if data is None:
+        raise InvalidArgumentError(f"there is no market data at {printable(path, 120)}")
+    return decode_answer(data, method, url, response)
+
+
+@cache
+def _validator(data: type[MarketModel]) -> Callable[[bytes], Any]:
+    wrapped = MarketAnswer[data]  # type: ignore[valid-type] # a class that is only known now
+    # Names of Python's have no meaning on the wire.
+    return cast("Callable[[bytes], Any]", partial(wrapped.__pydantic_validator__.validate_json, by_name=False))

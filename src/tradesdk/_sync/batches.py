@@ -1,0 +1,207 @@
+# Generated from src/tradesdk/_async/batches.py by scripts/unasync.py: change that file instead.
+"""Market data about more tokens than one call takes: batch after batch, each bought when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, Protocol, TypeVar
+
+from .. import _market as market
+from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from ..errors import TradeError
+from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
+from ..payments.batch import Batch, BatchOptions, BatchPlan, Part
+from ..payments.money import Usd, usd
+from ..payments.results import MarketResult
+
+T = TypeVar("T")
+
+
+class BatchBuying(Protocol):
+    """Buys one batch, and keeps its answer for the job if there is one."""
+
+    def __call__(self, asked: MarketRequest[T], *, max_price: Usd | None, job: str | None) -> MarketResult[T]: ...
+
+
+class BatchRecalling(Protocol):
+    """What was delivered for a request in a job before; None when nothing was."""
+
+    def __call__(self, asked: MarketRequest[T], job: str, /) -> MarketResult[T] | None: ...
+
+
+class BatchRun(Generic[T]):
+    """Batches, each bought when it is asked for. It goes through them once, and belongs to one consumer.
+
+    After an error the run stays where it is: asking it for the next batch tries that one again, and a payment that may
+    have been taken is handed over once more rather than made anew.
+
+    Attributes:
+        count: how many batches there are.
+        tokens: all tokens, each one once.
+        job: the name under which the ledger keeps the answers, if any.
+    """
+
+    def __init__(self, buy: BatchBuying, recall: BatchRecalling, plan: BatchPlan[T]) -> None:
+        self._buy = buy
+        self._recall = recall
+        self._plan = plan
+        self.count = len(plan.parts)
+        self.tokens = tuple(token for part in plan.parts for token in part.tokens)
+        self.job = plan.options.job
+
+    @property
+    def amount(self) -> int:
+        """The published price of all batches in micro-dollars."""
+        return self._plan.amount
+
+    @property
+    def price(self) -> Decimal:
+        """The published price of all batches in dollars. What a job has already costs nothing again."""
+        return usd(self._plan.amount)
+
+    @property
+    def spent(self) -> int:
+        """Micro-dollars spent so far, with what may have been taken by payments that failed."""
+        return self._plan.spent
+
+    def __iter__(self) -> BatchRun[T]:
+        return self
+
+    def __next__(self) -> Batch[T]:
+        number = self._plan.done + 1
+        if number > self.count:
+            raise StopIteration
+        part = self._plan.parts[number - 1]
+        result = None if self.job is None else self._recall(part.asked, self.job)
+        if result is not None:
+            return self._plan.delivered(number, result, again=True)
+        return self._plan.delivered(number, self._bought(part), again=False)
+
+    def _bought(self, part: Part[T]) -> MarketResult[T]:
+        most = self._plan.most(part)
+        try:
+            return self._buy(part.asked, max_price=most, job=self.job)
+        except TradeError as error:
+            self._plan.failed(error)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.tokens)} tokens, {self._plan.done} of {self.count} batches done>"
+
+
+class Batches:
+    """`client.batches`: market data about any number of tokens, a few in each call, under the same budgets.
+
+    Every method checks the whole list, buys nothing yet, and returns an `BatchRun`. A token that comes twice, if
+    only in another case, is bought once. All of them take:
+
+    - `size`: tokens in a batch, 1 to 5.
+    - `job`: a name under which the ledger keeps the answers. The same call under the same name goes on where an earlier
+      one ended, in another process too: what was delivered is yielded again and not paid for again. It has to be the
+      same list, size and filters, for a batch is known by what it asks for.
+    - `max_price`: the most that one batch may cost, in USD; without it, the published price.
+    - `max_total`: the most that the run may spend, in USD: a batch that would pass it is a `PaymentRefusedError`. Like
+      `max_price`, it is a budget where there is no other.
+
+    Example:
+        ```python
+        for batch in client.batches.token_prices(symbols, job="prices of today", max_total="2.00"):
+            print(f"{batch.number}/{batch.count}", batch.spent_usd, [each.symbol for each in batch.data.results])
+        ```
+    """
+
+    def __init__(self, buy: BatchBuying, recall: BatchRecalling) -> None:
+        self._buy = buy
+        self._recall = recall
+
+    def token_signals(
+        self,
+        tokens: Iterable[str | TokenQuery],
+        *,
+        limit: int | None = None,
+        size: int = MAX_BATCH,
+        job: str | None = None,
+        max_price: Usd | None = None,
+        max_total: Usd | None = None,
+    ) -> BatchRun[TokenSignalsData]:
+        """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
+        options = BatchOptions.of(size, job, max_price, max_total)
+        asked = market.distinct(tokens, limits=True)
+        # Without tokens there are no requests that would check it.
+        market.count("limit", limit, market.MAX_SIGNALS)
+        return self._run(asked, lambda part: market.token_signals(part, limit), options)
+
+    def signal_history(
+        self,
+        tokens: Iterable[str],
+        *,
+        start: datetime | float | None = None,
+        end: datetime | float | None = None,
+        signal_type: SignalType | None = None,
+        size: int = MAX_BATCH,
+        job: str | None = None,
+        max_price: Usd | None = None,
+        max_total: Usd | None = None,
+    ) -> BatchRun[TokenSignalsData]:
+        """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
+        options = BatchOptions.of(size, job, max_price, max_total)
+        asked = market.distinct(tokens, limits=False)
+        # Without tokens there are no requests that would check them.
+        market.history_filter(start, end, signal_type)
+        return self._run(asked, lambda part: market.signal_history(_names(part), start, end, signal_type), options)
+
+    def token_prices(
+        self,
+        tokens: Iterable[str],
+        *,
+        size: int = MAX_BATCH,
+        job: str | None = None,
+        max_price: Usd | None = None,
+        max_total: Usd | None = None,
+    ) -> BatchRun[TokenPricesData]:
+        """What tokens cost: $0.03 a token (`POST /v1/token-prices`)."""
+        options = BatchOptions.of(size, job, max_price, max_total)
+        asked = market.distinct(tokens, limits=False)
+        return self._run(asked, lambda part: market.token_prices(_names(part)), options)
+
+    def token_win_rate(
+        self,
+        tokens: Iterable[str],
+        *,
+        size: int = MAX_BATCH,
+        job: str | None = None,
+        max_price: Usd | None = None,
+        max_total: Usd | None = None,
+    ) -> BatchRun[TokenWinRatesData]:
+        """How often agents won with tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
+        options = BatchOptions.of(size, job, max_price, max_total)
+        asked = market.distinct(tokens, limits=False)
+        return self._run(asked, lambda part: market.token_win_rate(_names(part)), options)
+
+    def token_avg_prices(
+        self,
+        tokens: Iterable[str],
+        *,
+        size: int = MAX_BATCH,
+        job: str | None = None,
+        max_price: Usd | None = None,
+        max_total: Usd | None = None,
+    ) -> BatchRun[TokenAvgPricesData]:
+        """What agents paid and got for tokens: $0.02 a token (`POST /v1/token-avg-prices`)."""
+        options = BatchOptions.of(size, job, max_price, max_total)
+        asked = market.distinct(tokens, limits=False)
+        return self._run(asked, lambda part: market.token_avg_prices(_names(part)), options)
+
+    def _run(
+        self,
+        tokens: Sequence[TokenQuery],
+        ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
+        options: BatchOptions,
+    ) -> BatchRun[T]:
+        return BatchRun(self._buy, self._recall, BatchPlan(tokens, ask, options))
+
+
+def _names(tokens: Sequence[TokenQuery]) -> list[str]:
+    return [one.identifier for one in tokens]

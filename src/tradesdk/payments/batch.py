@@ -1,0 +1,172 @@
+"""Many tokens in batches: which ones there are, and how much the next one may cost. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from .._request import optional_text
+from ..errors import APIError, InvalidArgumentError
+from . import prices
+from .errors import PaymentError, PaymentRefusedError
+from .money import Usd, micro_usd, shown_usd, usd
+from .records import Payment
+from .results import MarketResult
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Generic[T]):
+    """One batch of a run.
+
+    Attributes:
+        number: its place in the run, from 1 on.
+        count: how many batches the run has.
+        tokens: the tokens that it is about, as they were named.
+        result: what was asked for, and what it cost.
+        spent: micro-dollars that the run has spent so far.
+        again: it was delivered to the same job before, and cost nothing now.
+    """
+
+    number: int
+    count: int
+    tokens: tuple[str, ...]
+    result: MarketResult[T]
+    spent: int
+    again: bool
+
+    @property
+    def data(self) -> T:
+        """What was asked for."""
+        return self.result.data
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """Dollars that the run has spent so far."""
+        return usd(self.spent)
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """A batch before it is bought.
+
+    Attributes:
+        tokens: the tokens that it is about.
+        asked: the request for them.
+    """
+
+    tokens: tuple[str, ...]
+    asked: MarketRequest[T]
+
+    @property
+    def amount(self) -> int:
+        """Its published price in micro-dollars."""
+        return prices.price(self.asked.request.path, self.asked.tokens or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What all runs take, checked.
+
+    Attributes:
+        size: tokens in a batch.
+        job: the name under which the ledger keeps the answers.
+        max_price: micro-dollars that one batch may cost.
+        max_total: micro-dollars that the run may spend.
+    """
+
+    size: int
+    job: str | None
+    max_price: int | None
+    max_total: int | None
+
+    @classmethod
+    def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
+        """Options as callers hand them over."""
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
+            raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
+        return cls(
+            size=size,
+            job=optional_text("job", job),
+            max_price=None if max_price is None else micro_usd("max_price", max_price),
+            max_total=None if max_total is None else micro_usd("max_total", max_total),
+        )
+
+
+class BatchPlan(Generic[T]):
+    """The batches of a run, how far it has come, and what it has spent.
+
+    Args:
+        tokens: all tokens, each one once.
+        ask: the request for some of them.
+        options: what the caller wants.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[TokenQuery],
+        ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
+        options: BatchOptions,
+    ) -> None:
+        chunks = [tokens[at : at + options.size] for at in range(0, len(tokens), options.size)]
+        self.parts = [Part(tuple(one.identifier for one in chunk), ask(chunk)) for chunk in chunks]
+        self.options = options
+        self.done = 0
+        self._paid: dict[str, int] = {}
+
+    @property
+    def amount(self) -> int:
+        """The published price of all batches in micro-dollars."""
+        return sum(part.amount for part in self.parts)
+
+    @property
+    def spent(self) -> int:
+        """Micro-dollars spent, with what may have been taken by payments that failed."""
+        return sum(self._paid.values())
+
+    def most(self, part: Part[T]) -> Decimal | None:
+        """Dollars that a batch may cost now; None for what the client allows anyway.
+
+        Raises:
+            PaymentRefusedError: `over_total`: it would pass what the run may spend.
+        """
+        most, total = self.options.max_price, self.options.max_total
+        if total is not None:
+            room = total - self.spent
+            if part.amount > room:
+                raise PaymentRefusedError(
+                    f"the next batch costs {shown_usd(part.amount)}, and of max_total={shown_usd(total)} "
+                    f"{shown_usd(max(room, 0))} is left",
+                    code="over_total",
+                    hint="make the call again with a higher max_total= to go on; with job= nothing is paid for twice",
+                )
+            most = min(room, part.amount if most is None else most)
+        return None if most is None else usd(most)
+
+    def failed(self, error: Exception) -> None:
+        """Count what may have been taken although a batch failed. The same payment counts once, however often."""
+        if isinstance(error, PaymentError | APIError):
+            self._count(error.payment)
+
+    def delivered(self, number: int, result: MarketResult[T], *, again: bool) -> Batch[T]:
+        """Batch `number` (from 1 on) is here."""
+        if not again:
+            self._count(result.payment)
+        self.done = number
+        return Batch(
+            number=number,
+            count=len(self.parts),
+            tokens=self.parts[number - 1].tokens,
+            result=result,
+            spent=self.spent,
+            again=again,
+        )
+
+    def _count(self, payment: Payment | None) -> None:
+        if payment is None or payment.charged is False:
+            return
+        self._paid[payment.id] = payment.amount

@@ -1,0 +1,210 @@
+"""What must be true of an offer before anything is signed. No I/O; every refusal has a code and says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from .._config import is_loopback
+from ..errors import ConfigError, printable
+from .errors import PaymentRefusedError
+from .money import shown_usd
+from .protocol import Offer, Requirement
+
+SCHEME = "exact"
+NETWORKS = {2: "eip155:8453", 1: "base"}
+"""Base, as each version of the protocol names it."""
+USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+"""The contract of USDC on Base. Six decimals: an atomic unit is a micro-dollar."""
+DOMAIN_NAME = "USD Coin"
+DOMAIN_VERSION = "2"
+
+SHORTEST = 7
+"""Seconds: verifiers refuse what is valid for less than six."""
+LONGEST = 3600
+
+_AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # what is sent there is lost
+_FOREIGN = "this client pays with USDC on Base only; check whether the service has changed how it is paid"
+_BROKEN = "the service's offer is damaged or not meant to be paid; tell whoever runs it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """The guards that can be set. All others always hold.
+
+    Attributes:
+        max_validity: seconds that a signed payment is valid at most, whatever the service offers.
+        min_validity: seconds that the service must offer at least; in less a payment cannot be handed over twice.
+    """
+
+    max_validity: int = 120
+    min_validity: int = 10
+
+    def __post_init__(self) -> None:
+        for name, value in (("max_validity", self.max_validity), ("min_validity", self.min_validity)):
+            if not isinstance(value, int) or not SHORTEST <= value <= LONGEST:
+                raise ConfigError(f"{name} must be a whole number of seconds from {SHORTEST} to {LONGEST}")
+        if self.min_validity > self.max_validity:
+            raise ConfigError(f"min_validity ({self.min_validity} s) is above max_validity ({self.max_validity} s)")
+
+
+class _Refusal(NamedTuple):
+    """How far a requirement came before it was refused, and why."""
+
+    step: int
+    code: str
+    message: str
+    hint: str
+    excess: int = 0
+
+    def is_closer_than(self, other: _Refusal | None) -> bool:
+        """Whether it came further; of two that are too dear, the cheaper one did."""
+        return other is None or (self.step, -self.excess) > (other.step, -other.excess)
+
+
+def choose(offer: Offer, *, most: int, pay_to: Collection[str] = (), guards: Guards) -> Requirement:
+    """The cheapest acceptable way to pay; the first of several that cost the same.
+
+    Args:
+        offer: what the service asks for.
+        most: micro-dollars that it may cost: the published price, or what the caller allowed.
+        pay_to: the only acceptable recipients; empty: any.
+        guards: the settings.
+
+    Raises:
+        PaymentRefusedError: none is acceptable. The code is that of the one that came closest: `no_offer`,
+            `unsupported_scheme`, `unsupported_network`, `unsupported_asset`, `unsupported_domain`,
+            `unsupported_method`, `upfront_flow`, `unsupported_flow`, `bad_amount`, `over_price`, `bad_recipient`,
+            `recipient_changed`, `bad_validity` or `short_validity`.
+    """
+    trusted = {address.lower(): address for address in pay_to}
+    best: Requirement | None = None
+    closest: _Refusal | None = None
+    for requirement in offer.accepts:
+        refusal = _refusal(requirement, most, trusted, guards)
+        if refusal is None:
+            if best is None or int(requirement.amount) < int(best.amount):
+                best = requirement
+        elif refusal.is_closer_than(closest):
+            closest = refusal
+    if best is not None:
+        return best
+    if closest is None:
+        raise PaymentRefusedError(
+            "the service asks for payment and offers no way to pay", code="no_offer", hint=_BROKEN
+        )
+    others = len(offer.accepts) - 1
+    more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
+    raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint)
+
+
+def window(requirement: Requirement, guards: Guards) -> int:
+    """Seconds that a payment for it is valid: what the service offers, and never more than the setting."""
+    offered = requirement.max_timeout
+    return 0 if offered is None else max(0, int(min(offered, guards.max_validity)))
+
+
+def check_url(url: str) -> None:
+    """A signed payment is as good as money, so it travels by https, or to this machine.
+
+    Raises:
+        PaymentRefusedError: `insecure_url`.
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, host = parts.scheme, parts.hostname or ""
+    except ValueError:
+        scheme, host = "", ""
+    if not host or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
+        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may hold a password
+        raise PaymentRefusedError(
+            f"{place} is neither https nor on this machine, so nothing is paid there",
+            code="insecure_url",
+            hint="set the base URL of the market data to one that starts with https://",
+        )
+
+
+def _refusal(requirement: Requirement, most: int, trusted: Mapping[str, str], guards: Guards) -> _Refusal | None:
+    """The first guard that says no; the later it stands, the closer the requirement came."""
+    if requirement.scheme != SCHEME:
+        return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME), _FOREIGN)
+    network = NETWORKS[requirement.version]
+    if requirement.network != network:
+        return _Refusal(1, "unsupported_network", _not("network", requirement.network, network), _FOREIGN)
+    if requirement.asset.lower() != USDC.lower():
+        return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
+    return (
+        _refused_transfer(requirement)
+        or _refused_amount(requirement, most)
+        or _refused_recipient(requirement, trusted)
+        or _refused_validity(requirement, guards)
+    )
+
+
+def _refused_transfer(requirement: Requirement) -> _Refusal | None:
+    extra = requirement.extra
+    name, version = extra.get("name"), extra.get("version")
+    if name != DOMAIN_NAME or version != DOMAIN_VERSION:
+        asked = f"{name} {version}" if isinstance(name, str) and isinstance(version, str) else ""
+        wanted = f"{DOMAIN_NAME} {DOMAIN_VERSION}"
+        return _Refusal(3, "unsupported_domain", _not("domain to sign for", asked, wanted), _FOREIGN)
+    method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
+    if method not in (None, "eip3009"):
+        return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"), _FOREIGN)
+    if flow == "upfront":
+        hint = "a service that takes the money first can keep it and answer with an error; this client does not do that"
+        return _Refusal(5, "upfront_flow", "the service wants the money before it does its work", hint)
+    if flow not in (None, "authorization"):
+        return _Refusal(5, "unsupported_flow", _not("payment flow", flow, "authorization"), _FOREIGN)
+    return None
+
+
+def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
+    amount = int(requirement.amount) if _AMOUNT.fullmatch(requirement.amount) else 0
+    if not 0 < amount < 2**256:
+        shown = printable(requirement.amount, 80) or "no text"
+        return _Refusal(6, "bad_amount", f"the amount is {shown}, and not a whole number of units above 0", _BROKEN)
+    if amount > most:
+        asked, hint = shown_usd(amount), f"to pay that all the same, allow it: max_price='{shown_usd(amount)[1:]}'"
+        if amount >= 10**18:
+            asked, hint = "an absurd amount", _BROKEN
+        message = f"the service asks for {asked}, and {shown_usd(most)} is what this may cost"
+        return _Refusal(7, "over_price", message, hint, excess=amount - most)
+    return None
+
+
+def _refused_recipient(requirement: Requirement, trusted: Mapping[str, str]) -> _Refusal | None:
+    address = requirement.pay_to
+    if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
+        shown = printable(address, 80) or "no text"
+        return _Refusal(8, "bad_recipient", f"the recipient is {shown}, which is no address to be paid", _BROKEN)
+    if trusted and address.lower() not in trusted:
+        known = ", ".join(list(trusted.values())[:3])
+        return _Refusal(
+            9,
+            "recipient_changed",
+            f"the service wants {address} to be paid, and only {printable(known, 150)} is trusted",
+            f"ask the service whether that is right; then: client.payments.trust({address!r}) "
+            f"(trade pay trust {address}), or extend pay_to=",
+        )
+    return None
+
+
+def _refused_validity(requirement: Requirement, guards: Guards) -> _Refusal | None:
+    if requirement.max_timeout is None:
+        return _Refusal(10, "bad_validity", "the offer does not say how long a payment may take", _BROKEN)
+    seconds = window(requirement, guards)
+    if seconds < guards.min_validity:
+        message = f"a payment could only be valid for {seconds} s, and {guards.min_validity} s is the least"
+        return _Refusal(11, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
+    return None
+
+
+def _not(what: str, asked: object, supported: str) -> str:
+    shown = printable(asked, 80) if isinstance(asked, str) and asked else "none, or no text"
+    return f"the {what} is {shown}, and only {supported} is paid"

@@ -1,0 +1,53 @@
+"""US dollars as people write them, and as they are counted: in whole micro-dollars, which are USDC's atomic units."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from ..errors import InvalidArgumentError, printable
+
+MICRO = 1_000_000
+Usd = str | Decimal
+"""US dollars: `"0.10"`, `"5"`, `Decimal("0.03")`.
+
+Not a float, which cannot say 0.1 exactly, and not an int, which is what amounts in millionths are.
+"""
+
+_AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
+
+
+def micro_usd(name: str, value: Usd) -> int:
+    """Micro-dollars of an amount in dollars.
+
+    Raises:
+        InvalidArgumentError: an int, a float, a sign, an exponent, more than six decimals or twelve digits before them.
+    """
+    if isinstance(value, float):
+        raise InvalidArgumentError(f'{name} must not be a float, which is not exact: write "{value}" in quotes')
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise InvalidArgumentError(
+            f'{name} must not be an int: write dollars as text or Decimal ("5", Decimal("5")); amounts in millionths '
+            "have .price or .amount_usd beside them"
+        )
+    if not isinstance(value, str | Decimal):
+        raise InvalidArgumentError(f"{name} must be dollars as a string or a Decimal, not {type(value).__name__}")
+    text = format(value, "f") if isinstance(value, Decimal) and abs(value.adjusted()) < 20 else str(value)
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise InvalidArgumentError(
+            f'{name} must be dollars like "0.10", with at most six decimals, no sign and no exponent, '
+            f"not {printable(text, 40) if text.strip() else repr(text[:40])}"
+        )
+    return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))
+
+
+def usd(micro: int) -> Decimal:
+    """Dollars of micro-dollars, exact."""
+    return Decimal(f"{micro}E-6")  # not scaleb, which rounds as the caller's context says
+
+
+def shown_usd(micro: int) -> str:
+    """`$0.03`, `$0.000001`: at least two decimals, no zeros after them."""
+    whole, part = divmod(micro, MICRO)
+    return f"${whole}.{f'{part:06}'.rstrip('0').ljust(2, '0')}"

@@ -1,0 +1,293 @@
+"""The offers and payments of x402, versions 2 and 1, as they stand on the wire. No I/O, and no judgement of an offer.
+
+Version 2 puts its offer into a header, version 1 into the body; an answer may carry both, and then version 2 counts.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .._response import RawResponse, parse_json
+from ..errors import InvalidArgumentError, printable
+from .errors import PaymentRefusedError
+
+RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}
+"""The response header of a receipt, by version."""
+OFFER_HEADER = "payment-required"
+"""The response header of an offer of version 2; one of version 1 is the body."""
+MAX_OFFER = 64 * 1024
+"""Bytes of an offer, as a header or as a body. Nobody honest needs more."""
+
+IDENTIFIER = "payment-identifier"
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{16,128}")
+_AMOUNT_FIELD = {2: "amount", 1: "maxAmountRequired"}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One way to pay that a service offers. Nothing in it has been judged; a text that is missing is empty.
+
+    Attributes:
+        version: of the protocol, 1 or 2.
+        raw: all of it, exactly as it came.
+        scheme: how it is paid, such as `exact`.
+        network: where, such as `eip155:8453`; version 1 says `base`.
+        asset: the token's contract.
+        pay_to: who is paid.
+        amount: in atomic units of the asset, as text.
+        max_timeout: seconds that the service allows between signature and settlement; None when it is no number.
+        extra: the rest: the asset's domain, and how it is transferred.
+    """
+
+    version: int
+    raw: dict[str, Any]
+    scheme: str
+    network: str
+    asset: str
+    pay_to: str
+    amount: str
+    max_timeout: int | float | None
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a service asks for before it answers.
+
+    Attributes:
+        version: of the protocol, 1 or 2.
+        accepts: the ways to pay, in the service's order.
+        resource: what is sold, as it came (version 2).
+        extensions: further agreements, as they came (version 2).
+        error: why payment is asked for, in the service's words.
+    """
+
+    version: int
+    accepts: tuple[Requirement, ...]
+    resource: Any | None
+    extensions: dict[str, Any] | None
+    error: str | None
+
+    @property
+    def identifier_wanted(self) -> bool:
+        """Whether a payment may carry an identifier, under which its answer is kept."""
+        return self._identifier_info() is not None
+
+    @property
+    def identifier_required(self) -> bool:
+        """Whether a payment must carry one."""
+        info = self._identifier_info()
+        return info is not None and info.get("required") is True
+
+    def _identifier_info(self) -> dict[str, Any] | None:
+        declared = (self.extensions or {}).get(IDENTIFIER)
+        info = declared.get("info") if isinstance(declared, dict) else None
+        return info if isinstance(info, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """What the payer signs: that the asset moves this much from one address to another.
+
+    Attributes:
+        payer: who pays.
+        to: who is paid.
+        value: atomic units; of USDC, micro-dollars.
+        valid_after: Unix seconds; it can be used after this second.
+        valid_before: Unix seconds; it can be used before this second.
+        nonce: 32 bytes as hexadecimal digits after 0x; a payer can use each once.
+    """
+
+    payer: str
+    to: str
+    value: int
+    valid_after: int
+    valid_before: int
+    nonce: str
+
+    def wire(self) -> dict[str, str]:
+        """The six fields as they are sent: all of them strings."""
+        return {
+            "from": self.payer,
+            "to": self.to,
+            "value": str(self.value),
+            "validAfter": str(self.valid_after),
+            "validBefore": str(self.valid_before),
+            "nonce": self.nonce,
+        }
+
+
+def parse_offer(response: RawResponse) -> Offer:
+    """The offer of a 402.
+
+    Raises:
+        PaymentRefusedError: `malformed_offer`, `offer_too_large` or `unsupported_version`, with the response.
+    """
+    header = response.headers.get(OFFER_HEADER)
+    version, where = (1, "its body") if header is None else (2, "its header PAYMENT-REQUIRED")
+
+    def refused(code: str, why: str) -> PaymentRefusedError:
+        hint = "check the base URL; if it is right, the service's offer cannot be paid"
+        return PaymentRefusedError(
+            f"the answer {response.status} asks for payment, but {why}", code=code, hint=hint, response=response
+        )
+
+    # Of an error's body no more is read than this, so that one of just this length may have gone on.
+    if (len(response.content) >= MAX_OFFER) if header is None else (len(header) > MAX_OFFER):
+        raise refused("offer_too_large", f"{where} is larger than {MAX_OFFER // 1024} KiB")
+    try:
+        offer = read_json(response.content) if header is None else read_base64(header)
+    except ValueError as error:
+        raise refused("malformed_offer", f"{where} is no offer: {printable(str(error), 120)}") from None
+    said = offer.get("x402Version")
+    if type(said) is not int:
+        raise refused("malformed_offer", f"{where} is no offer: it names no version of the protocol")
+    if said != version:
+        known = "version 2 belongs into a header, version 1 into the body"
+        raise refused("unsupported_version", f"{where} is of version {printable(str(said), 20)}, and {known}")
+    accepts, extensions, told = offer.get("accepts"), offer.get("extensions"), offer.get("error")
+    if not isinstance(accepts, list) or not all(isinstance(raw, dict) for raw in accepts):
+        raise refused("malformed_offer", f"`accepts` in {where} is no list of objects")
+    if extensions is not None and not isinstance(extensions, dict):
+        raise refused("malformed_offer", f"`extensions` in {where} is no object")
+    return Offer(
+        version,
+        tuple([_requirement(version, raw) for raw in accepts]),
+        offer.get("resource") if version == 2 else None,
+        extensions if version == 2 else None,
+        told if isinstance(told, str) else None,
+    )
+
+
+def offer_error(response: RawResponse) -> str | None:
+    """Why a 402 says that payment is asked for, or was refused; None when it does not say, or cannot be read."""
+    header = response.headers.get(OFFER_HEADER)
+    for content in (header, response.content):
+        if not content or len(content) > MAX_OFFER:
+            continue
+        try:
+            offer = read_base64(content) if isinstance(content, str) else read_json(content)
+        except ValueError:
+            continue
+        told = offer.get("error")
+        if isinstance(told, str) and told.strip() and "x402Version" in offer:
+            return told
+    return None
+
+
+def encode_payment(
+    offer: Offer,
+    requirement: Requirement,
+    authorization: Authorization,
+    signature: bytes,
+    *,
+    identifier: str | None = None,
+) -> str:
+    """The value of the payment's header.
+
+    What the service said comes back to it untouched: the requirement, the resource and the extensions. `identifier`
+    is added where the offer has a place for it.
+
+    Raises:
+        InvalidArgumentError: the offer has no place for an identifier, or it is not 16 to 128 of `[A-Za-z0-9_-]`.
+        ValueError: the signature has not 65 bytes.
+    """
+    if len(signature) != 65:
+        raise ValueError(f"a signature has 65 bytes, not {len(signature)}")
+    payload = {"signature": "0x" + signature.hex(), "authorization": authorization.wire()}
+    extensions = offer.extensions if identifier is None else _identified(offer, identifier)
+    payment: dict[str, Any] = {"x402Version": offer.version}
+    if offer.version == 1:
+        payment |= {"scheme": requirement.scheme, "network": requirement.network, "payload": payload}
+    else:
+        payment |= {"payload": payload, "accepted": requirement.raw}
+        if offer.resource is not None:
+            payment["resource"] = offer.resource
+        if extensions is not None:
+            payment["extensions"] = extensions
+    return binascii.b2a_base64(_writer()(payment), newline=False).decode("ascii")
+
+
+def read_base64(text: str) -> dict[str, Any]:
+    """The JSON object in a header: base64 of the standard alphabet, with padding.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        content = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        raise ValueError("it is not base64") from None
+    return read_json(content)
+
+
+def read_json(content: bytes) -> dict[str, Any]:
+    """A JSON object that means the same to every reader: no name comes twice in an object, every number is finite.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        raise ValueError(f"it is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    if _writer()(value) != content:  # equal text cannot hide anything, and is what most services write
+        # It is well-formed and not deep, says the first reader, so that this one is safe.
+        json.loads(content.decode(), object_pairs_hook=_unique, parse_float=_finite)
+    return value
+
+
+@cache
+def _writer() -> Callable[[Any], bytes]:
+    from pydantic_core import to_json  # four times as fast as the standard library's
+
+    return to_json
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice in an object")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _requirement(version: int, raw: dict[str, Any]) -> Requirement:
+    texts = map(raw.get, ("scheme", "network", "asset", "payTo", _AMOUNT_FIELD[version]))
+    scheme, network, asset, pay_to, amount = [text if isinstance(text, str) else "" for text in texts]
+    timeout, extra = raw.get("maxTimeoutSeconds"), raw.get("extra")
+    return Requirement(
+        version,
+        raw,
+        scheme,
+        network,
+        asset,
+        pay_to,
+        amount,
+        timeout if type(timeout) in (int, float) else None,
+        extra if isinstance(extra, dict) else {},
+    )
+
+
+def _identified(offer: Offer, identifier: str) -> dict[str, Any]:
+    if not _IDENTIFIER.fullmatch(identifier):
+        raise InvalidArgumentError("a payment's identifier has 16 to 128 letters, digits, _ or -")
+    if offer.extensions is None or not offer.identifier_wanted:
+        raise InvalidArgumentError("the offer has no place for an identifier of the payment")
+    declared = offer.extensions[IDENTIFIER]
+    return {**offer.extensions, IDENTIFIER: {**declared, "info": {**declared["info"], "id": identifier}}}

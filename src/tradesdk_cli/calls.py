@@ -1,0 +1,122 @@
+"""The calls for market data as the terminal client knows them: names, prices' units, and what would be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tradesdk_cli.errors import UsageProblem
+
+ENDPOINTS = {
+    "signals": "token-signals",
+    "prices": "token-prices",
+    "history": "signal-history",
+    "win-rate": "token-win-rate",
+    "avg-prices": "token-avg-prices",
+    "top": "top-performers",
+    "metrics": "aggregate-metrics",
+    "tokens": "supported-tokens",
+}
+"""Verbs of `trade market`, and the endpoints that they call."""
+ABOUT_TOKENS = ("signals", "prices", "history", "win-rate", "avg-prices")
+MOST = 5
+"""Tokens in one request."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call, before it is made.
+
+    Attributes:
+        verb: what it is called here.
+        tokens: what it is about, as it was typed; empty where the price does not depend on it.
+        arguments: what else the SDK's method takes.
+    """
+
+    verb: str
+    tokens: Sequence[str] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str:
+        """The last part of its path."""
+        return ENDPOINTS[self.verb]
+
+    @property
+    def path(self) -> str:
+        return f"/v1/{self.endpoint}"
+
+    @property
+    def method(self) -> str:
+        """What the SDK calls it."""
+        return self.endpoint.replace("-", "_")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments of the SDK's method.
+
+        Raises:
+            UsageProblem: a token that cannot be read.
+        """
+        if self.verb not in ABOUT_TOKENS:
+            return dict(self.arguments)
+        tokens: list[Any] = list(self.tokens)
+        if self.verb == "signals":
+            from tradesdk import TokenQuery
+
+            tokens = [TokenQuery(name, limit) for name, limit in map(split_token, self.tokens)]
+        return {"tokens": tokens, **self.arguments}
+
+    def told(self, count: int | None = None) -> str:
+        """What it is, in a few words: `token-prices for 2 tokens`."""
+        number = len(self.tokens) if count is None else count
+        return self.endpoint + (f" for {plural(number, 'token')}" if number else "")
+
+    def body(self) -> dict[str, Any]:
+        """What would be sent."""
+        extra = self.arguments
+        if self.verb == "top":
+            return _sent(sortBy=extra.get("sort_by"), limit=extra.get("limit"))
+        if self.verb not in ABOUT_TOKENS:
+            return _sent(limit=extra.get("limit"))
+        pairs = map(split_token, self.tokens) if self.verb == "signals" else ((name, None) for name in self.tokens)
+        tokens = [_sent(identifier=name.strip(), limit=limit or extra.get("limit")) for name, limit in pairs]
+        dates = _sent(
+            startDate=_iso(extra.get("start")), endDate=_iso(extra.get("end")), signalType=extra.get("signal_type")
+        )
+        return {"tokens": tokens, **dates}
+
+
+def split_token(text: str) -> tuple[str, int | None]:
+    """`BRETT:5` as BRETT and 5.
+
+    Raises:
+        UsageProblem: what stands behind the colon is no number.
+    """
+    name, colon, number = text.rpartition(":")
+    if not colon:
+        return text, None
+    if not (number.isascii() and number.isdigit() and len(number) < 10 and name):
+        raise UsageProblem(f"{text!r} is no token", "a token's own number of signals stands behind a colon: BRETT:5")
+    return name, int(number)
+
+
+def plural(number: int, what: str) -> str:
+    """`1 token`, `2 tokens`, `3 batches`."""
+    return f"{number} {what}" + ("" if number == 1 else "es" if what.endswith("ch") else "s")
+
+
+def _sent(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+    precision = "seconds" if not moment.microsecond else "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    return moment.isoformat(timespec=precision) + "Z"

@@ -1,0 +1,289 @@
+"""`trade market`: market data about tokens on Base, paid per request."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import parse_moment, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.calls import Call
+    from tradesdk_cli.paying import Terms
+
+app = noun("market", "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.")
+
+FIRST_TOKENS = 20
+_MINUTE = 60
+
+
+class SignalKind(StrEnum):
+    """Which signals of the past."""
+
+    buy = "BUY"
+    sell = "SELL"
+    waiting = "WAITING FOR SIGNAL"
+    all = "ALL"
+
+
+class Sort(StrEnum):
+    """What top performers are sorted by."""
+
+    win_rate = "winRate"
+    roi = "ROI"
+
+
+Tokens = Annotated[
+    list[str],
+    typer.Argument(metavar="TOKEN...", help="Symbols, addresses on Base, or ids of a coin registry."),
+]
+MaxPrice = Annotated[
+    str | None, typer.Option("--max-price", metavar="USD", help="The most that this command may cost, such as 0.10.")
+]
+Rehearsal = Annotated[
+    bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
+]
+NewPurchase = Annotated[
+    bool, typer.Option("--new-purchase", help="Pay though an earlier payment for the same could still be taken.")
+]
+WalletFile = Annotated[
+    Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].")
+]
+Receipt = Annotated[bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of the data alone.")]
+SendKey = Annotated[bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")]
+Batches = Annotated[bool, typer.Option("--batches", help="Take any number of tokens, and buy them five at a time.")]
+Job = Annotated[
+    str | None,
+    typer.Option("--job", metavar="NAME", help="Keep the batches: the same command goes on, and pays for none twice."),
+]
+
+
+def once(
+    max_price: MaxPrice = None,
+    dry_run: Rehearsal = False,
+    new_purchase: NewPurchase = False,
+    wallet: WalletFile = None,
+    receipt: Receipt = False,
+    send_api_key: SendKey = False,
+) -> Terms:
+    """The options of everything that is paid."""
+    from tradesdk_cli.paying import Terms
+
+    return Terms(max_price, dry_run, new_purchase, wallet, receipt, send_api_key)
+
+
+def about_tokens(
+    max_price: MaxPrice = None,
+    dry_run: Rehearsal = False,
+    new_purchase: NewPurchase = False,
+    batches: Batches = False,
+    job: Job = None,
+    wallet: WalletFile = None,
+    receipt: Receipt = False,
+    send_api_key: SendKey = False,
+) -> Terms:
+    """The same for what is about tokens, which may be many."""
+    from tradesdk_cli.paying import Terms
+
+    return Terms(max_price, dry_run, new_purchase, wallet, receipt, send_api_key, batches, job)
+
+
+def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:
+    """Buys and prints."""
+    from tradesdk_cli.purchases import purchase
+
+    with session(ctx) as run:
+        purchase(run, call, terms)
+
+
+@app.command(
+    "signals",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market signals ETH BRETT:5 --max-price 0.10",
+        "trade --mock market signals BRETT --limit 3 --max-price 0.05 -o json",
+    ),
+)
+@gathered(terms=about_tokens)
+def signals(
+    ctx: typer.Context,
+    tokens: Tokens,
+    *,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", parser=whole(1, 100), metavar="N", help="Signals of each token (10)."),
+    ] = None,
+    terms: Terms,
+) -> None:
+    """Buy the newest signals of tokens, newest first: $0.05 a token.
+
+    BRETT:5 asks for five of that token.
+    """
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("signals", tokens, {"limit": limit}), terms)
+
+
+@app.command(
+    "prices",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market prices ETH BRETT --max-price 0.10", "trade --mock market prices ETH BRETT --dry-run"
+    ),
+)
+@gathered(terms=about_tokens)
+def prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
+    """Buy what tokens cost now, in USD and in ETH: $0.03 a token."""
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("prices", tokens), terms)
+
+
+class Ago(float):
+    """A moment that was given as an age, so that it is another one in another minute."""
+
+
+def _moment(value: str) -> float:
+    """Ages are whole minutes: the same command a little later is the same request, and is not paid for twice."""
+    moment = parse_moment(value)
+    if value[-1:] not in ("s", "m", "h", "d"):
+        return moment
+    return Ago(moment if value[-1:] == "s" else moment // _MINUTE * _MINUTE)
+
+
+@app.command(
+    "history",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market history BRETT --from 24h --signal BUY --max-price 0.05",
+        "trade --mock market history ETH BRETT --from 2026-01-01 --to 2026-01-02 --max-price 0.10 -o ndjson",
+    ),
+)
+@gathered(terms=about_tokens)
+def history(
+    ctx: typer.Context,
+    tokens: Tokens,
+    *,
+    start: Annotated[
+        float | None,
+        typer.Option("--from", parser=_moment, metavar="TIME", help="Unix seconds, date, time, or an age: 90m."),
+    ] = None,
+    end: Annotated[
+        float | None, typer.Option("--to", parser=_moment, metavar="TIME", help="The same for the end.")
+    ] = None,
+    signal: Annotated[SignalKind | None, typer.Option("--signal", help="Only signals of this kind.")] = None,
+    terms: Terms,
+) -> None:
+    """Buy signals of tokens in a period, at most 100 of each: $0.05 a token."""
+    from tradesdk_cli.calls import Call
+
+    if terms.job is not None and (isinstance(start, Ago) or isinstance(end, Ago)):
+        raise UsageProblem(
+            "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
+            "give --from and --to as times, such as 2026-01-01T12:00Z",
+        )
+    kind = signal.value if signal else None
+    buy(ctx, Call("history", tokens, {"start": start, "end": end, "signal_type": kind}), terms)
+
+
+@app.command(
+    "win-rate",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market win-rate ETH BRETT --max-price 0.06",
+        "trade --mock market win-rate BRETT --max-price 0.03 -o json",
+    ),
+)
+@gathered(terms=about_tokens)
+def win_rate(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
+    """Buy how often agents won with tokens, in per cent: $0.03 a token."""
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("win-rate", tokens), terms)
+
+
+@app.command(
+    "avg-prices",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market avg-prices ETH BRETT --max-price 0.04",
+        "trade --mock market avg-prices BRETT --max-price 0.02 --receipt -o json",
+    ),
+)
+@gathered(terms=about_tokens)
+def avg_prices(ctx: typer.Context, tokens: Tokens, *, terms: Terms) -> None:
+    """Buy what agents paid and got for tokens on average: $0.02 a token."""
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("avg-prices", tokens), terms)
+
+
+@app.command(
+    "top",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market top --sort winRate --max-price 0.06",
+        "trade --mock market top --sort ROI --limit 5 --max-price 0.06 -o json",
+    ),
+)
+@gathered(terms=once)
+def top(
+    ctx: typer.Context,
+    *,
+    sort: Annotated[Sort, typer.Option("--sort", help="The best by what.")],
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", parser=whole(1, 300), metavar="N", help="How many, 1 to 300 (300)."),
+    ] = None,
+    terms: Terms,
+) -> None:
+    """Buy the tokens that agents do best with: $0.06, however many."""
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("top", (), {"sort_by": sort.value, "limit": limit}), terms)
+
+
+@app.command(
+    "metrics",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade --mock market metrics --max-price 0.06", "trade --mock market metrics --max-price 0.06 -o json"
+    ),
+)
+@gathered(terms=once)
+def metrics(ctx: typer.Context, *, terms: Terms) -> None:
+    """Buy the whole platform in numbers: $0.06."""
+    from tradesdk_cli.calls import Call
+
+    buy(ctx, Call("metrics"), terms)
+
+
+@app.command(
+    "tokens",
+    cls=TradeCommand,
+    epilog=examples("trade --mock market tokens", "trade --mock market tokens --limit 500 -o ndjson"),
+)
+def supported(
+    ctx: typer.Context,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", parser=whole(1, 500), metavar="N", help="How many, 1 to 500 (20)."),
+    ] = FIRST_TOKENS,
+    send_api_key: SendKey = False,
+) -> None:
+    """List the tokens that there is market data about. It is free."""
+    from tradesdk_cli.paying import market_client
+    from tradesdk_cli.purchases import show
+
+    with session(ctx) as run:
+        found = market_client(run, send_api_key=send_api_key).supported_tokens(limit=limit)
+        show(run, "tokens", found)
+        shown = len(found.data.tokens)
+        if shown < found.data.total:
+            more = "--limit N, at most 500" if shown < 500 else "no more are given"
+            run.out.note(f"the first {shown} of {found.data.total}; there are more: {more}", total=found.data.total)

@@ -1,0 +1,94 @@
+"""`trade pay budget`: what may be spent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from tradesdk import Budget
+    from tradesdk_cli.context import Session
+
+app = single("Show what may be spent and what is left, or set it.")
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    show = "show"
+    set = "set"
+
+
+def _limit(name: str, told: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        name, metavar="USD", help=f"With set: {told}; none takes the limit away."
+    )
+    return option
+
+
+@app.command(
+    "budget",
+    cls=TradeCommand,
+    epilog=examples("trade pay budget", "trade --mock pay budget set --per-day 5 --per-call 0.25 --total none"),
+)
+def budget(
+    ctx: typer.Context,
+    action: Annotated[Action, typer.Argument(metavar="set", show_default=False, help="To set limits.")] = Action.show,
+    per_call: Annotated[str | None, _limit("--per-call", "for one purchase")] = None,
+    per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
+    per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
+    total: Annotated[str | None, _limit("--total", "ever")] = None,
+) -> None:
+    """Show what may be spent and what is left, or set it.
+
+    It is kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each
+    limit the strictest.
+    """
+    given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
+    changes = {name: text for name, text in given.items() if text is not None}
+    hint = "for example: trade pay budget set --per-day 5"
+    if changes and action is Action.show:
+        raise UsageProblem("limits are set with set", hint)
+    if action is Action.set and not changes:
+        raise UsageProblem("nothing to set was named", hint)
+    with session(ctx) as run:
+        if changes:
+            _set(run, changes)
+        _show(run)
+
+
+def _set(run: Session, changes: dict[str, str]) -> None:
+    from tradesdk import Budget
+    from tradesdk_cli.paying import amount_of
+
+    limits: dict[str, str | None] = {
+        name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
+        for name, text in changes.items()
+    }
+    kept = run.ledger.budget().dollars()
+    run.ledger.set_budget(Budget(**{**{name: kept[name] for name in kept}, **limits}))
+
+
+def _show(run: Session) -> None:
+    from tradesdk import Budget
+    from tradesdk_cli.payviews import LIMITS, spending_record
+
+    of_environment = Budget.from_environment()
+    spending = run.ledger.spending(of_environment, now=run.now())
+    run.out.one(spending_record(spending))
+    stricter = [name for name in LIMITS if _is_of(of_environment, spending.budget, run.ledger.budget(), name)]
+    if stricter:
+        names = ", ".join(f"TRADE_BUDGET_{name.upper()}" for name in stricter)
+        run.out.note(f"stricter than the ledger's own: {names}")
+    if not spending.budget.is_set:
+        run.out.note(f"no budget is set: {run.settings.program} pay budget set --per-day 5")
+
+
+def _is_of(of_environment: Budget, holds: Budget, of_ledger: Budget, name: str) -> bool:
+    limit = getattr(of_environment, name)
+    return limit is not None and limit == getattr(holds, name) and limit != getattr(of_ledger, name)

@@ -1,0 +1,61 @@
+"""`trade pay history`: the payments in the ledger."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.options import whole
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("List payments, newest first.")
+
+
+class State(StrEnum):
+    """Where a payment is."""
+
+    reserved = "reserved"
+    presented = "presented"
+    pending = "pending"
+    unknown = "unknown"
+    rejected_live = "rejected_live"
+    delivered = "delivered"
+    paid_undelivered = "paid_undelivered"
+    expired_unpaid = "expired_unpaid"
+    expired_unknown = "expired_unknown"
+    cancelled = "cancelled"
+    marked_paid = "marked_paid"
+    marked_unpaid = "marked_unpaid"
+
+
+@app.command(
+    "history",
+    cls=TradeCommand,
+    epilog=examples("trade --mock pay history", "trade pay history --state unknown --state pending -o json"),
+)
+def history(
+    ctx: typer.Context,
+    state: Annotated[
+        list[State] | None,
+        typer.Option("--state", metavar="STATE", help="Only payments in this state, such as unknown; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20).")
+    ] = 20,
+) -> None:
+    """List payments, newest first.
+
+    They are read from the ledger as it is; trade pay reconcile brings it up to date.
+    """
+    from tradesdk import PaymentState
+    from tradesdk_cli.payviews import brief
+    from tradesdk_cli.views import PAYMENTS
+
+    with session(ctx) as run:
+        wanted = [PaymentState(one.value) for one in state or ()]
+        found = run.ledger.history(states=wanted, limit=limit + 1)
+        run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty="no payments like this")
+        if len(found) > limit:
+            run.out.note(f"the newest {limit}; there are more: --limit N")

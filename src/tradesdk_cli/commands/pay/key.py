@@ -1,0 +1,111 @@
+"""`trade pay key`: the wallet's key, in an encrypted keystore."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.context import Session
+
+app = noun("key", "The key of the wallet that pays: new, import, address.")
+
+WalletFile = Annotated[
+    Path | None,
+    typer.Option("--wallet", metavar="FILE", help="The keystore [env: TRADE_KEYSTORE]; keystore.json by default."),
+]
+
+
+@app.command("new", cls=TradeCommand, epilog=examples("trade pay key new", "trade pay key new --wallet second.json"))
+def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
+    """Make a new wallet: a random key in an encrypted keystore.
+
+    The password is asked for twice, or is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. Without
+    it the money is lost: keep both, in two places. A file that exists is never overwritten.
+    """
+    with session(ctx) as run:
+        _create(run, wallet, None)
+
+
+@app.command(
+    "import",
+    cls=TradeCommand,
+    epilog=examples("trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt"),
+)
+def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
+    """Encrypt a private key that exists into a keystore.
+
+    The key is asked for without being shown, or read from a pipe; it is never an option, for options can be seen by
+    others on the same machine.
+    """
+    with session(ctx) as run:
+        _refuse_mock(run)
+        from tradesdk_cli.wallet import KEY_HINT, hidden
+
+        # The file is looked for first: nobody shall type a key in vain.
+        _place(run, wallet)
+        key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
+        if not key.strip():
+            raise ConfigProblem("there was no private key", KEY_HINT)
+        _create(run, wallet, key.strip())
+
+
+@app.command(
+    "address", cls=TradeCommand, epilog=examples("trade --mock pay key address", "trade pay key address -o json")
+)
+def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
+    """Show the address of the wallet that pays. It takes no password."""
+    from tradesdk_cli.wallet import KEY, keystore_path, wallet_of
+
+    with session(ctx) as run:
+        found = wallet_of(run, wallet)
+        if found is None:
+            raise ConfigProblem(
+                f"there is no wallet: neither {KEY} nor {keystore_path(run.settings, wallet)}",
+                "make one: trade pay key new",
+            )
+        if run.settings.mock:
+            from tradesdk_cli.embedded import wallet_file
+
+            kept = str(wallet_file(run.settings))
+            run.out.note("play money of a mock world: never send real money to this address")
+        else:
+            kept = KEY if wallet is None and os.environ.get(KEY) else str(keystore_path(run.settings, wallet))
+        run.out.one({"address": found.address, "kept_in": kept})
+
+
+_LONGEST = 4096
+
+
+def _create(run: Session, wallet: Path | None, key: str | None) -> None:
+    from tradesdk import create_keystore
+    from tradesdk_cli.wallet import new_password
+
+    _refuse_mock(run)
+    path = _place(run, wallet)
+    made = create_keystore(path, new_password, key)
+    run.out.one({"address": made, "kept_in": str(path)})
+    run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
+
+
+def _place(run: Session, wallet: Path | None) -> Path:
+    from tradesdk_cli.wallet import keystore_path
+
+    path = keystore_path(run.settings, wallet)
+    if os.path.lexists(path):
+        raise ConfigProblem(f"{path} exists already, and a keystore is never overwritten", "--wallet FILE: another one")
+    return path
+
+
+def _refuse_mock(run: Session) -> None:
+    if run.settings.mock:
+        raise UsageProblem(
+            "the wallet of a mock world makes itself, with play money", "leave --mock out for a real wallet"
+        )

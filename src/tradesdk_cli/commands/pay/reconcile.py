@@ -1,0 +1,126 @@
+"""`trade pay reconcile`: payments that did not end well."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from tradesdk import Payment
+    from tradesdk_cli.context import Session
+
+app = single("Put the ledger in order after payments that did not end well.")
+
+
+class Mark(StrEnum):
+    """What a person says of a payment, after a look at the wallet."""
+
+    paid = "paid"
+    unpaid = "unpaid"
+
+
+@app.command(
+    "reconcile",
+    cls=TradeCommand,
+    epilog=examples("trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid PAYMENT_ID"),
+)
+def reconcile(
+    ctx: typer.Context,
+    payment_id: Annotated[
+        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
+    ] = None,
+    mark: Annotated[
+        Mark | None, typer.Option("--mark", help="Say what an unresolved payment was, after a look at the wallet.")
+    ] = None,
+    send_api_key: Annotated[
+        bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
+    ] = False,
+) -> None:
+    """Put the ledger in order after payments that did not end well.
+
+    What could still be taken is handed over once more, and what it brings is printed; what has expired unpaid is
+    released; what is left is for a person to decide, with --mark. Nothing is signed. While something is left to decide,
+    or in doubt, the exit code is 14.
+    """
+    if (mark is None) is not (payment_id is None):
+        raise UsageProblem("--mark and a payment's id belong together", "trade pay reconcile --mark paid PAYMENT_ID")
+    with session(ctx) as run:
+        if mark is not None and payment_id is not None:
+            _mark(run, payment_id, paid=mark is Mark.paid)
+        else:
+            _reconcile(run, send_api_key=send_api_key)
+
+
+def _mark(run: Session, payment_id: str, *, paid: bool) -> None:
+    from tradesdk_cli.pastpayments import client_for, found_in
+    from tradesdk_cli.payviews import brief
+
+    payment = found_in(run, payment_id)
+    run.out.one(brief(client_for(run, payment).payments.mark(payment_id, paid=paid)))
+
+
+def _reconcile(run: Session, *, send_api_key: bool) -> None:
+    from tradesdk_cli.pastpayments import client_for, verb_of
+    from tradesdk_cli.paying import IN_DOUBT
+    from tradesdk_cli.payviews import surely_over
+    from tradesdk_cli.purchases import kept, records, show
+    from tradesdk_cli.views import RECONCILED
+
+    found = client_for(run, None, send_api_key=send_api_key).payments.reconcile()
+    delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
+    said = {payment.id for payment, _ in found.failed}
+    rows = [
+        _row(payment, "delivered", "", data=records(verb_of(payment), result.data)) for payment, result in delivered
+    ]
+    rows += [_row(payment, _outcome(payment), str(getattr(error, "message", error))) for payment, error in found.failed]
+    rows += [_row(payment, "released", "it expired unpaid: its money is free again") for payment in found.released]
+    rows += [
+        _row(payment, "unresolved", payment.reason or "nobody knows whether it was paid")
+        for payment in found.unresolved
+        if payment.id not in said
+    ]
+    rows += [
+        _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC")
+        for payment in found.live
+        if payment.id not in said
+    ]
+    with kept(run, found.delivered):
+        run.out.many(RECONCILED, [rows], empty="all payments ended well")
+        if run.out.format_for(many=True) == "table":
+            for payment, result in delivered:
+                run.out.note(f"what {payment.id} bought:")
+                show(run, verb_of(payment), result)
+    # Tables may have no room for what to do, and ids are to be copied: so it is said here, whatever the width.
+    program = run.settings.program
+    for payment in found.unresolved:
+        run.out.note(
+            f"look at the wallet, then say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}"
+        )
+    in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
+    for payment in in_doubt:
+        over = f"{surely_over(payment):%H:%M:%S} UTC"
+        run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+    if found.unresolved or in_doubt:
+        raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _outcome(payment: Payment) -> str:
+    from tradesdk import PaymentState
+
+    if payment.live:
+        return "live"
+    unresolved = (PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN)
+    return "unresolved" if payment.state in unresolved else payment.state.value
+
+
+def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:
+    from tradesdk_cli.payviews import brief
+
+    about = brief(payment)
+    named = {name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}
+    return {**named, "outcome": outcome, "message": message, **more}

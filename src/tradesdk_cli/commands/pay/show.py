@@ -1,0 +1,31 @@
+"""`trade pay show`: one payment."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Show everything about one payment but what could be cashed.")
+
+
+@app.command(
+    "show",
+    cls=TradeCommand,
+    epilog=examples("trade --mock pay show PAYMENT_ID", "trade --mock pay show PAYMENT_ID -o json"),
+)
+def show(
+    ctx: typer.Context,
+    payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="As trade pay history shows it.")],
+) -> None:
+    """Show everything about one payment but what could be cashed.
+
+    State, terms, receipt, and the answer where it is kept.
+    """
+    from tradesdk_cli.pastpayments import found_in
+    from tradesdk_cli.payviews import whole
+
+    with session(ctx) as run:
+        run.out.one(whole(found_in(run, payment_id)))

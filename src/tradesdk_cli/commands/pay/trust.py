@@ -1,0 +1,58 @@
+"""`trade pay trust`: who may be paid."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import DryRun, Yes
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+from tradesdk_cli.text import one_line
+
+app = single("Accept one more address to pay.")
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+
+
+@app.command(
+    "trust",
+    cls=TradeCommand,
+    epilog=examples("trade --mock pay trust ADDRESS --yes", "trade --mock pay trust ADDRESS --dry-run"),
+)
+def trust(
+    ctx: typer.Context,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient, as the refusal named it.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Accept one more address to pay.
+
+    The first address that a service asks for is remembered, and another one is refused: whoever can change it gets
+    the money. Accept one only when the service itself says, elsewhere, that it is right.
+    """
+    from urllib.parse import urlsplit
+
+    if not _ADDRESS.fullmatch(address):
+        raise UsageProblem(
+            f"{one_line(address, 60)} is no address",
+            "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
+        )
+    from tradesdk_cli.context import Change
+    from tradesdk_cli.paying import market_client
+
+    with session(ctx) as run:
+        client = market_client(run)
+        parts = urlsplit(client.base_url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        known = run.ledger.trusted(origin)
+        body = {
+            "service": origin,
+            "recipient": address,
+            "accepted_so_far": ", ".join(known) or "any, at the first call",
+        }
+        if run.approve(Change(f"pay {address} from now on", "ledger", "trust", body), yes=yes, dry_run=dry_run):
+            client.payments.trust(address)
+            run.out.one({"service": origin, "accepted": run.ledger.trusted(origin)})

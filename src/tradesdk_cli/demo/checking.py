@@ -1,0 +1,29 @@
+"""What all parts of the demo share: when it plays, whose key it uses, and that it never says what is not so."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tradesdk_cli.errors import CliError
+
+START = 1_767_268_800.0
+"""2026-01-01 12:00 UTC: the mock's clock begins here in every run."""
+
+
+class DemoFailed(CliError):
+    """Something was not as it should be."""
+
+    code = "demo_failed"
+
+
+def check(holds: bool, what: str) -> None:
+    """Ends the demo when something is not as it should be."""
+    if not holds:
+        raise DemoFailed(
+            f"the demo found something wrong: {what}", "please report it, with the output of: trade --version"
+        )
+
+
+def private_key(seed: int) -> str:
+    """The key of the demo's wallet. Anybody can know it: nothing is worth anything there."""
+    return hashlib.sha256(f"trade demo {seed}".encode()).hexdigest()

@@ -1,0 +1,198 @@
+"""Many tokens in batches, bought from the mock under one budget, broken off and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import (
+    AsyncMarketClient,
+    Batch,
+    Budget,
+    Ledger,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    TokenPrice,
+    TokenPricesData,
+)
+from tradesdk_mock import MockClock, MockService
+
+from .._clock import START
+from ._client import collected
+from ._market import buyer_of
+
+TOKEN = 30_000
+JOB = "prices of today"
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        yield service
+
+
+async def symbols(client: AsyncMarketClient, count: int = 12) -> list[str]:
+    return [one.symbol for one in (await client.supported_tokens(limit=count)).data.tokens]
+
+
+def bought(batches: list[Batch[TokenPricesData]]) -> list[str]:
+    return [one.symbol for batch in batches for one in batch.data.results]
+
+
+async def test_twelve_tokens_in_three_batches(mock: MockService) -> None:
+    client = buyer_of(mock, budget=Budget(total="0.36"))
+    tokens = await symbols(client)
+    run = client.batches.token_prices([*tokens, tokens[0].lower()])
+    assert (run.count, run.price, run.tokens, run.job) == (3, Decimal("0.36"), tuple(tokens), None)
+    mock.payments.assert_not_charged()
+    batches = await collected(run)
+    assert bought(batches) == tokens
+    assert [(one.number, one.count, len(one.tokens), one.spent, one.again) for one in batches] == [
+        (1, 3, 5, 5 * TOKEN, False),
+        (2, 3, 5, 10 * TOKEN, False),
+        (3, 3, 2, 12 * TOKEN, False),
+    ]
+    assert [one.amount for one in mock.payments.settlements()] == [150_000, 150_000, 60_000]
+    assert mock.payments.signatures() == 3
+    assert all(one.result.receipt is not None for one in batches)
+    assert (await client.payments.spending()).left == 0
+    assert run.spent == mock.payments.spent()
+
+
+async def test_one_budget_for_all_of_them(mock: MockService) -> None:
+    """The batch that does not fit is refused before anything is signed; with more money the job goes on."""
+    ledger = Ledger.memory()
+    client = buyer_of(mock, ledger=ledger, budget=Budget(total="0.30"))
+    tokens = await symbols(client)
+    run = client.batches.token_prices(tokens, job=JOB)
+    got = [await anext(run) for _ in range(2)]
+    for _ in range(2):
+        with pytest.raises(PaymentRefusedError, match="over_budget"):
+            await anext(run)
+    assert bought(got) == tokens[:10]
+    mock.payments.assert_charged(times=2)
+    richer = buyer_of(mock, ledger=ledger, budget=Budget(total="0.36"))
+    batches = await collected(richer.batches.token_prices(tokens, job=JOB))
+    assert bought(batches) == tokens
+    assert [one.again for one in batches] == [True, True, False]
+    assert [one.spent for one in batches] == [0, 0, 2 * TOKEN]
+    mock.payments.assert_charged(times=3)
+    assert mock.payments.spent() == 12 * TOKEN
+
+
+async def test_a_run_has_a_limit_of_its_own(mock: MockService) -> None:
+    client = buyer_of(mock, budget=None)
+    tokens = await symbols(client)
+    run = client.batches.token_prices(tokens, size=4, max_total="0.25")
+    got = [await anext(run) for _ in range(2)]
+    for _ in range(2):
+        with pytest.raises(PaymentRefusedError, match="over_total"):
+            await anext(run)
+    assert bought(got) == tokens[:8]
+    assert run.spent == mock.payments.spent() == 8 * TOKEN
+
+
+@pytest.mark.parametrize("executed", [False, True], ids=["never arrived", "answer lost"])
+async def test_an_error_in_the_middle(executed: bool, mock: MockService, tmp_path: Path) -> None:
+    """It goes on in another client over the same file, and what was delivered is not paid for again."""
+    mock.set_gaps(payment_identifier="optional")
+    options: dict[str, Any] = {"budget": Budget(total="0.36")}
+    with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
+        client = buyer_of(mock, ledger=ledger, max_retries=1, **options)
+        tokens = await symbols(client)
+        run = client.batches.token_prices(tokens, job=JOB)
+        first = await anext(run)
+        rule = mock.add_fault("reset", paid="only", executed=executed)
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await anext(run)
+        assert run.spent == 10 * TOKEN  # with what may have been taken
+        mock.remove_fault(rule.id)
+
+    with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
+        client = buyer_of(mock, ledger=ledger, **options)
+        batches = await collected(client.batches.token_prices(tokens, job=JOB))
+        assert bought(batches) == tokens
+        assert [one.again for one in batches] == [True, False, False]
+        assert batches[0].data == first.data
+        assert batches[0].result.payment is not None
+        assert first.result.payment is not None
+        assert batches[0].result.payment.id == first.result.payment.id
+        assert {one.state for one in await client.payments.list()} == {PaymentState.DELIVERED}
+        assert (await client.payments.spending()).total == mock.payments.spent() == 12 * TOKEN
+    assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
+    mock.payments.assert_not_charged_twice()
+
+
+async def test_the_same_run_goes_on_after_an_error(mock: MockService) -> None:
+    client = buyer_of(mock)
+    tokens = await symbols(client)
+    run = client.batches.token_prices(tokens)
+    await anext(run)
+    mock.add_fault("status", status=503, count=2, paid="only")
+    got = [await anext(run)]  # handed over again by itself
+    rule = mock.add_fault("status", status=404, paid="only")
+    with pytest.raises(Exception, match="404"):
+        await anext(run)
+    mock.remove_fault(rule.id)
+    got.append(await anext(run))
+    with pytest.raises(StopAsyncIteration):
+        await anext(run)
+    assert bought(got) == tokens[5:]
+    assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
+    assert run.spent == mock.payments.spent()
+
+
+async def test_a_program_that_ends_after_each_batch(mock: MockService, tmp_path: Path) -> None:
+    """As if it were killed every time: nothing is closed, and nothing is paid for twice."""
+    tokens = await symbols(buyer_of(mock))
+    found: list[Batch[TokenPricesData]] = []
+    ledgers = []
+    for place in range(3):
+        ledgers.append(Ledger(tmp_path / "ledger.sqlite3", sync=False))
+        client = buyer_of(mock, ledger=ledgers[-1], budget=Budget(total="0.36"))
+        run = client.batches.token_prices(tokens, job=JOB)
+        found.append([await anext(run) for _ in range(place + 1)][-1])
+        assert run.spent == len(found[-1].data.results) * TOKEN
+    assert bought(found) == tokens
+    assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
+    for ledger in ledgers:
+        ledger.close()
+
+
+async def test_another_job_or_none_pays_for_itself(mock: MockService) -> None:
+    client = buyer_of(mock)
+    for job, again in ((JOB, False), (JOB, True), ("another", False), (None, False), (None, False)):
+        (batch,) = await collected(client.batches.token_prices(["ETH", "BRETT"], job=job))
+        assert batch.again is again
+    mock.payments.assert_charged(times=4)
+    other_payer = buyer_of(mock, ledger=Ledger.memory())
+    (batch,) = await collected(other_payer.batches.token_prices(["ETH", "BRETT"], job=JOB))
+    assert not batch.again
+
+
+def name(one: Any) -> str:
+    found: str = one.symbol if isinstance(one, TokenPrice) else one.token_symbol
+    return found
+
+
+async def test_every_kind_of_batch(mock: MockService) -> None:
+    client = buyer_of(mock)
+    tokens = ["ETH", "BRETT", "TOSHI"]
+    runs: list[tuple[Any, int]] = [
+        (client.batches.token_signals(tokens, size=2, limit=1, job=JOB), 50_000),
+        (client.batches.signal_history(tokens, size=2, start=START - 60, job=JOB), 50_000),
+        (client.batches.token_prices(tokens, size=2, job=JOB), 30_000),
+        (client.batches.token_win_rate(tokens, size=2, job=JOB), 30_000),
+        (client.batches.token_avg_prices(tokens, size=2, job=JOB), 20_000),
+    ]
+    for run, each in runs:
+        before = mock.payments.spent()
+        batches = await collected(run)
+        assert [name(one) for batch in batches for one in batch.data.results] == tokens
+        assert run.spent == mock.payments.spent() - before == 3 * each
+    assert len(mock.payments.settlements()) == 10

@@ -1,0 +1,233 @@
+"""How much is paid, to whom, and for how long a signed payment is good for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, PaymentRefusedError
+
+from .._paidservice import CountingSigner
+from .._seller import BASE, PRICE, TWO, Seller, asks_1
+from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
+from ._market import market_of, refused
+
+OTHER = "0x" + "Ab" * 20
+TEN_YEARS = 10 * 365 * 86_400
+
+
+def asking(**fields: Any) -> Seller:
+    return Seller(offer=offer_2(requirement_2(**fields)))
+
+
+def signed(seller: Seller) -> dict[str, str]:
+    (payment,) = seller.payments
+    found: dict[str, str] = payment["payload"]["authorization"]
+    return found
+
+
+# How much.
+
+
+async def test_the_published_price_is_the_most() -> None:
+    for amount in ("1", "59999", "60000", "0060000"):
+        seller = asking(amount=amount)
+        result = await market_of(seller).token_prices(TWO)
+        assert signed(seller)["value"] == str(int(amount))
+        assert result.payment is not None
+        assert result.payment.amount == int(amount)
+        assert result.quote.amount == PRICE
+    await refused(asking(amount="60001"), "over_price")
+
+
+async def test_max_price_is_the_only_way_above_it() -> None:
+    for most in ("0.09", "1"):
+        seller = asking(amount="90000")
+        await market_of(seller).token_prices(TWO, max_price=most)
+        assert signed(seller)["value"] == "90000"
+    await refused(asking(amount="90001"), "over_price", call=lambda client: client.token_prices(TWO, max_price="0.09"))
+
+
+async def test_max_price_below_it() -> None:
+    await refused(Seller(), "over_price", call=lambda client: client.token_prices(TWO, max_price="0.059999"))
+    await refused(Seller(), "over_price", call=lambda client: client.token_prices(TWO, max_price="0"))
+
+
+async def test_max_price_does_not_pass_a_budget() -> None:
+    error = await refused(
+        asking(amount="90000"),
+        "over_budget",
+        call=lambda client: client.token_prices(TWO, max_price="0.09"),
+        budget=Budget(total="0.07"),
+    )
+    assert "$0.07" in error.message
+
+
+@pytest.mark.parametrize("bad", [0.06, 60_000, "1e3", "-1", "+1", "NaN", "0.0000001", "", " 1", "$1", True, b"1"])
+async def test_max_price_that_is_no_amount(bad: Any) -> None:
+    seller = Seller()
+    client = market_of(seller)
+    with pytest.raises(InvalidArgumentError, match="max_price"):
+        await client.token_prices(TWO, max_price=bad)
+    with pytest.raises(InvalidArgumentError, match="max_price"):
+        await client.token_prices(TWO, max_price=bad, dry_run=True)
+    assert seller.requests == []
+
+
+# To whom.
+
+
+async def test_the_first_recipient_is_remembered() -> None:
+    ledger, signer = Ledger.memory(), CountingSigner()
+    await market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)
+    await market_of(asking(payTo=PAY_TO.lower()), ledger=ledger).token_prices(TWO)  # the same one
+    changed = asking(payTo=OTHER)
+    client = market_of(changed, ledger=ledger, signer=signer)
+    with pytest.raises(PaymentRefusedError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.code == "recipient_changed"
+    assert OTHER in caught.value.message
+    assert f"trade pay trust {OTHER}" in caught.value.hint
+    assert (signer.digests, changed.paid) == ([], [])
+    assert len(await client.payments.list()) == 2
+    spending = await client.payments.spending()
+    assert (spending.total, spending.reserved) == (2 * PRICE, 0)
+
+    await client.payments.trust(OTHER.lower())
+    await client.token_prices(TWO)
+    assert signed(changed)["to"] == OTHER
+    await market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)  # the first one is still trusted
+
+
+async def test_a_recipient_is_remembered_for_its_origin() -> None:
+    ledger = Ledger.memory()
+    for url, recipient in ((BASE, PAY_TO), ("https://other.example", OTHER), (f"{BASE}:8443", OTHER)):
+        await market_of(asking(payTo=recipient), ledger=ledger, base_url=url).token_prices(TWO)
+    for url, recipient in ((f"{BASE}/behind/a/path", OTHER), ("https://other.example", PAY_TO)):
+        client = market_of(asking(payTo=recipient), ledger=ledger, base_url=url)
+        with pytest.raises(PaymentRefusedError, match="recipient_changed"):
+            await client.token_prices(TWO)
+
+
+async def test_what_was_refused_or_only_tried_is_not_remembered() -> None:
+    ledger = Ledger.memory()
+    dear = market_of(asking(payTo=OTHER, amount="90000"), ledger=ledger)
+    with pytest.raises(PaymentRefusedError, match="over_price"):
+        await dear.token_prices(TWO)
+    poor = market_of(asking(payTo=OTHER), ledger=ledger, budget=Budget(per_call="0.01"))
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
+        await poor.token_prices(TWO)
+    tried = await market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    assert tried.refusal is None
+    await market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)
+    with pytest.raises(PaymentRefusedError, match="recipient_changed"):
+        await market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO)
+
+
+async def test_configured_recipients_are_the_only_ones() -> None:
+    await refused(asking(payTo=OTHER), "recipient_changed", pay_to=[PAY_TO])
+    for configured in ([PAY_TO], [OTHER, PAY_TO.lower()], ("0x" + PAY_TO[2:].upper(),)):
+        seller = asking()
+        await market_of(seller, pay_to=configured).token_prices(TWO)
+        assert signed(seller)["to"] == PAY_TO
+
+
+@pytest.mark.parametrize("bad", [PAY_TO, ["0x12"], ["service.eth"], [""], [PAY_TO[:-1] + "g"]])
+def test_recipients_that_are_no_addresses(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="pay_to"):
+        market_of(Seller(), pay_to=bad)
+
+
+async def test_of_several_only_the_trusted_one_is_paid() -> None:
+    seller = Seller(offer=offer_2(requirement_2(payTo=OTHER, amount="1"), requirement_2()))
+    await market_of(seller, pay_to=[PAY_TO]).token_prices(TWO)
+    assert signed(seller)["to"] == PAY_TO
+
+
+async def test_of_several_only_the_remembered_one_is_paid() -> None:
+    """A dry run knows it as well."""
+    ledger = Ledger.memory()
+    await market_of(asking(), ledger=ledger).token_prices(TWO)
+    seller = Seller(offer=offer_2(requirement_2(payTo=OTHER, amount="1"), requirement_2()))
+    await market_of(seller, ledger=ledger).token_prices(TWO)
+    assert signed(seller)["to"] == PAY_TO
+    tried = await market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    assert (tried.refusal or "").startswith("recipient_changed: ")
+    assert tried.authorization is None
+
+
+# For how long.
+
+
+@pytest.mark.parametrize(
+    ("offered", "most", "seconds"),
+    [
+        *((TEN_YEARS, 120, 120), (121, 120, 120), (60, 120, 60), (60.9, 120, 60), (10, 120, 10)),
+        *((TEN_YEARS, 30, 30), (60, 30, 30), (1e300, 120, 120), (2**70, 3600, 3600), (10, 10, 10)),
+    ],
+)
+@pytest.mark.parametrize("version", [2, 1])
+async def test_a_payment_is_valid_as_long_as_offered_and_no_longer_than_allowed(
+    offered: float, most: int, seconds: int, version: int
+) -> None:
+    seller = asking(maxTimeoutSeconds=offered)
+    if version == 1:
+        seller.asking = lambda request: asks_1(offer_1(requirement_1(maxTimeoutSeconds=offered)))
+    await market_of(seller, max_validity=most).token_prices(TWO)
+    now = int(seller.clock.now())
+    assert int(signed(seller)["validBefore"]) == now + seconds
+    assert int(signed(seller)["validAfter"]) == (0 if version == 2 else now - 600)
+
+
+async def test_ten_seconds_are_the_least() -> None:
+    for offered in (9, 9.99, 0, -1):
+        await refused(asking(maxTimeoutSeconds=offered), "short_validity")
+
+
+@pytest.mark.parametrize("bad", [9, 0, -1, 3601, 60.0, "60", None])
+def test_max_validity_that_is_no_good(bad: Any) -> None:
+    with pytest.raises(ConfigError, match="_validity"):
+        market_of(Seller(), max_validity=bad)
+
+
+# The signature itself.
+
+
+class Foreign:
+    """A signer of somebody else's making."""
+
+    def __init__(self, gives: Any, address: str = CountingSigner().address) -> None:
+        self.gives = gives
+        self.address = address
+        self.asked = 0
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        self.asked += 1
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives  # type: ignore[no-any-return]  # the point of the test
+
+
+@pytest.mark.parametrize(
+    "gives", [b"", b"\x11" * 64, b"\x11" * 64 + b"\x1d", b"\x11" * 64 + b"\x1b", "0x12", None, OSError("no device")]
+)
+async def test_a_signer_that_fails(gives: Any) -> None:
+    """A signature by another key is found out, too. Nothing is sent, and the money is free again."""
+    seller, signer = Seller(), Foreign(gives)
+    client = market_of(seller, signer=signer)
+    with pytest.raises(PaymentRefusedError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.code == "signer_failed"
+    assert caught.value.hint
+    assert signer.asked == 1
+    assert seller.paid == []
+    assert (await client.payments.spending()).total == 0
+    assert caught.value.charged is False
+
+
+@pytest.mark.parametrize("bad", ["0x" + "2b" * 32, b"\x2b" * 32, 5, CountingSigner, object()])
+def test_what_is_no_signer(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="the signer must have") as caught:
+        market_of(Seller(), signer=bad)
+    assert "2b2b" not in str(caught.value)

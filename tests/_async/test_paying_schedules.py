@@ -1,0 +1,142 @@
+"""Random schedules of faults, crashes, jumping clocks and impatient callers: no money is lost, none is paid twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AsyncMarketClient, Budget, Ledger, Payment, PaymentState, TradeError
+
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService, Schedule
+from .._schedules import CHUNK, chunks
+
+CALLS = {"call": "ETH", "other call": "BRETT"}
+
+
+class Run:
+    """One schedule, played."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.schedule = Schedule.of(seed)
+        self.clock = JumpingClock()
+        version, kinds, dated = self.schedule.version, list(self.schedule.kinds), self.schedule.dated
+        self.service = PaidService(self.clock, version, kinds, dated=dated)
+        self.ledger = Ledger.memory()
+        self.signer = CountingSigner()
+        self.delivered = 0
+        self.client = self._new()
+
+    def _new(self) -> AsyncMarketClient:
+        return AsyncMarketClient(
+            base_url=BASE,
+            signer=self.signer,
+            budget=Budget(total=Decimal(self.schedule.budget) / 1_000_000),
+            ledger=self.ledger,
+            clock=self.clock,
+            max_retries=self.schedule.retries,
+            http_client=httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
+        )
+
+    async def play(self) -> None:
+        for act, amount in self.schedule.acts:
+            match act:
+                case "call" | "other call":
+                    await self._attempt(partial(self.client.token_prices, [CALLS[act]]))
+                case "crash":
+                    self.client = self._new()
+                case "jump":
+                    self.clock.off += amount
+                    if not self.schedule.dated:  # more than the 15 minutes that are accepted nobody could notice
+                        self.clock.off = min(self.clock.off, 800)
+                case "wait":
+                    self.clock.advance(amount)
+                case "resume":
+                    for payment in await self.client.payments.list(limit=1):
+                        await self._attempt(partial(self.client.payments.resume, payment.id))
+                case "reconcile":
+                    self.delivered += len((await self.client.payments.reconcile()).delivered)
+            await self.check()
+        await self.settle()
+
+    async def _attempt(self, call: Callable[[], Any]) -> None:
+        try:
+            result = await call()
+        except TradeError:
+            return
+        self.delivered += 1
+        assert result.data.results[0].symbol == "ETH"
+
+    async def check(self) -> None:
+        """What must be true at any moment."""
+        payments = await self.client.payments.list(limit=1000)
+        spent = (await self.client.payments.spending()).total
+        assert self.service.total <= spent <= self.schedule.budget
+        # One digest is one signature, and each belongs to one payment.
+        assert len(self.signer.digests) == len(set(self.signer.digests)) == len(payments)
+        for payment in payments:
+            taken = self.service.taken.get(payment.nonce)
+            if payment.state is PaymentState.EXPIRED_UNPAID:
+                assert taken is None
+                assert self.clock.truth >= payment.valid_before, "its money was freed while it could be taken"
+            if payment.state is PaymentState.DELIVERED:
+                assert taken is not None
+                assert taken.delivered
+        for body in {payment.body for payment in payments}:
+            self._one_after_the_other([payment for payment in payments if payment.body == body])
+
+    def _one_after_the_other(self, payments: list[Payment]) -> None:
+        """Another signature for the same call is made only after the one before was used up or is worth nothing."""
+        finished = {PaymentState.DELIVERED, PaymentState.EXPIRED_UNPAID}
+        assert all(payment.state in finished for payment in payments[1:]), "signed again while one was open"
+
+    async def settle(self) -> None:
+        """Long after everything has expired, the ledger agrees with the service to the unit."""
+        self.clock.off = 0
+        self.clock.advance(10_000)
+        self.service.kinds.clear()
+        found = await self.client.payments.reconcile()
+        assert not found.live
+        assert not found.failed
+        for payment in found.unresolved:
+            paid = payment.nonce in self.service.taken
+            if payment.state is PaymentState.PAID_UNDELIVERED:
+                assert paid
+            await self.client.payments.mark(payment.id, paid=paid)
+        assert (await self.client.payments.spending()).total == self.service.total
+        assert self.service.total == PRICE * len(self.service.taken)
+        assert self.delivered == sum(one.delivered for one in self.service.taken.values())
+        await self.check()
+
+
+@pytest.mark.parametrize("first", chunks(quick=True))
+async def test_a_few_hundred_schedules(first: int) -> None:
+    await play_from(first)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", chunks(quick=False))
+async def test_thousands_of_schedules(first: int) -> None:
+    """2,000 in each flavour, or as many as TRADE_SCHEDULES says."""
+    await play_from(first)
+
+
+async def play_from(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        run = Run(seed)
+        try:
+            await run.play()
+        except BaseException:
+            print(f"schedule {seed}: {run.schedule}; again with TRADE_SCHEDULE={seed}")
+            raise
+
+
+@pytest.mark.skipif("TRADE_SCHEDULE" not in os.environ, reason="for a single schedule, by its seed")
+async def test_one_schedule() -> None:
+    await Run(int(os.environ["TRADE_SCHEDULE"])).play()

@@ -1,0 +1,228 @@
+"""What looks harmless and would pay twice, pay somebody else, or lose what was paid for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    ConfigError,
+    Ledger,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    PaymentUndeliveredError,
+    PermissionDeniedError,
+)
+
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._seller import TWO, Seller, settled
+from ..unit._offers import encoded
+from ._flavour import at_once
+from ._market import market_of
+
+OTHER = "0x" + "42" * 20
+
+
+class Buyer:
+    """Clients of one service over one ledger."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.clock = JumpingClock()
+        self.service = PaidService(self.clock, kinds=list(kinds))
+        self.ledger = Ledger.memory()
+        self.signer = CountingSigner()
+
+    def client(self, **options: Any) -> AsyncMarketClient:
+        settings: dict[str, Any] = {
+            "base_url": BASE,
+            "signer": self.signer,
+            "budget": Budget(total="5.00"),
+            "ledger": self.ledger,
+            "clock": self.clock,
+            "http_client": httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
+        }
+        return AsyncMarketClient(**settings | options)
+
+
+async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows() -> None:
+    buyer = Buyer("403 before", "403 before")
+    with pytest.raises(Exception, match="403"):
+        await buyer.client().token_prices(["ETH"])
+    with pytest.raises(PaymentRefusedError) as refused:
+        await buyer.client().token_prices(["ETH"], max_price="0.02")
+    assert refused.value.code == "over_price"
+    with pytest.raises(PaymentRefusedError) as elsewhere:
+        await buyer.client(pay_to=[OTHER]).token_prices(["ETH"])
+    assert elsewhere.value.code == "recipient_changed"
+    assert "resume" in elsewhere.value.hint
+    assert not buyer.service.taken
+    plan = await buyer.client().token_prices(["ETH"], dry_run=True)
+    assert plan.standing is not None
+    assert plan.authorization is not None
+    assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
+
+
+async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
+    buyer = Buyer("garbage")
+    with pytest.raises(PaymentUndeliveredError):
+        await buyer.client().token_prices(["ETH"])
+    plan = await buyer.client().token_prices(["ETH"], dry_run=True)
+    assert plan.refusal is not None
+    assert plan.refusal.startswith("unresolved_payment")
+
+
+@pytest.mark.parametrize("status", [404, 409, 429])
+async def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> None:
+    def sold(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            status,
+            json={"success": False, "data": None, "error": "gone"},
+            headers={"PAYMENT-RESPONSE": encoded(settled())},
+        )
+
+    seller = Seller(sold=sold)
+    client = market_of(seller)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.charged is True
+    with pytest.raises(PaymentRefusedError) as again:
+        await client.token_prices(TWO)
+    assert again.value.code == "unresolved_payment"
+    assert len(seller.paid) == 1
+
+
+@pytest.mark.parametrize(
+    "raised", [httpx.ConnectError("from a hook"), httpx.LocalProtocolError("late"), UnicodeError("late")]
+)
+async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exception) -> None:
+    """Its hooks run after the answer has come."""
+    buyer = Buyer()
+
+    async def hook(response: httpx.Response) -> None:
+        if response.status_code == 200:
+            raise raised
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(buyer.service.handle), event_hooks={"response": [hook]})
+    client = buyer.client(http_client=http, max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(["ETH"])
+    assert caught.value.charged == "unknown"
+    assert buyer.service.total == PRICE
+    assert (await client.payments.spending()).reserved == PRICE
+
+
+async def test_a_connection_that_was_never_made_is_known_as_such() -> None:
+    buyer = Buyer("refused")
+    client = buyer.client(max_retries=0)
+    with pytest.raises(Exception, match="could not connect") as caught:
+        await client.token_prices(["ETH"])
+    assert getattr(caught.value, "charged", None) is False
+
+
+async def test_a_key_that_is_gone_while_the_outcome_is_open() -> None:
+    buyer = Buyer("lost after")
+    keys = ["good", "good"]
+
+    def key() -> str:
+        if not keys:
+            raise ConfigError("the vault is sealed")
+        return keys.pop()
+
+    with pytest.raises(PaymentOutcomeUnknownError, match="the vault is sealed") as caught:
+        await buyer.client(send_api_key=True, api_key=key).token_prices(["ETH"])
+    assert caught.value.payment is not None
+    (kept,) = await buyer.client().payments.list()
+    assert kept.state is PaymentState.UNKNOWN
+
+
+async def test_a_key_that_is_gone_before_anything_was_handed_over() -> None:
+    buyer = Buyer()
+    keys = ["good"]
+
+    def key() -> str:
+        if not keys:
+            raise ConfigError("the vault is sealed")
+        return keys.pop()
+
+    with pytest.raises(ConfigError, match="the vault is sealed"):
+        await buyer.client(send_api_key=True, api_key=key).token_prices(["ETH"])
+    (kept,) = await buyer.client().payments.list()
+    assert (kept.state, kept.charged) == (PaymentState.REJECTED_LIVE, False)
+
+
+async def test_two_runs_of_one_job_at_once_pay_for_each_batch_once() -> None:
+    buyer = Buyer()
+    first, second = buyer.client(), buyer.client()
+
+    async def run(client: AsyncMarketClient) -> int:
+        batches = 0
+        async for _ in client.batches.token_prices(["ETH", "BRETT", "TOSHI"], size=1, job="nightly"):
+            batches += 1
+        return batches
+
+    assert await at_once([lambda: run(first), lambda: run(second)]) == [3, 3]
+    assert buyer.service.total == 3 * PRICE
+    assert len(buyer.signer.digests) == 3
+
+
+async def test_a_job_keeps_what_the_payment_of_a_plain_call_brings() -> None:
+    buyer = Buyer("lost before")
+    client = buyer.client(max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(["ETH"])
+    async for batch in client.batches.token_prices(["ETH"], job="nightly"):
+        assert not batch.again
+    async for batch in client.batches.token_prices(["ETH"], job="nightly"):
+        assert batch.again
+    assert buyer.service.total == PRICE
+
+
+async def test_a_payment_for_another_path_of_the_same_host_is_not_resumed_here() -> None:
+    buyer = Buyer("lost before")
+    deeper = buyer.client(base_url=f"{BASE}/market", max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await deeper.token_prices(["ETH"])
+    assert caught.value.payment is not None
+    with pytest.raises(ConfigError, match="this client is for"):
+        await buyer.client().payments.resume(caught.value.payment.id)
+    assert len(buyer.service.authorizations) == 1
+    assert not buyer.service.taken
+
+
+async def test_a_clock_that_is_put_back_does_not_revive_a_payment_of_a_service_without_a_date() -> None:
+    buyer = Buyer(*["lost before"] * 6)
+    buyer.service.dated = False
+
+    def put_back(clock: JumpingClock) -> None:
+        clock.advance(30)
+        clock.off -= 600
+
+    clock = buyer.service.clock = JumpingClock(put_back)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await buyer.client(clock=clock).token_prices(["ETH"])
+    assert caught.value.payment is not None
+    assert caught.value.payment.presentations == 2  # at once and after 30 s; a third one would be after its end
+
+
+async def test_what_a_service_that_is_gone_was_to_be_paid_is_free_after_a_day() -> None:
+    """Only its own answers tell its time, and there are none any more."""
+    clock, ledger = JumpingClock(), Ledger.memory()
+    gone, here = PaidService(clock, kinds=["403 before"]), PaidService(clock)
+
+    def client(service: PaidService, base_url: str) -> AsyncMarketClient:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(service.handle))
+        wallet: dict[str, Any] = {"signer": CountingSigner(), "budget": Budget(per_day="1"), "ledger": ledger}
+        return AsyncMarketClient(base_url=base_url, http_client=http, clock=clock, **wallet)
+
+    with pytest.raises(PermissionDeniedError):
+        await client(gone, "https://gone.example.test").token_prices(["ETH"])
+    clock.advance(3_600)
+    assert not (await client(here, BASE).payments.reconcile()).released
+    clock.advance(86_400)
+    (released,) = (await client(here, BASE).payments.reconcile()).released
+    assert released.state is PaymentState.EXPIRED_UNPAID

@@ -1,0 +1,84 @@
+"""A ledger to which something happens at one of its calls, and what must be true of it and a service at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from tradesdk import Budget, Ledger, PaymentState
+from tradesdk.payments.errors import LedgerError
+
+from ._paidservice import PRICE, PaidService
+
+READS = {"find", "get", "history", "delivered", "spending", "trusted"}
+STEPS = READS | {"reserve", "present", "present_again", "settle", "claim", "give_back", "expire"}
+BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
+NEVER_TAKEN = {PaymentState.RESERVED, PaymentState.REJECTED_LIVE, PaymentState.CANCELLED, PaymentState.EXPIRED_UNPAID}
+
+
+class Stop(BaseException):
+    """What Ctrl-C raises, and what nobody foresaw."""
+
+
+class EventfulLedger(Ledger):
+    """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names."""
+
+    at = 0
+    after = False
+    event: Callable[[], object] = staticmethod(lambda: None)
+    calls: tuple[str, ...] = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return partial(self._step, name, found) if name in STEPS else found
+
+    def _step(self, name: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        self.calls = (*self.calls, name)
+        here = len(self.calls) == self.at
+        if here and not self.after:
+            self.event()
+        result = call(*args, **options)
+        if here and self.after:
+            self.event()
+        return result
+
+    def calm(self) -> None:
+        """Nothing happens any more."""
+        self.at, self.calls = 0, ()
+
+
+def broken_disk() -> None:
+    raise LedgerError("the disk is broken", code="ledger_failed")
+
+
+def stop() -> None:
+    raise Stop
+
+
+def agree(service: PaidService, ledger: Ledger) -> None:
+    """The ledger may know less than the service, and it may hold money back; it never says what is not true."""
+    payments = {payment.nonce: payment for payment in ledger.history(limit=1000)}
+    assert service.authorizations.keys() <= payments.keys(), "handed over, and not written down"
+    for nonce, payment in payments.items():
+        if nonce in service.taken:
+            assert payment.state not in NEVER_TAKEN, f"taken, and the ledger says {payment.state}"
+        elif payment.state is PaymentState.PAID_UNDELIVERED or payment.charged is True:
+            raise AssertionError(f"not taken, and the ledger says {payment.state}")
+        if nonce in service.authorizations:
+            assert payment.state not in {PaymentState.RESERVED, PaymentState.CANCELLED}
+    spending = ledger.spending(BUDGET, now=service.clock.now())
+    assert service.total <= spending.total
+    assert BUDGET.total is not None
+    assert spending.total <= BUDGET.total
+
+
+def paid_once(service: PaidService, ledger: Ledger) -> None:
+    """Another authorization arrives only when what the one before had bought was delivered, and the ledger knew."""
+    states = [ledger_state(ledger, nonce) for nonce in service.authorizations]
+    assert all(state in {PaymentState.DELIVERED, PaymentState.EXPIRED_UNPAID} for state in states[:-1]), states
+
+
+def ledger_state(ledger: Ledger, nonce: str) -> PaymentState:
+    return next(payment.state for payment in ledger.history(limit=1000) if payment.nonce == nonce)

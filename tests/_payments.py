@@ -1,0 +1,46 @@
+"""Payments, quotes and results as tests make them up."""
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tradesdk.payments.budget import Budget, Spending
+from tradesdk.payments.records import Payment, PaymentState
+from tradesdk.payments.results import MarketResult, Quote
+
+T = TypeVar("T")
+
+
+def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
+    """A payment that was delivered, without a receipt."""
+    made = Payment(
+        id=f"pay_{number:024x}",
+        state=PaymentState.DELIVERED,
+        fingerprint=f"{number:064x}",
+        method="POST",
+        url="https://service.example/v1/token-prices",
+        body=b"{}",
+        version=2,
+        network="eip155:8453",
+        asset="0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
+        pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+        amount=amount,
+        nonce=f"0x{number:064x}",
+        valid_after=0,
+        valid_before=1_800_000_120,
+        created=1_800_000_000.0,
+        updated=1_800_000_001.0,
+        presentations=1,
+    )
+    return replace(made, **changes)
+
+
+def quote(path: str, amount: int, tokens: int | None = None) -> Quote:
+    """A quote without any budget behind it."""
+    nothing = Spending(last_hour=0, today=0, total=0, reserved=0, budget=Budget())
+    return Quote(path=path, tokens=tokens, amount=amount, spending=nothing)
+
+
+def result(data: T, paid: Payment | None, path: str = "/v1/token-prices") -> MarketResult[T]:
+    """A result that cost what its payment says."""
+    return MarketResult(data=data, quote=quote(path, 0 if paid is None else paid.amount), payment=paid)

@@ -1,0 +1,164 @@
+"""What a buyer of market data has to hide: the wallet key, every signed payment, a keystore's password."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    LocalSigner,
+    MarketClient,
+    Payment,
+    create_keystore,
+    keystore_address,
+)
+from tradesdk.payments.records import SignedHeader
+
+from ._secrets import WALLET_KEY, Place, Seen, scenario
+
+
+class Watched(Ledger):
+    """A ledger that adds every payment to what must not be shown; when one is final, the ledger forgets its header."""
+
+    seen: Seen
+
+    def present(self, payment_id: str, header: SignedHeader, *, now: float) -> Payment:
+        content = base64.b64decode(header)
+        signature = json.loads(content)["payload"]["signature"]
+        inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature
+        assert inside in header
+        self.seen.secrets += [header, inside, signature, signature[2:].upper(), signature[20:60]]
+        return super().present(payment_id, header, now=now)
+
+
+def watched(seen: Seen, path: Path | None = None) -> Watched:
+    ledger = Watched.memory() if path is None else Watched(path)
+    assert isinstance(ledger, Watched)
+    ledger.seen = seen
+    return ledger
+
+
+def market_settings(place: Place, ledger: Ledger, **more: Any) -> dict[str, Any]:
+    server = place.server
+    signer = LocalSigner.from_key(WALLET_KEY)
+    own = {
+        "signer": signer,
+        "budget": Budget(total="5"),
+        "ledger": ledger,
+        "base_url": server.url,
+        "clock": server.clock,
+    }
+    return own | {"send_api_key": True, "api_key": place.key} | more
+
+
+@scenario
+def market_data(seen: Seen, place: Place) -> None:
+    """Everything that is to be had of a purchase."""
+    file = place.trade.home / "ledger.sqlite3"
+    ledger = watched(seen, file)
+    with MarketClient(**market_settings(place, ledger)) as client:
+        result = seen(client.token_prices(["ETH"]))
+        seen(client.token_prices(["ETH"], dry_run=True))
+        for batch in seen(client.batches.token_prices(["ETH", "BRETT"], size=1, job="j")):
+            seen(batch)
+        for value in (
+            result.payment,
+            result.receipt,
+            result.quote,
+            client.payments.list(),
+            client.payments.reconcile(),
+        ):
+            seen(value)
+        for value in (client, client.quote, client.batches, client.payments, client.with_options(timeout=3), ledger):
+            seen(value)
+            seen([*vars(value).values()] if hasattr(value, "__dict__") else value)
+            for duplicate in (copy.copy, copy.deepcopy):
+                seen.either(duplicate, value)
+        seen.raises(client.payments.resume, result.payment.id)
+        seen.raises(client.token_prices, ["ETH"], max_price="0.01")
+    assert len(seen.secrets) == 3 * 5
+    for each in (file, *file.parent.glob("ledger.sqlite3-*")):
+        assert each.stat().st_mode & 0o077 == 0, each
+    ledger.close()
+
+
+@scenario
+def payments_that_fail(seen: Seen, place: Place) -> None:
+    """Errors with their causes and tracebacks, and every line of every log, those of the HTTP library included."""
+    faults: tuple[tuple[str, dict[str, Any]], ...] = (
+        *(("reset", {}), ("reset", {"executed": True}), ("status", {"status": 500}), ("status", {"status": 404})),
+        *(("verification", {"reason": "insufficient_funds"}), ("overlook", {}), ("malformed_json", {})),
+        *(("settlement", {"reason": "settlement_pending"}), ("receipt", {"raw": "@@@"}), ("truncate", {})),
+    )
+    ledger = watched(seen)
+    for flavour in ("blocking", "async", "handed in"):
+        for number, (kind, options) in enumerate(faults):
+            rule = place.server.add_fault(kind, paid="only", **options)
+            call = partial(_buy, place, ledger, flavour, f"T{number}")
+            if kind == "receipt":
+                seen(call())
+            else:
+                seen.raises(call)
+            place.server.remove_fault(rule.id)
+    assert len(seen.secrets) == 3 * len(faults) * 5
+    with MarketClient(**market_settings(place, ledger, max_retries=0)) as client:
+        for payment in seen(client.payments.list()):
+            seen.either(client.payments.resume, payment.id)
+        seen(client.payments.reconcile())
+
+
+def _buy(place: Place, ledger: Ledger, flavour: str, token: str) -> Any:
+    limits = {"limit": 5 + int(token[1:])}  # another call each time
+    settings = market_settings(place, ledger, max_retries=1)
+    if flavour == "blocking":
+        with MarketClient(**settings) as client:
+            return client.token_signals(["ETH"], limit=limits["limit"])
+    if flavour == "handed in":
+        with httpx.Client(trust_env=False) as http, MarketClient(**settings, http_client=http) as client:
+            return client.token_signals(["ETH"], limit=limits["limit"] + 20)
+
+    async def buy() -> Any:
+        async with AsyncMarketClient(**settings) as client:
+            return await client.token_signals(["ETH"], limit=limits["limit"] + 40)
+
+    return asyncio.run(buy())
+
+
+@scenario
+def wallet_keys_of_a_market_client(seen: Seen, place: Place) -> None:
+    settings = market_settings(place, Ledger.memory(), signer=None)
+    for key in (WALLET_KEY + "0", WALLET_KEY[:-1] + "g", WALLET_KEY * 2, f" {WALLET_KEY}x"):
+        place.monkeypatch.setenv("TRADE_WALLET_KEY", key)
+        with MarketClient(**settings) as client:
+            seen(client)
+            seen.raises(client.token_prices, ["ETH"])
+    for given in (WALLET_KEY, bytes.fromhex(WALLET_KEY[2:])):
+        seen.refuses(MarketClient, **settings | {"signer": given})
+    seen.refuses(MarketClient, **settings | {"ledger": WALLET_KEY})
+    seen.refuses(MarketClient, **settings | {"budget": WALLET_KEY})
+
+
+@scenario
+def keystores(seen: Seen, place: Place) -> None:
+    seen.secrets = ["a-marked-passphrase"]
+    path = place.trade.home / "key.json"
+    create_keystore(path, "a-marked-passphrase", key=WALLET_KEY)
+    seen(path.read_text())
+    seen(keystore_address(path))
+    seen(LocalSigner.from_keystore(path, "a-marked-passphrase"))
+    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase?")
+    path.chmod(0o644)
+    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase")
+    path.chmod(0o600)
+    path.write_text(path.read_text()[:-20])
+    seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase")

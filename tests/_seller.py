@@ -1,0 +1,99 @@
+"""A seller of market data in the tests' own hands: it asks for whatever a test says, and keeps every request.
+
+A good payment costs six cents here, which is the published price of `token_prices` for two tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from ._clock import VirtualClock, http_date
+from ._paidservice import CountingSigner
+from .unit._offers import decoded, encoded, offer_1, offer_2
+
+BASE = "https://market.example"
+TWO = ["ETH", "BRETT"]
+PRICE = 60_000
+PAYMENT_HEADERS = ("PAYMENT-SIGNATURE", "X-PAYMENT")
+Asking = Callable[[httpx.Request], httpx.Response]
+
+
+def prices(*symbols: str) -> dict[str, Any]:
+    """An answer of `/v1/token-prices`."""
+    token = {"tokenAddress": "0x" + "cd" * 20, "currentPriceEth": 1.0, "currentPriceUsd": 2.0}
+    return {"success": True, "data": {"results": [token | {"symbol": one} for one in symbols]}, "error": None}
+
+
+def asks_2(offer: Any = None, **headers: str) -> httpx.Response:
+    """A 402 of version 2; `offer` may be anything."""
+    return httpx.Response(
+        402, json={}, headers={"PAYMENT-REQUIRED": encoded(offer_2() if offer is None else offer), **headers}
+    )
+
+
+def asks_1(offer: Any = None, **headers: str) -> httpx.Response:
+    """A 402 of version 1; bytes and text are sent as they are."""
+    if isinstance(offer, bytes | str):
+        return httpx.Response(402, content=offer, headers=headers)
+    return httpx.Response(402, json=offer_1() if offer is None else offer, headers=headers)
+
+
+@dataclass
+class Seller:
+    """Give it to an `httpx.MockTransport`.
+
+    Attributes:
+        offer: what it asks for, of version 2; `asking` makes the whole 402 instead.
+        sold: the answer to a payment, whatever that says.
+        receipt: what it says of the settlement; None for no receipt.
+        ahead: seconds by which its `Date` is ahead of the clock; None for no `Date`.
+    """
+
+    offer: Any = field(default_factory=offer_2)
+    asking: Asking | None = None
+    sold: Asking | None = None
+    receipt: Any = None
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    ahead: float | None = None
+    requests: list[httpx.Request] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self._answer(request)
+        if self.ahead is not None:
+            answer.headers["Date"] = http_date(self.clock.now() + self.ahead)
+        return answer
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request not in self.paid:
+            return asks_2(self.offer) if self.asking is None else self.asking(request)
+        if self.sold is not None:
+            return self.sold(request)
+        headers = {} if self.receipt is None else {"PAYMENT-RESPONSE": encoded(self.receipt)}
+        return httpx.Response(200, json=prices("ETH", "BRETT"), headers=headers)
+
+    @property
+    def paid(self) -> list[httpx.Request]:
+        """The requests that carried a payment."""
+        return [one for one in self.requests if any(name in one.headers for name in PAYMENT_HEADERS)]
+
+    @property
+    def payments(self) -> list[Any]:
+        """The payments that came, read."""
+        return [decoded(one.headers[name]) for one in self.paid for name in PAYMENT_HEADERS if name in one.headers]
+
+
+def settled(**changes: Any) -> dict[str, Any]:
+    """An honest receipt of six cents by `CountingSigner`."""
+    return {
+        "success": True,
+        "transaction": "0x" + "ab" * 32,
+        "network": "eip155:8453",
+        "payer": CountingSigner().address,
+        "amount": str(PRICE),
+        **changes,
+    }

@@ -1,0 +1,67 @@
+# Generated from tests/_async/_market.py by scripts/unasync.py: change that file instead.
+"""Market clients in front of a seller of the tests' own, and what must be true after a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
+from tradesdk_mock import MockService
+
+from .._clock import VirtualClock
+from .._paidservice import CountingSigner
+from .._seller import BASE, TWO, Seller
+
+Call = Callable[[MarketClient], Any]
+
+
+def market_of(seller: Callable[[httpx.Request], httpx.Response], **options: Any) -> MarketClient:
+    """It needs no closing: no connection is ever opened."""
+    settings: dict[str, Any] = {
+        "base_url": BASE,
+        "signer": CountingSigner(),
+        "budget": Budget(total="5.00"),
+        "ledger": Ledger.memory(),
+        "clock": seller.clock if isinstance(seller, Seller) else VirtualClock(),
+    }
+    if "http_client" not in options:
+        settings["http_client"] = httpx.Client(transport=httpx.MockTransport(seller))
+    return MarketClient(**settings | options)
+
+
+def buyer_of(mock: MockService, **options: Any) -> MarketClient:
+    """A client of the mock in this process, living in the mock's time; it needs no closing either."""
+    settings: dict[str, Any] = {
+        "base_url": mock.url,
+        "signer": LocalSigner.from_key("0x" + "01" * 32),
+        "budget": Budget(total="5.00"),
+        "ledger": Ledger.memory(),
+        "clock": mock.clock,
+        "http_client": httpx.Client(transport=mock.transport()),
+    }
+    return MarketClient(**settings | options)
+
+
+def refused(seller: Seller, code: str, *, call: Call | None = None, **options: Any) -> PaymentRefusedError:
+    """The refusal of a call: nothing was signed, reserved or handed over, and it says what to do."""
+    signer, ledger = CountingSigner(), Ledger.memory()
+    client = market_of(seller, **{"signer": signer, "ledger": ledger} | options)
+    with pytest.raises(PaymentRefusedError) as caught:
+        (client.token_prices(TWO) if call is None else call(client))
+    error = caught.value
+    assert error.code == code, str(error)
+    assert error.hint
+    assert error.payment is None
+    assert error.charged is False
+    assert str(error).startswith(f"{code}: ")
+    assert str(error).isprintable()
+    assert signer.digests == []
+    assert seller.paid == []
+    assert client.payments.list() == []
+    spending = client.payments.spending()
+    assert (spending.total, spending.reserved) == (0, 0)
+    return error

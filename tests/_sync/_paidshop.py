@@ -1,0 +1,108 @@
+# Generated from tests/_async/_paidshop.py by scripts/unasync.py: change that file instead.
+"""A client between a small paid service and a ledger, to either of which something happens at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import MarketClient, PaymentError, TradeError
+
+from .._eventful import BUDGET, EventfulLedger, agree, paid_once
+from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+
+ANSWERS: dict[str, list[str]] = {
+    "clean": [],
+    "settled, then lost": ["lost after"],
+    "lost before": ["lost before"],
+    "not sent": ["refused"],
+    "429": ["429"],
+    "bare": ["bare"],
+    "pending": ["pending"],
+    "404": ["404"],
+    "refused": ["insufficient_funds"],
+    "garbage": ["garbage"],
+}
+SILENT = {"lost after", "lost before", "refused"}
+# Every one costs a second; all of them are played among those that take long.
+QUICK = ("clean", "settled, then lost", "429", "pending", "404")
+EVERY_ANSWER = pytest.mark.parametrize(
+    "kinds",
+    [pytest.param(kinds, id=name, marks=[] if name in QUICK else pytest.mark.long) for name, kinds in ANSWERS.items()],
+)
+WHEN = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+
+
+class Shop:
+    """A service, a ledger to which something may happen, and a client between them."""
+
+    def __init__(self, kinds: list[str]) -> None:
+        self.clock = JumpingClock()
+        self.service = PaidService(self.clock, kinds=list(kinds))
+        self.ledger: EventfulLedger = EventfulLedger.memory()  # type: ignore[assignment]
+        self.signer = CountingSigner()
+        self.client = self.another()
+        self.interrupt: Callable[[], object] | None = None
+
+    def another(self) -> MarketClient:
+        return MarketClient(
+            base_url=BASE,
+            signer=self.signer,
+            budget=BUDGET,
+            ledger=self.ledger,
+            clock=self.clock,
+            http_client=httpx.Client(transport=httpx.MockTransport(self._handle)),
+        )
+
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        answer = self.service.handle(request)
+        if self.interrupt is not None and "payment-signature" in request.headers:
+            self.interrupt()
+        return answer
+
+    def buy(self) -> Any:
+        return self.client.token_prices(["ETH"])
+
+    def end(self) -> None:
+        """The same call again, as often as it helps, and then the end of all authorizations: all agrees to the unit."""
+        steps = self.ledger.calls
+        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] == "give_back" and not self.ledger.after
+        self.ledger.calm()
+        self.service.kinds.clear()
+        self.interrupt = None
+        agree(self.service, self.ledger)
+        waited = len(self.clock.waits)
+        _, error = outcome(self)
+        if error is not None:
+            assert isinstance(error, PaymentError)
+            assert error.payment is not None
+            assert error.code != "in_progress", "a claim was left behind"
+        # A claim that could not be given back stays until its time has passed, or that of the payment.
+        assert sum(self.clock.waits[waited:]) <= (91 if kept else 0), "it waited for somebody who is gone"
+        agree(self.service, self.ledger)
+        paid_once(self.service, self.ledger)
+        self.clock.advance(1000)
+        found = self.client.payments.reconcile()
+        assert found.live == ()
+        for payment in found.unresolved:
+            self.client.payments.mark(payment.id, paid=payment.nonce in self.service.taken)
+        assert (self.client.payments.spending()).total == self.service.total
+        agree(self.service, self.ledger)
+
+
+def outcome(shop: Shop) -> tuple[Any, TradeError | None]:
+    """What a call brings, or its error."""
+    try:
+        return shop.buy(), None
+    except TradeError as error:
+        return None, error
+
+
+def steps_of(kinds: list[str]) -> int:
+    """How often a call asks its ledger."""
+    shop = Shop(kinds)
+    outcome(shop)
+    return len(shop.ledger.calls)

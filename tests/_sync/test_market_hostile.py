@@ -1,0 +1,276 @@
+# Generated from tests/_async/test_market_hostile.py by scripts/unasync.py: change that file instead.
+"""Offers that must not be paid: each is refused before anything is signed, set aside or sent."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import APIConnectionError, Ledger, MarketClient, PaymentRefusedError
+
+from .._hostile import Visit, answer, hostile
+from .._paidservice import CountingSigner
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2
+from ..unit._hostile_offers import HOSTILE, OTHER
+from ..unit._offers import MISSING, encoded, offer_1, offer_2, requirement_1, requirement_2
+from ._market import market_of, refused
+
+CODES = sorted({code for _, code in HOSTILE})
+# Digits of full width, a decimal point, whole numbers that are no text: all that is not a row of ASCII digits.
+ODD: tuple[Any, ...] = ("\uff10", "\uff16\uff10\uff10\uff10\uff10", "0x1", [], 1e300)
+MORE: list[tuple[dict[str, Any], str]] = [({"amount": amount}, "bad_amount") for amount in ODD]
+IN_VERSION_1 = {"amount": "maxAmountRequired"}
+NETWORKS_1 = ("Base", "base-sepolia", "eip155:8453", "base ", "ethereum")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_asked_for_in_version_2(code: str) -> None:
+    bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code]
+    for fields in bad:
+        seller = Seller(offer=offer_2(requirement_2(**fields)))
+        error = refused(seller, code)
+        assert len(seller.requests) == 1, fields
+        assert error.response is None or error.response.status == 402
+
+
+def _asks_1(fields: dict[str, Any], request: httpx.Request) -> httpx.Response:
+    return asks_1(offer_1(requirement_1(**fields)))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_is_asked_for_in_version_1(code: str) -> None:
+    bad = [fields for fields, refusal in HOSTILE + MORE if refusal == code and fields.get("network") != "base"]
+    bad += [{"network": network} for network in NETWORKS_1 if code == "unsupported_network"]
+    for fields in bad:
+        if fields.get("network") == "eip155:8453" and code != "unsupported_network":
+            continue
+        renamed = {IN_VERSION_1.get(name, name): value for name, value in fields.items()}
+        seller = Seller(asking=partial(_asks_1, renamed))
+        refused(seller, code)
+        assert len(seller.requests) == 1, fields
+
+
+def test_the_good_offer_beside_them_is_paid() -> None:
+    """The tests above are worth nothing if everything is refused."""
+    for seller in (Seller(), Seller(asking=lambda request: asks_1())):
+        assert (market_of(seller).token_prices(TWO)).charged == "unknown"  # paid, and no receipt
+        assert len(seller.paid) == 1
+
+
+def test_null_everywhere() -> None:
+    nothing = dict.fromkeys(requirement_2())
+    refused(Seller(offer=offer_2(nothing)), "unsupported_scheme")
+    refused(Seller(asking=lambda request: asks_1(offer_1(dict.fromkeys(requirement_1())))), "unsupported_scheme")
+    refused(Seller(offer=dict.fromkeys(offer_2())), "malformed_offer")
+
+
+def _of(value: Any) -> httpx.Response:
+    return asks_2(value)
+
+
+def _header(text: str) -> httpx.Response:
+    return httpx.Response(402, json={}, headers={"PAYMENT-REQUIRED": text})
+
+
+GOOD = encoded(offer_2(error="~~~???~~~???"))
+URL_SAFE = base64.urlsafe_b64encode(base64.b64decode(GOOD)).decode()
+TWICE = json.dumps(offer_2()).replace('"amount": "60000"', '"amount": "1", "amount": "60000"')
+DEEP = '{"x402Version": 2, "accepts": [], "extensions": ' + '{"a":' * 2_000 + "1" + "}" * 2_001
+MALFORMED: dict[str, tuple[Callable[[], httpx.Response], str]] = {
+    "no base64": (lambda: _header("@@@@"), "malformed_offer"),
+    "an empty header": (lambda: _header(""), "malformed_offer"),
+    "base64 for URLs": (lambda: _header(URL_SAFE), "malformed_offer"),
+    "base64 without its padding": (lambda: _header(encoded("{} ").rstrip("=")), "malformed_offer"),
+    "base64 in two lines' worth of spaces": (lambda: _header(GOOD[:40] + " " + GOOD[40:]), "malformed_offer"),
+    "plain JSON in the header": (lambda: _header(json.dumps(offer_2())), "malformed_offer"),
+    "a lone surrogate": (lambda: _of('{"x402Version": 2, "accepts": [], "error": "\\ud800"}'), "malformed_offer"),
+    "a number of 5,000 digits": (
+        lambda: _of('{"x402Version": 2, "accepts": [], "a": ' + "1" * 5_000 + "}"),
+        "malformed_offer",
+    ),
+    "two headers": (
+        lambda: httpx.Response(402, json={}, headers=[("PAYMENT-REQUIRED", encoded(offer_2()))] * 2),
+        "malformed_offer",
+    ),
+    "another coding": (
+        lambda: httpx.Response(402, content=b"x", headers={"Content-Encoding": "br"}),
+        "malformed_offer",
+    ),
+    "no JSON": (lambda: _of(b"<html>"), "malformed_offer"),
+    "JSON that is cut short": (lambda: _of(json.dumps(offer_2())[:-1]), "malformed_offer"),
+    "JSON and more": (lambda: _of(json.dumps(offer_2()) + "{}"), "malformed_offer"),
+    "bytes that are no text": (lambda: _of(b'{"x402Version": 2, "error": "\xff"}'), "malformed_offer"),
+    "a list": (lambda: _of([offer_2()]), "malformed_offer"),
+    "a text": (lambda: _of('"pay"'), "malformed_offer"),
+    "null": (lambda: _of("null"), "malformed_offer"),
+    "a name twice": (lambda: _of(TWICE), "malformed_offer"),
+    "deep JSON": (lambda: _of(DEEP), "malformed_offer"),
+    "a number that is none": (lambda: _of('{"x402Version": 2, "accepts": [], "a": NaN}'), "malformed_offer"),
+    "a number too large": (lambda: _of('{"x402Version": 2, "accepts": [], "a": 1e999}'), "malformed_offer"),
+    "version 3": (lambda: _of(offer_2(x402Version=3)), "unsupported_version"),
+    "version 1 in the header": (lambda: _of(offer_2(x402Version=1)), "unsupported_version"),
+    "version 2 as text": (lambda: _of(offer_2(x402Version="2")), "malformed_offer"),
+    "version 2.0": (lambda: _of(offer_2(x402Version=2.0)), "malformed_offer"),
+    "version true": (lambda: _of(offer_2(x402Version=True)), "malformed_offer"),
+    "no version": (lambda: _of(offer_2(x402Version=MISSING)), "malformed_offer"),
+    "nothing accepted": (lambda: _of(offer_2(accepts=[])), "no_offer"),
+    "accepts is missing": (lambda: _of(offer_2(accepts=MISSING)), "malformed_offer"),
+    "accepts is null": (lambda: _of(offer_2(accepts=None)), "malformed_offer"),
+    "accepts is an object": (lambda: _of(offer_2(accepts=requirement_2())), "malformed_offer"),
+    "accepts has a null": (lambda: _of(offer_2(accepts=[None, requirement_2()])), "malformed_offer"),
+    "accepts has a list": (lambda: _of(offer_2(accepts=[[requirement_2()]])), "malformed_offer"),
+    "extensions is a list": (lambda: _of(offer_2(extensions=[])), "malformed_offer"),
+    "extensions is a text": (lambda: _of(offer_2(extensions="all")), "malformed_offer"),
+    "an empty body": (lambda: asks_1(b""), "malformed_offer"),
+    "a page": (lambda: asks_1(b"<h1>Payment required</h1>"), "malformed_offer"),
+    "an error of the account API": (lambda: asks_1({"error": {"code": "x", "message": "y"}}), "malformed_offer"),
+    "version 2 in the body": (lambda: asks_1(offer_1(x402Version=2)), "unsupported_version"),
+    "version 1 as text": (lambda: asks_1(offer_1(x402Version="1")), "malformed_offer"),
+    "version 1 and true": (lambda: asks_1(offer_1(x402Version=True)), "malformed_offer"),
+    "nothing accepted in the body": (lambda: asks_1(offer_1(accepts=[])), "no_offer"),
+    "deep JSON in the body": (lambda: asks_1(DEEP.replace(": 2,", ": 1,")), "malformed_offer"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_an_offer_that_cannot_be_read(case: str) -> None:
+    make, code = MALFORMED[case]
+    seller = Seller(asking=lambda request: make())
+    error = refused(seller, code)
+    assert len(seller.requests) == 1
+    if code != "no_offer":
+        assert error.response is not None
+        assert error.response.status == 402
+
+
+def test_a_good_header_counts_whatever_the_body_says() -> None:
+    """And a bad one is not made good by the body: who changed the header may have changed the other as well."""
+
+    def both(header: str) -> httpx.Response:
+        return httpx.Response(402, json=offer_1(), headers={"PAYMENT-REQUIRED": header})
+
+    seller = Seller(asking=lambda request: both(encoded(offer_2())))
+    market_of(seller).token_prices(TWO)
+    assert [one["x402Version"] for one in seller.payments] == [2]
+    refused(Seller(asking=lambda request: both("@@@@")), "malformed_offer")
+    refused(Seller(asking=lambda request: both(encoded(offer_2(accepts=[])))), "no_offer")
+
+
+@pytest.mark.parametrize("version", [2, 1])
+def test_an_offer_of_more_than_64_kib(version: int) -> None:
+    """On a real connection, where headers have limits of their own."""
+    signer, size = CountingSigner(), 0
+
+    def answering(visit: Visit) -> None:
+        if version == 1:
+            visit.send(answer(json.dumps(offer_1(padding="x" * size)).encode(), status="402 Payment Required"))
+        else:
+            header = encoded(offer_2(padding="x" * (size * 3 // 4)))
+            visit.send(answer(b"{}", status="402 Payment Required", PAYMENT_REQUIRED=header))
+
+    with hostile(answering) as server:
+        settings: dict[str, Any] = {"base_url": server.url, "signer": signer, "ledger": Ledger.memory()}
+        with MarketClient(**settings, max_retries=0) as client:
+            for size in (65_536, 70_000, 200_000):
+                if size == 200_000 and version == 2:  # more than the HTTP library takes as a header
+                    with pytest.raises(APIConnectionError):
+                        client.token_prices(TWO, max_price="1")
+                else:
+                    with pytest.raises(PaymentRefusedError) as caught:
+                        client.token_prices(TWO, max_price="1")
+                    assert caught.value.code == "offer_too_large"
+                    assert "64 KiB" in caught.value.message
+            assert client.payments.list() == []
+        heads = [visit.head.lower() for visit in server.visits]
+    assert len(heads) >= 3
+    assert not any(b"payment-signature" in head or b"x-payment" in head for head in heads)
+    assert signer.digests == []
+
+
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_an_offer_that_goes_on_is_too_large(coding: str) -> None:
+    """Not even white space may follow: what lies behind the limit is never looked at."""
+    body = json.dumps(offer_1()).encode() + b" " * 200_000
+    content = gzip.compress(body) if coding else body
+    headers = {"Content-Encoding": coding} if coding else {}
+    refused(Seller(asking=lambda request: asks_1(content, **headers)), "offer_too_large")
+
+
+def test_an_offer_just_below_the_limit_is_read() -> None:
+    offer = offer_2(padding="x" * 48_000)
+    assert 60_000 < len(encoded(offer)) < 65_536
+    seller = Seller(offer=offer)
+    market_of(seller).token_prices(TWO)
+    assert len(seller.paid) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://market.example", "http://localhost.market.example", "http://127.0.0.1.example", "http://10.0.0.1"]
+)
+def test_nothing_is_paid_in_the_open(url: str) -> None:
+    seller = Seller()
+    error = refused(seller, "insecure_url", base_url=url, allow_insecure=True)
+    assert "https" in error.hint
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8402", "http://[::1]:8402", "http://localhost", BASE])
+def test_on_this_machine_it_may_be_plain_http(url: str) -> None:
+    seller = Seller()
+    market_of(seller, base_url=url).token_prices(TWO)
+    assert len(seller.paid) == 1
+
+
+def test_what_is_free_is_not_paid_for() -> None:
+    """Not even a little: the published price of this one is nothing."""
+    for amount in ("60000", "1"):
+        offer = offer_2(requirement_2(amount=amount))
+        error = refused(Seller(offer=offer), "over_price", call=lambda client: client.supported_tokens(limit=1))
+        assert "$0.00" in error.message
+
+
+def test_a_dear_offer_says_how_to_allow_it() -> None:
+    error = refused(Seller(offer=offer_2(requirement_2(amount="90000"))), "over_price")
+    assert "$0.09" in error.message
+    assert "max_price='0.09'" in error.hint
+    absurd = refused(Seller(offer=offer_2(requirement_2(amount=str(10**30)))), "over_price")
+    assert "max_price" not in absurd.hint
+
+
+def test_several_offers_and_none_is_good() -> None:
+    """The one that came closest says why: what is too dear can be allowed, a foreign network cannot."""
+    many = [
+        requirement_2(scheme="upto"),
+        requirement_2(amount="900000"),
+        requirement_2(network="eip155:1"),
+        requirement_2(amount="70000"),
+    ]
+    error = refused(Seller(offer=offer_2(*many)), "over_price")
+    assert "$0.07" in error.message
+    assert "3 other offers were refused as well" in error.message
+
+
+def test_the_cheapest_that_is_acceptable_is_paid() -> None:
+    cheap, dear = requirement_2(amount="50000"), requirement_2(amount=str(PRICE))
+    traps = [requirement_2(amount="1", network="eip155:84532"), requirement_2(amount="2", asset=OTHER)]
+    for accepts in ([dear, cheap], [cheap, dear], [*traps, dear, cheap], [dear, *traps, cheap, cheap | {"n": 2}]):
+        seller = Seller(offer=offer_2(*accepts))
+        result = market_of(seller).token_prices(TWO)
+        assert result.payment is not None
+        assert result.payment.amount == 50_000
+        assert seller.payments[0]["accepted"] == cheap  # of two that cost the same, the first
+        assert seller.payments[0]["payload"]["authorization"]["value"] == "50000"
+
+
+def test_the_dear_one_is_paid_when_only_that_is_acceptable() -> None:
+    dear = requirement_2(amount=str(PRICE))
+    permit = requirement_2(amount="1", extra={"name": "USD Coin", "version": "2", "assetTransferMethod": "permit2"})
+    seller = Seller(offer=offer_2(permit, requirement_2(amount="0"), requirement_2(maxTimeoutSeconds=5), dear))
+    market_of(seller).token_prices(TWO)
+    assert seller.payments[0]["accepted"] == dear

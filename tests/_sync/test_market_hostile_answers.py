@@ -1,0 +1,240 @@
+# Generated from tests/_async/test_market_hostile_answers.py by scripts/unasync.py: change that file instead.
+"""What a service may do around an offer: send us elsewhere, lie about the time, lie in a receipt, ask for an echo."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import APIStatusError, Budget, Ledger, MarketClient, PaymentOutcomeUnknownError, PaymentState
+
+from .._clock import VirtualClock
+from .._hostile import Visit, answer, hostile
+from .._paidservice import CountingSigner
+from .._seller import PRICE, TWO, Seller, asks_1, asks_2, prices, settled
+from ..unit._offers import PAY_TO, encoded, offer_1, offer_2, requirement_1, requirement_2
+from ._market import market_of, refused
+
+REDIRECTS = (301, 302, 303, 307, 308)
+OTHER = "0x" + "Ab" * 20
+
+
+# Sent elsewhere.
+
+
+@pytest.mark.parametrize("status", REDIRECTS)
+@pytest.mark.parametrize("leg", ["asking", "paying"])
+def test_a_redirect_is_not_followed(leg: str, status: int) -> None:
+    """Over real connections: the second host never hears of us, and so never of a payment."""
+
+    def elsewhere(visit: Visit) -> None:
+        visit.send(answer(b"{}"))
+
+    def answering(visit: Visit) -> None:
+        if leg == "paying" and b"payment-signature" not in visit.head.lower():
+            visit.send(answer(b"{}", status="402 Payment Required", PAYMENT_REQUIRED=encoded(offer_2())))
+        else:
+            visit.send(answer(b"", status=f"{status} Go", Location=f"{other.url}/v1/token-prices"))
+
+    with hostile(elsewhere) as other, hostile(answering) as server:
+        signer, ledger = CountingSigner(), Ledger.memory()
+        settings: dict[str, Any] = {"signer": signer, "ledger": ledger, "budget": Budget(total="1")}
+        with MarketClient(base_url=server.url, clock=VirtualClock(), **settings) as client:
+            with pytest.raises((APIStatusError, PaymentOutcomeUnknownError)) as caught:
+                client.token_prices(TWO)
+            kept = client.payments.list()
+        refused = caught.value if leg == "asking" else caught.value.__cause__
+        assert isinstance(refused, APIStatusError)
+        assert refused.status == status
+        assert "redirects are never followed" in str(refused)
+        assert other.visits == []
+        assert other.connections == 0
+        assert len(server.visits) == (1 if leg == "asking" else 2)
+    if leg == "asking":
+        assert (signer.digests, kept, refused.payment) == ([], [], None)
+    else:
+        # Servers take the money for what they answer below 400, so nobody knows.
+        assert [one.state for one in kept] == [PaymentState.UNKNOWN]
+        assert len(signer.digests) == 1
+
+
+@pytest.mark.parametrize("status", REDIRECTS)
+def test_a_client_that_follows_redirects_does_not_do_so_for_us(status: int) -> None:
+    asked: list[httpx.Request] = []
+
+    def service(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if "PAYMENT-SIGNATURE" not in request.headers and len(asked) > 1:
+            return asks_2()
+        return httpx.Response(status, headers={"Location": "https://elsewhere.example/v1/token-prices"})
+
+    http = httpx.Client(transport=httpx.MockTransport(service), follow_redirects=True)
+    client = market_of(service, http_client=http)
+    for kind in (APIStatusError, PaymentOutcomeUnknownError):
+        with pytest.raises(kind):
+            client.token_prices(TWO)
+    assert len(asked) == 3
+    assert {request.url.host for request in asked} == {"market.example"}
+
+
+# The time.
+
+
+@pytest.mark.parametrize("ahead", [3_600, -3_600, 86_400, -86_400, 10**9])
+def test_a_date_far_from_ours_is_refused(ahead: float) -> None:
+    """Ahead, it would make a payment valid for a long time; behind, one that no verifier takes."""
+    error = refused(Seller(ahead=ahead), "clock_difference")
+    assert "clock" in error.hint
+
+
+@pytest.mark.parametrize("version", [2, 1])
+@pytest.mark.parametrize("ahead", [600, -600, 3, -3, 0, None])
+def test_a_date_near_ours_is_honoured(version: int, ahead: float | None) -> None:
+    """From more than 5 s on; below that it is the network's doing."""
+    seller = Seller(ahead=ahead, asking=None if version == 2 else lambda request: asks_1())
+    market_of(seller).token_prices(TWO)
+    signed = seller.payments[0]["payload"]["authorization"]
+    service = int(seller.clock.now()) + (int(ahead) if ahead is not None and abs(ahead) > 5 else 0)
+    assert signed["validBefore"] == str(service + 60)
+    assert signed["validAfter"] == ("0" if version == 2 else str(service - 600))
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 01 Jan 1970", "0", "Mon, 99 Foo 9999 99:99:99 GMT"])
+def test_a_date_that_cannot_be_read_counts_for_nothing(date: str) -> None:
+    seller = Seller(asking=lambda request: asks_2(None, Date=date))
+    market_of(seller).token_prices(TWO)
+    assert seller.payments[0]["payload"]["authorization"]["validBefore"] == str(int(seller.clock.now()) + 60)
+
+
+# Receipts.
+
+LIES: list[tuple[dict[str, Any], str]] = [
+    ({"payer": OTHER}, "as payer"),
+    ({"network": "eip155:1"}, "the network eip155:1"),
+    ({"amount": "1"}, r"says \$0\.000001, and \$0\.06 was signed"),
+    ({"amount": str(10**70)}, "an absurd amount"),
+    ({"success": False, "errorReason": "transaction_failed"}, r"failed \(transaction_failed\), and yet"),
+    ({"transaction": ""}, "names no transaction"),
+    ({"payer": [OTHER]}, "payer cannot be read"),
+    ({"amount": "1e3"}, "amount cannot be read"),
+    ({"network": {}}, "network cannot be read"),
+]
+UNREADABLE = [
+    ("@@@", "it is not base64"),
+    ("", "it is not JSON"),
+    (encoded("[]"), "it is no JSON object"),
+    (encoded("null"), "it is no JSON object"),
+    (encoded("{"), "it is not JSON"),
+    (encoded({"transaction": "0x"}), "does not say whether the payment succeeded"),
+    ("A" * 70_000, "is larger than 64 KiB"),
+]
+
+
+@pytest.mark.parametrize(("lie", "warning"), LIES, ids=[warning for _, warning in LIES])
+def test_a_receipt_that_lies_is_a_warning(lie: dict[str, Any], warning: str) -> None:
+    result = market_of(Seller(receipt=settled(**lie))).token_prices(TWO)
+    assert [one.symbol for one in result.data.results] == TWO
+    assert len(result.warnings) == 1
+    assert re.search(warning, result.warnings[0])
+    assert result.receipt is not None
+    assert result.receipt.raw == settled(**lie)
+    assert result.payment is not None
+    assert result.payment.state is PaymentState.DELIVERED
+
+
+@pytest.mark.parametrize(("text", "why"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_a_receipt_that_cannot_be_read_is_a_warning(text: str, why: str) -> None:
+    def sold(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=prices(*TWO), headers={"PAYMENT-RESPONSE": text})
+
+    client = market_of(Seller(sold=sold))
+    result = client.token_prices(TWO)
+    assert [one.symbol for one in result.data.results] == TWO
+    (warning,) = result.warnings
+    assert warning.startswith("the receipt ")
+    assert warning.count("receipt") == 1
+    assert why in warning
+    assert (result.receipt, result.charged) == (None, "unknown")
+    assert (client.payments.spending()).total == PRICE
+
+
+def test_an_honest_receipt_is_typed() -> None:
+    result = market_of(Seller(receipt=settled(extra={"gas": 1}))).token_prices(TWO)
+    assert result.warnings == ()
+    assert result.charged is True
+    receipt = result.receipt
+    assert receipt is not None
+    assert (receipt.success, receipt.amount, receipt.amount_usd) == (True, PRICE, Decimal("0.06"))
+    assert (receipt.payer, receipt.network) == (CountingSigner().address, "eip155:8453")
+    assert receipt.raw["extra"] == {"gas": 1}
+
+
+# What goes back untouched.
+
+STRANGE = requirement_2(
+    maxTimeoutSeconds=60.0,
+    payTo=PAY_TO.lower(),
+    extra={"name": "USD Coin", "version": "2", "note": {"é": [1, 2.50, None, True, "<\u2028>"]}, "big": 2**80},
+    unknown=[{}, [], "", 0, -0.0, 1e-7],
+)
+EXTENSIONS = {"bazaar": {"info": {"deep": [[{"a": None}]]}, "schema": {"$ref": "#/ü"}}, "other": None, "n": 1.0}
+
+
+def same(sent: Any, came: Any) -> bool:
+    """Also in the types of numbers and the order of names, which a strict comparison might look at."""
+    return repr(sent) == repr(came)
+
+
+def test_requirement_resource_and_extensions_come_back_as_they_were() -> None:
+    offer = offer_2(STRANGE, extensions=EXTENSIONS, more={"to": "come"})
+    offer["resource"] = {"url": "https://other.example", "x": 5.0, "description": None}
+    seller = Seller(offer=offer)
+    market_of(seller).token_prices(TWO)
+    (payment,) = seller.payments
+    assert same(payment["accepted"], STRANGE)
+    assert same(payment["extensions"], EXTENSIONS)
+    assert same(payment["resource"], offer["resource"])
+    assert set(payment) == {"x402Version", "payload", "accepted", "resource", "extensions"}
+    authorization = payment["payload"]["authorization"]
+    assert all(isinstance(value, str) for value in authorization.values())
+    assert authorization["to"] == PAY_TO.lower()
+
+
+def test_version_1_sends_scheme_network_and_payload() -> None:
+    seller = Seller(asking=lambda request: asks_1(offer_1(requirement_1(outputSchema={"a": 1}), extensions=EXTENSIONS)))
+    market_of(seller).token_prices(TWO)
+    (payment,) = seller.payments
+    assert set(payment) == {"x402Version", "scheme", "network", "payload"}
+    assert (payment["x402Version"], payment["scheme"], payment["network"]) == (1, "exact", "base")
+    assert "X-PAYMENT" in seller.paid[0].headers
+    assert "PAYMENT-SIGNATURE" not in seller.paid[0].headers
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_payment_gets_an_identifier_where_one_is_wanted(required: bool) -> None:
+    wanted = {"info": {"required": required, "x": 1}, "schema": {"type": "object"}}
+    seller = Seller(offer=offer_2(extensions={"payment-identifier": wanted, **EXTENSIONS}))
+    client = market_of(seller)
+    results = [client.token_prices(TWO) for _ in range(2)]
+    found = [payment["extensions"] for payment in seller.payments]
+    for extensions, result in zip(found, results, strict=True):
+        identifier = extensions["payment-identifier"]["info"].pop("id")
+        assert re.fullmatch(r"[A-Za-z0-9_-]{16,128}", identifier)
+        assert result.payment is not None
+        assert result.payment.identified
+        assert identifier == result.payment.id
+        assert same(extensions, {"payment-identifier": wanted, **EXTENSIONS})
+    assert len({result.payment.id for result in results if result.payment is not None}) == 2
+
+
+@pytest.mark.parametrize("declared", [None, {}, [], "yes", {"info": None}, {"info": "x"}, {"schema": {}}])
+def test_a_declaration_that_makes_no_sense_goes_back_as_it_was(declared: Any) -> None:
+    seller = Seller(offer=offer_2(extensions={"payment-identifier": declared}))
+    result = market_of(seller).token_prices(TWO)
+    assert same(seller.payments[0]["extensions"], {"payment-identifier": declared})
+    assert result.payment is not None
+    assert not result.payment.identified

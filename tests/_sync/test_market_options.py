@@ -1,0 +1,256 @@
+# Generated from tests/_async/test_market_options.py by scripts/unasync.py: change that file instead.
+"""Copies with other settings, paying at the first request, trying without paying, asking for the price alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    Budget,
+    DryRun,
+    InvalidArgumentError,
+    Ledger,
+    MarketClient,
+    MarketResult,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentRejectedError,
+    Timeout,
+)
+from tradesdk_mock import MockClock, MockService
+
+from .._clock import START
+from .._paidservice import CountingSigner
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, prices
+from ..unit._offers import PAYER, offer_1, offer_2, requirement_1, requirement_2
+from ._market import buyer_of, market_of
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        yield service
+
+
+# Copies with other settings.
+
+
+def test_a_paid_answer_may_take_longer() -> None:
+    seller = Seller()
+    client = market_of(seller)
+    client.token_prices(TWO)
+    client.with_options(timeout=7).token_prices(TWO)
+    client.with_options(timeout=Timeout(read=8), deadline=50).token_prices(TWO)
+    client.with_options(deadline=20).token_prices(TWO)
+    client.with_options(max_retries=0).token_prices(TWO)
+    market_of(seller, timeout=9).token_prices(TWO)
+    reads = [request.extensions["timeout"]["read"] for request in seller.requests]
+    assert reads == pytest.approx([30, 90, 7, 7, 8, 8, 20, 20, 30, 90, 9, 9])
+    connects = [request.extensions["timeout"]["connect"] for request in seller.requests]
+    assert connects == pytest.approx([5, 5, 7, 7, 5, 5, 5, 5, 5, 5, 9, 9])
+
+
+def test_a_copy_shares_ledger_budget_and_connections() -> None:
+    seller, ledger = Seller(), Ledger.memory()
+    client = market_of(seller, ledger=ledger, budget=Budget(total="0.12"))
+    with client.with_options(timeout=5) as twin:
+        assert twin.base_url == client.base_url
+        twin.token_prices(TWO)
+    client.token_prices(TWO)  # closing the copy has closed nothing
+    assert (twin.payments.spending()).left == 0
+    assert len(twin.payments.list()) == len(client.payments.list()) == 2
+    assert [type(twin), twin.rate_limit] == [type(client), None]
+
+
+def test_a_copy_with_fewer_retries(mock: MockService) -> None:
+    mock.add_fault("status", status=500, paid="only")
+    client = buyer_of(mock)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        client.with_options(max_retries=0).token_prices(TWO)
+    assert caught.value.payment is not None
+    assert caught.value.payment.presentations == 1
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:  # the same payment: six more, while it is valid
+        client.token_prices(TWO)
+    assert caught.value.payment is not None
+    assert 2 < caught.value.payment.presentations <= 7
+    assert mock.payments.signatures() == 1
+
+
+# One round trip instead of two.
+
+
+def test_offers_are_asked_for_each_time_unless_told(mock: MockService) -> None:
+    for reuse, requests in ((False, [402, 200] * 3), (True, [402, 200, 200, 200])):
+        client, before = buyer_of(mock, reuse_offers=reuse), len(mock.journal())
+        for _ in range(3):
+            result = client.token_prices(TWO)
+            assert result.receipt is not None
+        assert [entry.status for entry in mock.journal()[before:]] == requests
+    assert mock.payments.signatures() == len(mock.payments.settlements()) == 6
+    assert len({one.nonce for one in mock.payments.settlements()}) == 6
+
+
+def test_an_offer_is_for_its_endpoint_and_number_of_tokens(mock: MockService) -> None:
+    client = buyer_of(mock, reuse_offers=True)
+    client.token_prices(["ETH", "BRETT"])
+    client.token_prices(["BRETT", "TOSHI"])
+    assert [entry.status for entry in mock.journal()] == [402, 200, 200]
+    client.token_prices(["ETH"])
+    client.token_win_rate(["ETH", "BRETT"])
+    assert [entry.status for entry in mock.journal()] == [402, 200, 200, 402, 200, 402, 200]
+    mock.payments.assert_charged(times=4)
+
+
+def test_a_stale_offer_is_used_once_at_most() -> None:
+    """The service has put its price down since: it takes the old payment no more, and the next call asks again."""
+    amount = "60000"
+
+    def sold(request: httpx.Request) -> httpx.Response:
+        value = seller.payments[-1]["payload"]["authorization"]["value"]
+        if value == amount:
+            return httpx.Response(200, json=prices(*TWO))
+        return asks_2(offer_2(requirement_2(amount=amount), error="No matching payment requirements"))
+
+    seller = Seller(sold=sold, asking=lambda request: asks_2(offer_2(requirement_2(amount=amount))))
+    client = market_of(seller, reuse_offers=True)
+    client.token_prices(["A", "B"])
+    amount = "50000"
+    with pytest.raises(PaymentRejectedError) as caught:
+        client.token_prices(["C", "D"])
+    assert caught.value.code == "No matching payment requirements"
+    result = client.token_prices(["E", "F"])
+    assert result.payment is not None
+    assert result.payment.amount == 50_000
+    kinds = ["paid" if request in seller.paid else "asked" for request in seller.requests]
+    assert kinds == ["asked", "paid", "paid", "asked", "paid"]
+
+
+def test_an_offer_seen_before_is_guarded_like_a_new_one() -> None:
+    seller = Seller()
+    client = market_of(seller, reuse_offers=True, budget=Budget(total="0.10"))
+    client.token_prices(TWO)
+    with pytest.raises(PaymentRefusedError, match="over_price"):
+        client.token_prices(["A", "B"], max_price="0.05")
+    with pytest.raises(PaymentRefusedError, match="over_budget"):
+        client.token_prices(["A", "B"])
+    assert len(seller.paid) == 1
+
+
+# What would be signed.
+
+
+def test_a_dry_run_shows_what_would_be_signed() -> None:
+    for version in (2, 1):
+        seller, signer = Seller(), CountingSigner()
+        if version == 1:
+            seller.asking = lambda request: asks_1(offer_1(requirement_1(maxTimeoutSeconds=300)))
+        else:
+            seller.offer = offer_2(requirement_2(maxTimeoutSeconds=300))
+        client = market_of(seller, signer=signer)
+        tried = client.token_prices(TWO, dry_run=True)
+        assert isinstance(tried, DryRun)
+        assert (tried.refusal, tried.quote.amount) == (None, PRICE)
+        assert tried.requirement == (requirement_2 if version == 2 else requirement_1)(maxTimeoutSeconds=300)
+        now = int(seller.clock.now())
+        assert tried.authorization is not None
+        assert tried.requirement is not None
+        nonce = tried.authorization.pop("nonce")
+        assert tried.authorization == {
+            "from": PAYER,
+            "to": tried.requirement["payTo"],
+            "value": "60000",
+            "validAfter": "0" if version == 2 else str(now - 600),
+            "validBefore": str(now + 120),
+        }
+        assert (len(bytes.fromhex(nonce[2:])), nonce[:2]) == (32, "0x")
+        assert (signer.digests, len(seller.requests), seller.paid) == ([], 1, [])
+        assert client.payments.list() == []
+        assert (client.payments.spending()).total == 0
+
+        client.token_prices(TWO)
+        signed = seller.payments[0]["payload"]["authorization"]
+        assert signed.pop("nonce") != nonce
+        assert signed == tried.authorization
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "refusal", "shown"),
+    [
+        ({}, {"amount": "90000"}, "over_price: ", False),
+        ({}, {"network": "eip155:1"}, "unsupported_network: ", False),
+        ({"pay_to": ["0x" + "Ab" * 20]}, {}, "recipient_changed: ", False),
+        ({"budget": None}, {}, "no_budget: ", True),
+        ({"budget": Budget(per_call="0.05")}, {}, "over_budget: ", True),
+        ({"signer": None}, {}, "no_signer: ", False),
+        ({"base_url": "http://market.example", "allow_insecure": True}, {}, "insecure_url: ", False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_dry_run_says_why_it_would_be_refused(
+    options: dict[str, Any], fields: dict[str, Any], refusal: str, shown: bool
+) -> None:
+    seller = Seller(offer=offer_2(requirement_2(**fields)))
+    tried = market_of(seller, **options).token_prices(TWO, dry_run=True)
+    assert tried.refusal is not None
+    assert tried.refusal.startswith(refusal)
+    assert (tried.authorization is not None) == shown
+    assert len(seller.requests) == 1
+
+
+def test_a_dry_run_with_a_max_price() -> None:
+    seller = Seller(offer=offer_2(requirement_2(amount="90000")))
+    client = market_of(seller, budget=None)
+    assert (client.token_prices(TWO, dry_run=True, max_price="0.09")).refusal is None
+    assert "over_price" in ((client.token_prices(TWO, dry_run=True, max_price="0.08")).refusal or "")
+
+
+def test_a_dry_run_of_what_costs_nothing() -> None:
+    seller = Seller(asking=lambda request: httpx.Response(200, json=prices(*TWO)))
+    tried = market_of(seller).token_prices(TWO, dry_run=True)
+    assert (tried.authorization, tried.requirement, tried.refusal) == (None, None, None)
+
+
+# The price alone.
+
+
+class Nowhere(httpx.BaseTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        raise AssertionError(f"somebody asked for {request.url}")
+
+
+def test_a_quote_needs_no_network_and_no_key() -> None:
+    http = httpx.Client(transport=Nowhere())
+    client = MarketClient(http_client=http, base_url=BASE, ledger=Ledger.memory(), budget=Budget(per_call="0.10"))
+    quote = client.quote
+    found = [
+        quote.token_signals(["A", "B", "C", "D", "E"]),
+        quote.signal_history(["A"]),
+        quote.token_prices(TWO),
+        quote.token_win_rate(["A", "B", "C"]),
+        quote.token_avg_prices(["A"]),
+        quote.top_performers("ROI", limit=300),
+        quote.aggregate_metrics(),
+        quote.supported_tokens(),
+    ]
+    assert [one.amount for one in found] == [250_000, 50_000, 60_000, 90_000, 20_000, 60_000, 60_000, 0]
+    assert [one.tokens for one in found] == [5, 1, 2, 3, 1, None, None, None]
+    assert [one.affordable for one in found] == [False, True, True, True, True, True, True, True]
+    assert {one.spending.left for one in found} == {100_000}
+    with pytest.raises(InvalidArgumentError, match="limit"):
+        quote.top_performers("ROI", limit=301)
+
+
+def test_a_quote_tells_what_the_budgets_leave() -> None:
+    client = market_of(Seller(), budget=Budget(per_day="0.15"))
+    assert (client.quote.token_prices(TWO)).spending.left == 150_000
+    result = client.token_prices(TWO)
+    assert isinstance(result, MarketResult)
+    assert result.quote.spending.left == 150_000  # before the call
+    assert (client.quote.token_prices(TWO)).spending.left == 90_000
+    client.token_prices(TWO)
+    later = client.quote.token_prices(TWO)
+    assert (later.spending.left, later.affordable) == (30_000, False)

@@ -1,0 +1,339 @@
+# Generated from tests/_async/test_market_payments.py by scripts/unasync.py: change that file instead.
+"""The ledger of a market client: looking things up, going on with what did not end well, saying what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    Budget,
+    ConfigError,
+    InvalidArgumentError,
+    Ledger,
+    MarketClient,
+    Payment,
+    PaymentError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentRejectedError,
+    PaymentState,
+    PaymentUndeliveredError,
+    Reconciliation,
+)
+from tradesdk.payments.records import SignedHeader
+from tradesdk_mock import GapOptions, MockClock, MockService
+
+from .._clock import START
+from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._payments import payment
+from .._seller import PRICE, TWO, Seller
+from ._market import buyer_of, market_of
+
+USED_UP = 200
+"""Seconds after which no payment of these tests is valid any more."""
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        yield service
+
+
+@pytest.fixture
+def patient() -> Iterator[MockService]:
+    """It knows payments by their identifier and gives stored answers again."""
+    with MockService(
+        clock=MockClock(START), signals="scripted", gaps=GapOptions(payment_identifier="optional")
+    ) as service:
+        yield service
+
+
+def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:
+    """A payment whose outcome nobody knows: every answer is lost."""
+    rule = mock.add_fault("reset", paid="only", **fault)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        client.with_options(max_retries=1).token_prices(TWO)
+    mock.remove_fault(rule.id)
+    found = caught.value.payment
+    assert found is not None
+    assert found.state is PaymentState.UNKNOWN
+    assert caught.value.charged == "unknown"
+    return found
+
+
+# Looking up.
+
+
+def test_payments_are_listed_newest_first(mock: MockService) -> None:
+    client = buyer_of(mock)
+    bought = [client.token_prices(TWO) for _ in range(3)]
+    with pytest.raises(PaymentRefusedError):
+        client.token_prices(TWO, max_price="0.01")
+    ids = [result.payment.id for result in bought if result.payment is not None]
+    found = client.payments.list()
+    assert [one.id for one in found] == ids[::-1]
+    assert [one.id for one in client.payments.list(limit=2)] == [ids[2], ids[1]]
+    assert [one.id for one in client.payments.list(before=ids[1])] == [ids[0]]
+    assert client.payments.list(states=[PaymentState.UNKNOWN]) == []
+    assert len(client.payments.list(states=[PaymentState.UNKNOWN, PaymentState.DELIVERED])) == 3
+    one = client.payments.get(ids[0])
+    assert one == found[-1]
+    assert (one.state, one.amount, one.charged, one.presentations) == (PaymentState.DELIVERED, PRICE, True, 1)
+    assert one.url == f"{mock.url}/v1/token-prices"
+    assert one.receipt is not None
+    assert one.receipt.transaction == mock.payments.settlements()[0].transaction
+
+
+def test_what_is_asked_for_is_checked(mock: MockService) -> None:
+    client = buyer_of(mock)
+    for unknown in ("pay_0", "", "x'; DROP TABLE payments", "pay_" + "0" * 24):
+        for call in (client.payments.get, client.payments.resume):
+            with pytest.raises(PaymentRefusedError, match="no_such_payment"):
+                call(unknown)
+        with pytest.raises(PaymentRefusedError, match="no_such_payment"):
+            client.payments.mark(unknown, paid=True)
+    wrong: Any
+    for wrong in (0, -1, True, 1.5, "5", None):
+        with pytest.raises(InvalidArgumentError, match="limit"):
+            client.payments.list(limit=wrong)
+    for wrong in ("", "0x12", "service.eth", "0x" + "g" * 40, None, 5):
+        with pytest.raises(InvalidArgumentError, match="recipient"):
+            client.payments.trust(wrong)
+
+
+def test_spending_is_what_the_mock_has_taken(mock: MockService) -> None:
+    client = buyer_of(mock, budget=Budget(per_hour="0.50", total="1"))
+    for _ in range(2):
+        client.token_prices(TWO)
+    spending = client.payments.spending()
+    assert spending.total == spending.today == spending.last_hour == mock.payments.spent() == 2 * PRICE
+    assert (spending.reserved, spending.left) == (0, 380_000)
+    mock.clock.advance(3601)
+    assert (client.payments.spending()).last_hour == 0
+    assert (client.payments.spending()).left == 500_000
+
+
+# Going on.
+
+
+def test_what_never_arrived_is_handed_over_again(mock: MockService) -> None:
+    client = buyer_of(mock)
+    doubted = doubtful(client, mock)
+    mock.payments.assert_not_charged()
+    assert (client.payments.spending()).reserved == PRICE
+    result = client.payments.resume(doubted.id)
+    assert [one.symbol for one in result.data.results] == TWO
+    assert result.payment is not None
+    assert (result.payment.id, result.payment.state) == (doubted.id, PaymentState.DELIVERED)
+    assert result.receipt is not None
+    assert mock.payments.signatures() == 1
+    mock.payments.assert_charged(times=1, amount=PRICE)
+
+
+def test_in_another_process_it_needs_no_signer_and_no_budget(mock: MockService) -> None:
+    ledger = Ledger.memory()
+    doubted = doubtful(buyer_of(mock, ledger=ledger), mock)
+    later = buyer_of(mock, ledger=ledger, signer=None, budget=None)
+    assert (later.payments.resume(doubted.id)).charged is True
+    mock.payments.assert_charged(times=1)
+
+
+def test_what_was_taken_is_not_taken_again(mock: MockService) -> None:
+    client = buyer_of(mock)
+    doubted = doubtful(client, mock, executed=True)
+    mock.payments.assert_charged(times=1)
+    for _ in range(2):
+        with pytest.raises(PaymentError) as caught:
+            client.payments.resume(doubted.id)
+        assert caught.value.charged is True
+    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+        client.token_prices(TWO)
+    assert (client.payments.get(doubted.id)).state is PaymentState.PAID_UNDELIVERED
+    client.token_prices(TWO, new_purchase=True)
+    mock.payments.assert_charged(times=2)
+    mock.payments.assert_not_charged_twice(within=0)
+    assert mock.payments.signatures() == 2
+
+
+def test_a_service_that_knows_identifiers_gives_the_answer_again(patient: MockService) -> None:
+    client = buyer_of(patient)
+    doubted = doubtful(client, patient, executed=True)
+    assert doubted.identified
+    result = client.payments.resume(doubted.id)
+    assert [one.symbol for one in result.data.results] == TWO
+    assert result.charged is True
+    patient.payments.assert_charged(times=1)
+    assert patient.payments.signatures() == 1
+
+
+def test_what_is_over_is_not_resumed(mock: MockService) -> None:
+    client = buyer_of(mock)
+    result = client.token_prices(TWO)
+    assert result.payment is not None
+    with pytest.raises(PaymentRefusedError, match="already_delivered"):
+        client.payments.resume(result.payment.id)
+    doubted = doubtful(client, mock)
+    arrived = len(mock.payments.presentations())
+    mock.clock.advance(USED_UP)
+    with pytest.raises(PaymentError) as caught:
+        client.payments.resume(doubted.id)
+    assert caught.value.payment is not None
+    assert caught.value.payment.id == doubted.id
+    assert len(mock.payments.presentations()) == arrived
+    mock.payments.assert_charged(times=1)
+
+
+def test_a_payment_of_another_service_is_not_sent_here(mock: MockService) -> None:
+    ledger = Ledger.memory()
+    doubted = doubtful(buyer_of(mock, ledger=ledger), mock)
+    seller = Seller()
+    for url in ("https://elsewhere.example", f"{mock.url}.example", f"{mock.url}/v2x"):
+        elsewhere = market_of(seller, ledger=ledger, base_url=url, allow_insecure=True)
+        with pytest.raises(ConfigError, match=doubted.id):
+            elsewhere.payments.resume(doubted.id)
+    assert seller.requests == []
+
+
+# Everything at once.
+
+
+def test_reconcile_sorts_out_everything(mock: MockService) -> None:
+    ledger = Ledger.memory()
+    client = buyer_of(mock, ledger=ledger)
+    seen: dict[str, str] = {}
+
+    def ends(name: str, tokens: list[str], kind: str, **fault: Any) -> None:
+        rule = mock.add_fault(kind, paid="only", **fault)
+        with pytest.raises(PaymentError) as caught:
+            client.with_options(max_retries=0).token_prices(tokens)
+        mock.remove_fault(rule.id)
+        assert caught.value.payment is not None
+        seen[caught.value.payment.id] = name
+
+    mock.set_gaps(payment_window=10)
+    ends("expired unpaid", ["TOSHI"], "verification", reason="insufficient_funds")
+    ends("expired unknown", ["DEGEN"], "status", status=500)
+    mock.set_gaps(payment_window=60)
+    ends("never arrived", ["ETH"], "reset")
+    ends("taken", ["BRETT"], "reset", executed=True)
+    ends("rejected", ["ETH", "BRETT"], "verification", reason="insufficient_funds")
+
+    mock.clock.advance(45)
+    fresh = buyer_of(mock, ledger=ledger)  # as after a restart
+    found = fresh.payments.reconcile()
+    assert isinstance(found, Reconciliation)
+    assert [seen[one.payment.id] for one in found.delivered if one.payment is not None] == ["never arrived"]
+    assert [(seen[one.id], type(error)) for one, error in found.failed] == [("taken", PaymentUndeliveredError)]
+    assert [seen[one.id] for one in found.released] == ["expired unpaid"]
+    assert {seen[one.id] for one in found.unresolved} == {"expired unknown", "taken"}
+    assert [seen[one.id] for one in found.live] == ["rejected"]
+    spending = fresh.payments.spending()
+    assert spending.reserved == PRICE
+    assert mock.payments.spent() == 60_000
+    assert spending.total == 60_000 + 30_000 + PRICE  # taken, not known, still valid
+
+    mock.clock.advance(USED_UP)
+    again = fresh.payments.reconcile()
+    assert (again.delivered, again.failed, again.live) == ((), (), ())
+    assert [seen[one.id] for one in again.released] == ["rejected"]
+    (unknown,) = (one for one in again.unresolved if seen[one.id] == "expired unknown")
+    marked = fresh.payments.mark(unknown.id, paid=False)
+    assert (marked.state, marked.charged) == (PaymentState.MARKED_UNPAID, False)
+    assert (fresh.payments.spending()).total == mock.payments.spent()
+
+
+def test_reconcile_of_nothing(mock: MockService) -> None:
+    found = buyer_of(mock).payments.reconcile()
+    assert found == Reconciliation(delivered=(), failed=(), released=(), unresolved=(), live=())
+
+
+def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> None:
+    """Of payments that are unresolved, because those stay."""
+    ledger = Ledger.memory()
+    terms: dict[str, Any] = {"origin": mock.url, "pay_to": (), "owner": "me", "until": 0, "expired": 0, "now": START}
+    for number in range(205):
+        made = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
+        ledger.present(made.id, SignedHeader("header"), now=START)
+        ledger.settle(made.id, PaymentState.PAID_UNDELIVERED, now=START)
+    client = buyer_of(mock, ledger=ledger)
+    found = (client.payments.reconcile()).unresolved
+    assert len({one.id for one in found}) == len(found) == 205
+    assert len(client.payments.list()) == 100
+
+
+# Saying what it was.
+
+
+@pytest.mark.parametrize("paid", [True, False])
+def test_a_person_says_what_it_was(paid: bool, mock: MockService) -> None:
+    client = buyer_of(mock)
+    doubted = doubtful(client, mock, executed=paid)
+    with pytest.raises(PaymentRefusedError, match="not_unresolved") as caught:
+        client.payments.mark(doubted.id, paid=paid)  # it could still be taken
+    assert caught.value.hint
+    mock.clock.advance(USED_UP)
+    client.supported_tokens(limit=1)
+    marked = client.payments.mark(doubted.id, paid=paid)
+    assert marked.state is (PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID)
+    assert marked.charged is paid
+    assert (client.payments.spending()).total == mock.payments.spent() == (PRICE if paid else 0)
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+        client.payments.mark(doubted.id, paid=not paid)
+    client.token_prices(TWO)  # no longer in the way
+    mock.payments.assert_charged(times=2 if paid else 1)
+
+
+def test_a_fast_clock_does_not_let_anybody_mark_what_could_still_be_taken() -> None:
+    """The next process has a clock that is ten minutes ahead, and has heard nothing from the service yet."""
+    clock, ledger = JumpingClock(), Ledger.memory()
+    service = PaidService(clock, kinds=["lost before"] * 9)
+    options: dict[str, Any] = {
+        "signer": CountingSigner(),
+        "budget": Budget(per_day="1"),
+        "ledger": ledger,
+        "clock": clock,
+    }
+
+    def another() -> MarketClient:
+        http = httpx.Client(transport=httpx.MockTransport(service.handle))
+        return MarketClient(base_url=BASE, http_client=http, max_retries=0, **options)
+
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        another().token_prices(["ETH"])
+    doubted = caught.value.payment
+    assert doubted is not None
+    clock.off = 600.0
+    with pytest.raises(PaymentRefusedError) as refused:
+        another().payments.mark(doubted.id, paid=False)
+    assert refused.value.code == "not_unresolved"
+    clock.advance(91)
+    marked = another().payments.mark(doubted.id, paid=False)
+    assert marked.state is PaymentState.MARKED_UNPAID
+
+
+def test_what_was_delivered_is_not_to_be_marked(mock: MockService) -> None:
+    client = buyer_of(mock)
+    result = client.token_prices(TWO)
+    assert result.payment is not None
+    for paid in (True, False):
+        with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+            client.payments.mark(result.payment.id, paid=paid)
+    assert (client.payments.get(result.payment.id)).state is PaymentState.DELIVERED
+
+
+def test_what_expired_unpaid_is_not_to_be_marked(mock: MockService) -> None:
+    """It was refused at a look, and now nobody can take it any more: there is nothing to say."""
+    client = buyer_of(mock)
+    mock.add_fault("verification", reason="insufficient_funds", paid="only")
+    with pytest.raises(PaymentRejectedError) as caught:
+        client.token_prices(TWO)
+    assert caught.value.payment is not None
+    mock.clock.advance(USED_UP)
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+        client.payments.mark(caught.value.payment.id, paid=True)
+    assert (client.payments.get(caught.value.payment.id)).state is PaymentState.EXPIRED_UNPAID
+    assert (client.payments.spending()).total == 0

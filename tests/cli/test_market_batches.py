@@ -1,0 +1,144 @@
+"""Many tokens: bought batch by batch, printed as they come, gone on with and never paid for twice."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tradesdk_cli.context import SayingClock
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+
+
+@pytest.fixture(scope="module")
+def tokens(server: MockServer) -> tuple[str, ...]:
+    """Eleven symbols that there are; they are the same in every world."""
+    answer = httpx.post(f"{server.url}/v1/supported-tokens", json={"limit": 40}, trust_env=False).json()
+    return tuple(dict.fromkeys(one["symbol"] for one in answer["data"]["tokens"]))[:11]
+
+
+def test_all_of_them_are_bought_and_it_says_how_far_it_is(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
+) -> None:
+    run = buyer("market", "prices", *tokens, tokens[0].lower(), "--batches", "--max-price", "0.40")
+    assert run.code == 0, run.err
+    assert [one["symbol"] for one in run.lines] == list(tokens)
+    shop.payments.assert_charged(times=3, amount=330_000)
+    progress = [(note["batch"], note["batches"], note["spent_usd"]) for note in run.notes if "batch" in note]
+    assert progress == [(1, 3, "0.15"), (2, 3, "0.30"), (3, 3, "0.33")]
+    assert "paid $0.33 from 0x" in run.notes[-1]["note"]
+    assert "in 3 payments" in run.notes[-1]["note"]
+    assert len(run.notes[-1]["payments"]) == 3
+
+
+def test_the_price_of_all_is_what_somebody_says_yes_to(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
+) -> None:
+    run = buyer("market", "avg-prices", *tokens, "--batches", answers="y\n")
+    assert "token-avg-prices for 11 tokens in 3 batches costs $0.22. Pay? [y/N]" in run.err
+    assert run.code == 0
+    assert "batch 2 of 3: " in run.err
+    shop.payments.assert_charged(times=3, amount=220_000)
+    assert buyer("market", "prices", *tokens, "--batches", answers="n\n").code == 1
+    alone = buyer("market", "prices", *tokens, "--batches")
+    assert (alone.code, alone.problem["code"]) == (12, "no_budget")
+    shop.payments.assert_charged(times=3)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "json", "table"])
+def test_what_was_paid_for_is_printed_when_a_later_batch_fails(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], form: str
+) -> None:
+    shop.add_fault("status", route="/v1/token-prices", paid="only", nth=2, status=400)
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "--no-retry", "-o", form)
+    run = buyer(*line)
+    assert run.code == 8
+    assert all(symbol in run.out for symbol in tokens[:5])
+    assert tokens[5] not in run.out.split()
+    assert "1 of 3 batches were bought and are printed; the same command goes on from there" in run.err
+    assert shop.payments.spent() == 150_000
+
+
+def test_a_job_goes_on_and_pays_for_nothing_twice(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    shop.add_fault("status", route="/v1/token-prices", paid="only", nth=3, status=500)
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "--no-retry")
+    first = buyer(*line)
+    assert first.code == 14
+    assert len(first.out.splitlines()) == 10
+    second = buyer(*line)
+    assert second.code == 0, second.err
+    assert [one["symbol"] for one in second.lines] == list(tokens)
+    assert [note["note"].endswith("(had already, not paid again)") for note in second.notes if "batch" in note] == [
+        True,
+        True,
+        False,
+    ]
+    shop.payments.assert_charged(times=3, amount=330_000)
+    assert shop.payments.signatures() == 3
+    (told,) = [note for note in second.notes if "paid_usd" in note]
+    assert (told["paid_usd"], len(told["payments"])) == ("0.03", 1)  # what the first run bought is not paid now
+    third = buyer(*line)
+    assert not [note for note in third.notes if "paid_usd" in note]
+    assert third.out == second.out
+    shop.payments.assert_charged(times=3)
+
+
+def test_a_job_about_a_period_goes_on_too(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    line = ("market", "history", *tokens[:6], "--from", "2026-01-01", "--to", "2026-01-02", "--batches", "--job", "j")
+    assert buyer(*line, "--max-price", "0.30").code == 0
+    assert buyer(*line, "--max-price", "0.30").code == 0
+    shop.payments.assert_charged(times=2, amount=300_000)
+
+
+def test_the_cap_is_for_the_whole_command(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    run = buyer("market", "prices", *tokens, "--batches", "--max-price", "0.20")
+    assert run.code == 12
+    problem = run.notes[-1]
+    assert problem["code"] == "over_total"
+    assert "--max-price $0.20" in problem["message"]
+    assert len(run.out.splitlines()) == 5
+    shop.payments.assert_charged(times=1, amount=150_000)
+
+
+def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    run = buyer("market", "prices", *tokens, "--batches", "--dry-run", "-o", "json")
+    assert run.json == {
+        "method": "POST",
+        "path": "/v1/token-prices",
+        "tokens": 11,
+        "batches": 3,
+        "price_usd": "0.33",
+        "left_usd": None,
+        "next_call_usd": None,
+    }
+    assert shop.journal() == []
+
+
+def test_ctrl_c_keeps_what_was_bought(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second batch fails, and while its payment waits for another try somebody has enough."""
+
+    def enough(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SayingClock, "sleep", enough)
+    shop.add_fault("status", route="/v1/token-prices", paid="only", nth=2, status=500)
+    run = buyer("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33", "-o", "table")
+    assert run.code == 130
+    assert [line.split()[0] for line in run.out.splitlines()[1:]] == list(tokens[:5])
+    (open_,) = buyer("pay", "history", "--state", "unknown").lines
+    assert f"$0.15 was being paid: trade pay resume {open_['id']}" in run.err
+    assert "1 of 3 batches were bought and are printed; the same command goes on" in run.err
+    assert run.err.splitlines()[-1] == "interrupted"
+
+
+def test_receipts_of_batches(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    run = buyer("market", "win-rate", *tokens[:6], "--batches", "--receipt", "--max-price", "1")
+    assert [len(one["data"]) for one in run.lines] == [5, 1]
+    assert [one["receipt"]["transaction"] for one in run.lines] == [
+        one.transaction for one in shop.payments.settlements()
+    ]
+    table = buyer("market", "win-rate", *tokens[:6], "--batches", "--receipt", "--max-price", "1", "-o", "table")
+    assert table.out.count("receipt.transaction") == 2

@@ -1,0 +1,229 @@
+"""`trade market`: what is bought, what it costs, what is said of it, and that it is paid for once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tradesdk import Ledger, LocalSigner
+from tradesdk_mock import MockServer
+
+from ._terminal import Run, Terminal
+from .conftest import BUYER_KEY
+
+BUYER = LocalSigner.from_key(BUYER_KEY).address
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
+
+
+def bought(run: Run) -> list[dict[str, Any]]:
+    """NDJSON of a purchase that went well."""
+    assert run.code == 0, run.err
+    return run.lines
+
+
+@pytest.mark.parametrize(
+    ("line", "amount", "fields"),
+    [
+        ("signals ETH BRETT:5", 100_000, ["tokenAddress", "tokenSymbol", "strategy", "signalCount", "signals"]),
+        ("prices ETH BRETT", 60_000, ["tokenAddress", "symbol", "currentPriceEth", "currentPriceUsd"]),
+        ("history BRETT --from 2h --signal BUY", 50_000, ["tokenAddress", "tokenSymbol", "strategy", "signalCount"]),
+        ("win-rate ETH", 30_000, ["tokenAddress", "tokenSymbol", "winRate"]),
+        ("avg-prices ETH", 20_000, ["tokenAddress", "tokenSymbol", "averageBuyPriceETH", "averageBuyPriceUSD"]),
+        ("top --sort ROI --limit 3", 60_000, ["tokenAddress", "symbol", "name", "network", "winRate", "ROI"]),
+        ("metrics", 60_000, ["totalAgents", "activeAgents", "totalTrades"]),
+    ],
+)
+def test_each_is_paid_once_and_comes_as_the_service_sends_it(
+    buyer: Terminal, shop: MockServer, line: str, amount: int, fields: list[str]
+) -> None:
+    run = buyer("market", *line.split(), "--max-price", "0.10", "-o", "json")
+    assert run.code == 0, run.err
+    first = run.json[0] if isinstance(run.json, list) else run.json
+    assert list(first)[: len(fields)] == fields
+    (taken,) = shop.payments.assert_charged(times=1, amount=amount, payer=BUYER)
+    (note,) = run.notes
+    assert note["paid_usd"] == f"{amount / 1e6:.2f}"
+    assert note["transactions"] == [taken.transaction]
+    assert note["note"].startswith(f"paid ${note['paid_usd']} from {BUYER}, tx {taken.transaction}, payment pay_")
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        assert [(one.id, one.amount, one.nonce) for one in ledger.history()] == [
+            (note["payments"][0], amount, taken.nonce)
+        ]
+
+
+def test_what_is_free_needs_no_wallet_and_no_ledger(buyer: Terminal, shop: MockServer) -> None:
+    del buyer.env["TRADE_WALLET_KEY"]
+    run = buyer("market", "tokens", "--limit", "3", "-o", "json")
+    assert [len(run.json), run.code] == [3, 0]
+    assert run.notes[-1]["total"] > 600
+    assert not (buyer.home / "ledger.sqlite3").exists()
+    shop.payments.assert_not_charged()
+    assert "the first 20 of" in buyer("market", "tokens").err
+
+
+def test_a_table_has_a_row_for_each_signal(buyer: Terminal, shop: MockServer) -> None:
+    for number in range(3):
+        shop.emit_signal(token="BRETT", direction="BUY" if number else "SELL")
+    shop.emit_signal(token="AERO", direction="SELL")
+    line = ("market", "signals", "BRETT:2", "AERO", "--limit", "1", "--max-price", "0.10")
+    rows = buyer(*line, "-o", "table", "--new-purchase").out.splitlines()
+    assert rows[0].split()[:4] == ["token", "signal", "price_usd", "time"]
+    assert [row.split()[:2] for row in rows[1:]] == [["BRETT", "BUY"], ["BRETT", "BUY"], ["AERO", "SELL"]]
+    nested = bought(buyer(*line, "--new-purchase"))
+    assert [len(token["signals"]) for token in nested] == [2, 1]
+
+
+def test_with_a_budget_nobody_is_asked_and_what_is_left_is_said(buyer: Terminal) -> None:
+    run = buyer("market", "prices", "ETH", "BRETT", "-o", "table", env={"TRADE_BUDGET_PER_DAY": "5"})
+    assert run.code == 0
+    assert run.err.rstrip().endswith("; $4.94 left today")
+    again = buyer("market", "top", "--sort", "ROI", env={"TRADE_BUDGET_PER_HOUR": "0.15", "TRADE_BUDGET_PER_DAY": "5"})
+    assert again.notes[-1]["note"].endswith("; $0.03 left this hour")
+    total = buyer("market", "prices", "AERO", env={"TRADE_BUDGET_TOTAL": "1"})
+    assert total.notes[-1]["note"].endswith("; $0.85 left in total")
+
+
+def test_without_a_budget_a_person_is_asked(buyer: Terminal, shop: MockServer) -> None:
+    no = buyer("market", "prices", "ETH", "BRETT", answers="n\n")
+    assert (no.code, no.out) == (1, "")
+    assert "token-prices for 2 tokens costs $0.06. Pay? [y/N]" in no.err
+    assert f"token-prices for 2 tokens at {shop.url.removeprefix('http://')}, paid by {BUYER}" in no.err
+    assert "nothing was paid" in no.err
+    shop.payments.assert_not_charged()
+    assert shop.payments.signatures() == 0
+    yes = buyer("market", "prices", "ETH", "BRETT", answers="y\n")
+    assert yes.code == 0
+    shop.payments.assert_charged(times=1, amount=60_000)
+
+
+def test_without_a_budget_and_without_a_person_nothing_is_signed(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("market", "prices", "ETH", "BRETT")
+    assert (run.code, run.problem["code"], run.problem["charged"], run.problem["payment"]) == (
+        12,
+        "no_budget",
+        False,
+        None,
+    )
+    assert "--max-price 0.06" in run.problem["hint"]
+    assert "trade pay budget set" in run.problem["hint"]
+    assert shop.payments.presentations() == []
+
+
+def test_with_a_yes_to_a_price_the_service_cannot_ask_for_more(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("offer", fields={"amount": "60001"})
+    run = buyer("market", "prices", "ETH", "BRETT", answers="y\n", env={"NO_COLOR": "1"})
+    assert run.code == 12
+    assert "hint: to pay that all the same: --max-price 0.060001" in run.err
+    assert shop.payments.presentations() == []
+
+
+def test_an_amount_that_is_none(buyer: Terminal, shop: MockServer) -> None:
+    for amount in ("1e3", "-1", "NaN", "0.0000001", "", "$1", "1,5", "+1", "\uff11"):
+        run = buyer("market", "prices", "ETH", f"--max-price={amount}")
+        assert run.code == 2
+        assert run.problem["message"].startswith('--max-price must be dollars like "0.10", with at most six decimals')
+    assert shop.journal() == []
+
+
+MEANT = [
+    ("prices A B C D E F", "6 tokens are more than the 5", "add --batches to buy them 5 at a time, in 2 payments"),
+    ("prices ETH eth --max-price 1", "the same token twice", "nothing was sent"),
+    ("prices ETH --job j", "--job belongs to --batches", "it names"),
+    ("prices ETH --batches --new-purchase", "exclude each other", "--job"),
+    ("signals ETH:x", "'ETH:x' is no token", "BRETT:5"),
+    ("signals ETH:0 --max-price 1", "must be a whole number from 1 to 100", "nothing was sent"),
+    ("signals ETH --limit 101", "101 is not from 1 to 100", "--help"),
+    ("history ETH --from 2026-02-01 --to 2026-01-01 --max-price 1", "--from is later than --to", "nothing was sent"),
+    ("history ETH --from 24h --batches --job j --max-price 1", "--job cannot go on with an age", "such as 2026-"),
+    ("history ETH --from 2026-01-01 --to 5m --batches --job j", "--job cannot go on with an age", "such as 2026-"),
+    ("history ETH --signal HOLD", "'HOLD' is not one of", "--help"),
+    ("top", "--sort", "--help"),
+    ("top --sort best", "'best' is not one of", "--help"),
+    ("tokens --limit 501", "501 is not from 1 to 500", "--help"),
+    ("prices", "TOKEN", "--help"),
+]
+
+
+def test_what_cannot_be_meant(buyer: Terminal, shop: MockServer) -> None:
+    for line, message, hint in MEANT:
+        run = buyer("market", *line.split())
+        assert (run.code, run.problem["code"]) == (2, "usage"), line
+        assert message in run.problem["message"]
+        assert hint in run.problem["hint"]
+    assert shop.journal() == []
+
+
+def test_payment_and_receipt_beside_the_data(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer(*PRICES, "--receipt", "-o", "json")
+    (taken,) = shop.payments.settlements()
+    assert list(run.json) == ["data", "payment", "receipt"]
+    assert [one["symbol"] for one in run.json["data"]] == ["ETH", "BRETT"]
+    assert run.json["payment"]["transaction"] == run.json["receipt"]["transaction"] == taken.transaction
+    assert run.json["payment"]["charged"] is True
+    assert run.json["receipt"]["amount_usd"] == run.json["payment"]["amount_usd"] == "0.06"
+    table = buyer("market", "metrics", "--max-price", "0.06", "--receipt", "-o", "table")
+    assert "data.totalAgents" in table.out
+
+
+# Dry runs
+
+
+DRY = [
+    "signals ETH BRETT:5 --limit 3",
+    "signals ETH",
+    "prices ETH BRETT",
+    "history ETH --from 2026-01-01 --to 1767312000 --signal SELL",
+    "history ETH --from 3h",
+    "win-rate ETH",
+    "avg-prices ETH",
+    "top --sort winRate --limit 7",
+    "top --sort ROI",
+    "metrics",
+]
+
+
+def test_a_dry_run_shows_what_is_sent_and_pays_nothing(buyer: Terminal, shop: MockServer) -> None:
+    for line in DRY:
+        run = buyer("market", *line.split(), "--max-price", "0.10", "--dry-run", "-o", "json")
+        assert run.code == 0, run.err
+        shown, asked = run.json, shop.journal()[-1]
+        assert (shown["method"], shown["path"], shown["body"]) == (asked.method, asked.path, asked.body)
+        assert shown["refusal"] is None
+        signed = shown["authorization"]
+        assert (signed["from"], signed["to"]) == (BUYER, shop.payments.pay_to)
+        assert int(signed["value"]) == round(float(shown["price_usd"]) * 1e6)
+        assert (shown["asked_usd"], shown["next_call_usd"]) == (shown["price_usd"], "0.10")
+        assert shown["left_usd"] is None, "no budget is set"
+    assert len(shop.journal()) == len(DRY)
+    assert shop.payments.presentations() == []
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        assert ledger.history() == []
+
+
+def test_a_dry_run_says_why_it_would_be_refused(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("offer", fields={"payTo": "0x" + "aa" * 20, "amount": "90000"})
+    run = buyer("market", "prices", "ETH", "BRETT", "--dry-run", "-o", "json")
+    assert run.code == 0
+    assert run.json["refusal"].startswith("over_price")
+    assert run.json["authorization"] is None
+    del buyer.env["TRADE_WALLET_KEY"]
+    assert buyer("market", "prices", "ETH", "--dry-run").json["refusal"].startswith("no_signer")
+
+
+# What a person sees
+
+
+def test_on_a_terminal(buyer: Terminal) -> None:
+    run = buyer(*PRICES, tty=True, columns=60, env={"NO_COLOR": "1", "TRADE_BUDGET_PER_DAY": "5"})
+    lines = run.out.splitlines()
+    assert [line.split()[0] for line in lines] == ["token", "ETH", "BRETT"]
+    assert all(len(line) <= 60 for line in lines)
+    assert "paid by 0x" in run.err.splitlines()[0]
+    assert run.err.splitlines()[-1].startswith("paid $0.06 from 0x") or "not shown" in run.err
+
+
+def test_verbose_says_where_and_into_which_ledger(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer(*PRICES, "-vv", "-o", "table")
+    assert f"market data comes from {shop.url.removeprefix('http://')}, payments are written to {buyer.home}" in run.err
+    assert "POST" in run.err

@@ -1,0 +1,111 @@
+"""`trade --mock market`: play money, a ledger of the world's own, and never the user's key."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tradesdk import Ledger, LocalSigner
+
+from ._terminal import Terminal
+from .conftest import BUYER_KEY
+
+BUY = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
+
+
+def wallet(trade: Terminal, world: str = "default") -> Path:
+    return trade.home / "mock" / f"{world}.wallet.json"
+
+
+def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:
+    run = trade("--mock", *BUY)
+    assert run.code == 0, run.err
+    kept = json.loads(wallet(trade).read_text())
+    assert run.notes[-1]["note"].startswith(f"paid $0.06 from {kept['address']}, tx 0x")
+    assert LocalSigner.from_key(kept["key"]).address == kept["address"]
+    assert "never send real money" in kept["about"]
+    assert not (trade.home / "ledger.sqlite3").exists()
+    with Ledger(trade.home / "mock" / "default.ledger.sqlite3") as ledger:
+        assert [one.amount for one in ledger.history()] == [60_000]
+    if os.name == "posix":
+        for file in (wallet(trade), trade.home / "mock" / "default.ledger.sqlite3"):
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert trade("--mock", *BUY).notes[-1]["note"].split()[3] == kept["address"] + ",", "and again"
+    books = trade("--mock", "mock", "payments", "list").lines
+    assert [(one["payer"], one["amount"]) for one in books] == [(kept["address"], 60_000)] * 2
+
+
+def test_a_real_key_is_left_alone(trade: Terminal, tmp_path: Path) -> None:
+    real = LocalSigner.from_key(BUYER_KEY).address
+    run = trade("--mock", *BUY, env={"TRADE_WALLET_KEY": BUYER_KEY, "TRADE_KEYSTORE": str(tmp_path / "none.json")})
+    assert run.code == 0, run.err
+    assert "TRADE_WALLET_KEY and TRADE_KEYSTORE left alone: with --mock, play money is paid by" in run.err
+    assert real not in run.out + run.err
+    other = trade("--mock", *BUY, "--wallet", str(tmp_path / "none.json"))
+    assert other.code == 0, "a real keystore is not even looked at"
+    for line in (("tokens",), ("top", "--sort", "ROI", "--dry-run")):
+        assert real not in trade("--mock", "market", *line, env={"TRADE_WALLET_KEY": BUYER_KEY}).out
+
+
+def test_worlds_have_wallets_of_their_own(trade: Terminal) -> None:
+    one = trade("--world", "one", "pay", "key", "address")
+    assert one.json["kept_in"] == str(wallet(trade, "one"))
+    assert "play money" in one.err
+    wallet(trade, "one").write_text(json.dumps({"address": LocalSigner.from_key(BUYER_KEY).address, "key": BUYER_KEY}))
+    run = trade("--world", "one", *BUY)
+    assert LocalSigner.from_key(BUYER_KEY).address in run.notes[-1]["note"]
+    assert LocalSigner.from_key(BUYER_KEY).address not in trade("--world", "two", *BUY).err
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"key": "0x12"}'])
+def test_a_damaged_wallet_is_named(trade: Terminal, content: str) -> None:
+    wallet(trade).parent.mkdir()
+    wallet(trade).write_text(content)
+    run = trade("--mock", *BUY)
+    assert run.code == 3
+    assert str(wallet(trade)) in run.problem["message"]
+    assert "0x12" not in run.err
+
+
+def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
+    trade("--world", "w", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
+    run = trade("--world", "w", *BUY, "--no-retry")
+    assert run.code == 14
+    name = run.problem["payment"]["id"]
+    assert f"trade --world w pay resume {name}" in run.problem["hint"]
+    assert f"trade --world w pay reconcile --mark paid|unpaid {name}" in run.problem["hint"]
+
+
+def test_time_is_that_of_the_mock(trade: Terminal) -> None:
+    """A payment whose outcome is open is resolved by moving the mock's clock, not by waiting."""
+    trade("--mock", "mock", "clock", "--freeze")
+    trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
+    name = trade("--mock", *BUY, "--no-retry").problem["payment"]["id"]
+    early = trade("--mock", "pay", "reconcile", "--mark", "unpaid", name)
+    assert (early.code, early.problem["code"]) == (12, "not_unresolved")
+    trade("--mock", "mock", "clock", "--advance", "3600")
+    late = trade("--mock", "pay", "resume", name)
+    assert (late.code, late.problem["code"]) == (12, "unresolved_payment")
+    assert trade("--mock", "pay", "budget").json["spent_total_usd"] == "0.06"
+    marked = trade("--mock", "pay", "reconcile", "--mark", "unpaid", name)
+    assert (marked.code, marked.json["state"], marked.json["charged"]) == (0, "marked_unpaid", False)
+    assert trade("--mock", "pay", "budget").json["spent_total_usd"] == "0.00"
+    trade("--mock", "mock", "clock", "--advance", "90000")
+    assert trade("--mock", *BUY).code == 0
+    assert trade("--mock", "pay", "budget").json["spent_today_usd"] == "0.06"
+
+
+def test_it_can_want_the_api_key(trade: Terminal) -> None:
+    trade("--mock", "mock", "gaps", "--set", "b_bearer=required")
+    assert trade("--mock", *BUY).code == 4
+    assert trade("--mock", *BUY, "--send-api-key").code == 0
+    assert trade("--mock", *BUY, "--send-api-key", env={"TRADE_API_KEY": "a-real-key-0123456789"}).code == 0
+
+
+def test_another_port_of_the_market(trade: Terminal) -> None:
+    trade("--mock", "mock", "gaps", "--set", "b_port=another")
+    assert trade("--mock", *BUY).code == 0

@@ -1,0 +1,327 @@
+"""When a purchase does not end well: exit codes 12, 13 and 14, what became of the money, and the command to go on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentState
+from tradesdk_cli.calls import Call
+from tradesdk_cli.context import SayingClock
+from tradesdk_cli.paying import Terms, Till
+from tradesdk_cli.payproblems import payment_problem
+from tradesdk_cli.wallet import Wallet
+from tradesdk_mock import MockServer
+
+from .._payments import payment
+from ._terminal import Run, Terminal
+
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+
+
+def about_money(run: Run) -> tuple[int, str, Any, Any]:
+    problem = run.problem
+    return run.code, problem["code"], problem["charged"], problem["payment"] and problem["payment"]["state"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told", "hint"),
+    [
+        ({"kind": "reset", "executed": True}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
+        ({"kind": "status", "status": 503}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
+        (
+            {"kind": "settlement", "reason": "settlement_pending"},
+            (14, "settlement_pending", "unknown", "pending"),
+            "trade pay resume pay_",
+        ),
+        ({"kind": "malformed_json"}, (14, "paid_undelivered", True, "paid_undelivered"), "trade pay show pay_"),
+        (
+            {"kind": "verification", "reason": "insufficient_funds"},
+            (13, "insufficient_funds", "unknown", "rejected_live"),
+            "put USDC on Base into 0x",
+        ),
+        (
+            {"kind": "verification", "reason": "invalid_payload"},
+            (13, "invalid_payload", "unknown", "rejected_live"),
+            "see it: trade pay show pay_",
+        ),
+    ],
+)
+def test_after_a_payment(
+    buyer: Terminal, shop: MockServer, fault: dict[str, Any], told: tuple[int, str, Any, str], hint: str
+) -> None:
+    shop.add_fault(paid="only", count=1, **fault)
+    run = buyer(*PRICES)
+    assert about_money(run) == told
+    problem = run.problem
+    assert hint in problem["hint"]
+    assert problem["payment"] == {
+        "id": problem["payment"]["id"],
+        "state": told[3],
+        "amount_usd": "0.06",
+        "nonce": shop.payments.presentations()[0].nonce or problem["payment"]["nonce"],
+        "valid_before": problem["payment"]["valid_before"],
+    }
+    assert re.fullmatch(r"pay_[0-9a-f]{24}", problem["payment"]["id"])
+    assert shop.payments.signatures() <= 1
+
+
+def test_the_same_command_again_hands_the_same_payment_over(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    assert buyer(*PRICES).code == 14
+    again = buyer(*PRICES)
+    assert again.code == 0, again.err
+    shop.payments.assert_charged(times=1)
+    assert shop.payments.signatures() == 1
+    new = buyer(*PRICES)
+    assert new.code == 0, "that one ended, so this is another purchase"
+    shop.payments.assert_charged(times=2)
+
+
+def test_what_is_unresolved_is_not_paid_for_again_unless_ordered(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("malformed_json", paid="only", count=1)
+    name = buyer(*PRICES).problem["payment"]["id"]
+    again = buyer(*PRICES)
+    assert about_money(again) == (12, "unresolved_payment", True, "paid_undelivered")
+    assert f"trade pay reconcile --mark paid|unpaid {name}" in again.problem["hint"]
+    assert "--new-purchase" in again.problem["hint"]
+    assert buyer(*PRICES, "--new-purchase").code == 0
+    shop.payments.assert_charged(times=2)
+
+
+@pytest.mark.parametrize(
+    ("offer", "code", "hint"),
+    [
+        ({"amount": "90000"}, "over_price", "--max-price 0.09"),
+        ({"network": "eip155:1"}, "unsupported_network", "USDC on Base only"),
+        ({"payTo": "nobody"}, "bad_recipient", "tell whoever runs it"),
+        ({"maxTimeoutSeconds": 5}, "short_validity", "maxTimeoutSeconds"),
+    ],
+)
+def test_guards(buyer: Terminal, shop: MockServer, offer: dict[str, Any], code: str, hint: str) -> None:
+    shop.add_fault("offer", fields=offer)
+    run = buyer("market", "prices", "ETH", "BRETT", env={"TRADE_BUDGET_PER_DAY": "5"})
+    assert about_money(run) == (12, code, False, None)
+    assert hint in run.problem["hint"]
+    assert shop.payments.presentations() == []
+
+
+def test_budgets(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("market", "prices", "ETH", "BRETT", "--max-price", "0.05")
+    assert about_money(run) == (12, "over_price", False, None)
+    spent = buyer("market", "prices", "ETH", "BRETT", env={"TRADE_BUDGET_PER_DAY": "0.05"})
+    assert about_money(spent) == (12, "over_budget", False, None)
+    assert "trade pay budget" in spent.problem["hint"]
+    wrong = buyer("market", "prices", "ETH", env={"TRADE_BUDGET_PER_DAY": "1e3"})
+    assert (wrong.code, wrong.problem["code"]) == (3, "configuration")
+    assert "TRADE_BUDGET_PER_DAY" in wrong.problem["message"]
+    assert "such as 0.50" in wrong.problem["hint"]
+    assert shop.payments.presentations() == []
+
+
+@pytest.mark.parametrize(("name", "told"), [("PER_CALL", "per call"), ("PER_DAY", "per day"), ("TOTAL", "in total")])
+def test_a_budget_is_raised_where_it_was_set(buyer: Terminal, shop: MockServer, name: str, told: str) -> None:
+    line = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
+    run = buyer(*line, env={f"TRADE_BUDGET_{name}": "0.05"})
+    assert about_money(run) == (12, "over_budget", False, None)
+    assert f"the budget of $0.05 {told}" in run.problem["message"]
+    assert f"to raise it: TRADE_BUDGET_{name} in the environment" in run.problem["hint"]
+    option = f"--{name.lower().replace('_', '-')}"
+    assert buyer("pay", "budget", "set", option, "0.04").code == 0
+    kept = buyer(*line, env={f"TRADE_BUDGET_{name}": "0.05"})
+    assert f"trade pay budget set {option} USD" in kept.problem["hint"], "the stricter one is in the ledger"
+    assert "max-price" not in run.err + kept.err
+    assert shop.payments.presentations() == []
+
+
+def test_another_recipient_is_refused_until_it_is_trusted(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer(*PRICES).code == 0
+    other = "0x" + "ab" * 20
+    shop.add_fault("offer", fields={"payTo": other})
+    run = buyer(*PRICES)
+    assert about_money(run) == (12, "recipient_changed", False, None)
+    assert f"trade pay trust {other}" in run.problem["hint"]
+    shop.payments.assert_charged(times=1)
+    no = buyer("pay", "trust", other, answers="n\n")
+    assert (no.code, buyer(*PRICES).code) == (1, 12)
+    yes = buyer("pay", "trust", other, "--yes")
+    assert yes.json["service"] == shop.url
+    assert [one.lower() for one in yes.json["accepted"]] == [shop.payments.pay_to.lower(), other]
+    assert buyer(*PRICES).code == 0
+    assert shop.payments.settlements()[-1].pay_to.lower() == other
+
+
+def test_no_wallet(buyer: Terminal, shop: MockServer) -> None:
+    del buyer.env["TRADE_WALLET_KEY"]
+    run = buyer(*PRICES)
+    assert about_money(run) == (12, "no_signer", False, None)
+    assert "trade pay key new" in run.problem["hint"]
+    assert shop.payments.presentations() == []
+
+
+def test_an_ordinary_error_after_paying_says_what_became_of_the_money(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("market", "prices", "NOSUCHTOKEN", "--max-price", "0.10")
+    assert about_money(run) == (6, "http_404", "unknown", "rejected_live")
+    assert "$0.03 was handed over and, as far as is known, not taken" in run.problem["hint"]
+    assert "trade market tokens" in run.problem["hint"]
+    shop.payments.assert_not_charged()
+
+
+def test_the_service_may_want_the_api_key(buyer: Terminal, shop: MockServer) -> None:
+    shop.set_gaps(b_bearer="required")
+    run = buyer(*PRICES)
+    assert (run.code, run.problem["status"]) == (4, 401)
+    assert "--send-api-key" in run.problem["hint"]
+    without = buyer(*PRICES, "--send-api-key")
+    assert (without.code, without.problem["code"]) == (3, "configuration")
+    assert buyer(*PRICES, "--send-api-key", env={"TRADE_API_KEY": "mock_full_me"}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"TRADE_MARKET_BASE_URL": ""}, "TRADE_MARKET_BASE_URL or TRADE_BASE_URL"),
+        ({"TRADE_MARKET_BASE_URL": "http://x.example"}, "not https"),
+        ({"TRADE_MARKET_BASE_URL": "ftp://x.example"}, "must look like https"),
+        ({"TRADE_WALLET_KEY": "0x12"}, "TRADE_WALLET_KEY"),
+    ],
+)
+def test_settings_that_cannot_be_used(buyer: Terminal, env: dict[str, str], named: str) -> None:
+    run = buyer(*PRICES, env=env)
+    assert (run.code, run.problem["code"]) == (3, "configuration")
+    assert named in run.problem["message"]
+    assert "allow_insecure" not in run.err
+    assert "0x12" not in run.err
+
+
+def test_a_ledger_that_cannot_be_used(buyer: Terminal, shop: MockServer) -> None:
+    (buyer.home / "ledger.sqlite3").write_text("no ledger at all, but long enough to be looked at" * 100)
+    for line in (PRICES, ("pay", "history"), ("pay", "budget"), ("pay", "quote", "prices", "ETH")):
+        run = buyer(*line)
+        assert about_money(run) == (3, "ledger_damaged", False, None)
+        assert "ledger.sqlite3" in run.problem["message"]
+    assert shop.payments.presentations() == []
+
+
+def test_when_its_time_is_up(trade: Terminal) -> None:
+    """Handing it over is no use any more, so the hint is to look at the wallet, and from when on."""
+    trade.env["TRADE_MOCK"] = "1"
+    trade("mock", "fault", "add", "status", "status=500", "--paid", "only", "--count", "1")
+    name = trade(*PRICES).problem["payment"]["id"]
+    trade("mock", "clock", "--advance", "58")
+    run = trade("pay", "resume", name)
+    assert about_money(run) == (14, "time_is_up", "unknown", "unknown")
+    assert "has ended, or is about to" in run.problem["message"]
+    assert re.fullmatch(
+        rf"from \d\d:\d\d:\d\d UTC on: look at the wallet, then trade pay reconcile --mark paid\|unpaid {name}",
+        run.problem["hint"],
+    )
+    trade("mock", "clock", "--advance", "60")
+    assert trade("pay", "reconcile", "--mark", "unpaid", name).json["state"] == "marked_unpaid"
+
+
+def test_for_a_person(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("reset", executed=True, paid="only", count=1)
+    run = buyer(*PRICES, tty=True, env={"NO_COLOR": "1"})
+    assert run.code == 14
+    error, hint = run.err.splitlines()[-2:]
+    assert error.startswith("error: $0.06 may have been paid (the connection was lost")
+    assert error.endswith("do not pay again blindly")
+    assert hint.startswith("hint: until ")
+    assert "trade pay reconcile --mark paid|unpaid pay_" in hint
+
+
+# Hints speak of commands, in whatever the command was run on
+
+
+def test_hints_name_commands_of_the_mock() -> None:
+    lost = LedgerError("gone", code="ledger_failed", hint="look", payment=payment(state=PaymentState.MARKED_PAID))
+    told = payment_problem(lost, "trade --mock")
+    assert (told.exit_code, told.about["charged"]) == (14, True)
+    assert told.hint == (
+        "look at the wallet, then trade --mock pay reconcile --mark paid|unpaid pay_000000000000000000000001"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "hint", "ours"),
+    [
+        ("not_yet_expired", "try again; new_purchase=True pays anew at once", "try again; --new-purchase pays anew"),
+        ("in_progress", "look at it: trade pay show pay_1", "look at it: trade --mock pay show pay_1"),
+        ("reservation_lost", "make the call again", "run the command again"),
+        ("no_such_payment", "client.payments.list(), or: trade pay history", "see what there is: trade --mock pay"),
+        ("over_price", "client.payments.resume('pay_1') hands it over", "trade --mock pay resume pay_1 hands it over"),
+        (
+            "x",
+            "or say: client.payments.mark('pay_1', paid=…)",
+            "or say: trade --mock pay reconcile --mark paid|unpaid pay_1",
+        ),
+        ("x", "see client.payments.get('pay_1') (trade pay show pay_1); or", "see trade --mock pay show pay_1; or"),
+        ("x", "wait: client.payments.get('pay_1'), or: trade pay show pay_1", "wait: trade --mock pay show pay_1"),
+    ],
+)
+def test_what_the_sdk_says_to_programmers(code: str, hint: str, ours: str) -> None:
+    told = payment_problem(PaymentRefusedError("no", code=code, hint=hint), "trade --mock")
+    assert told.hint is not None
+    assert told.hint.startswith(ours)
+    assert told.exit_code == (6 if code == "no_such_payment" else 12)
+
+
+def test_a_password_that_takes_long_costs_another_try_only() -> None:
+    till = object.__new__(Till)
+    till.terms, till.call = Terms(), Call("prices", ("ETH",))
+    opened: list[int] = []
+
+    class Slow(Wallet):
+        @property
+        def opened(self) -> bool:
+            return bool(opened)
+
+    def buy() -> str:
+        opened.append(1)
+        if len(opened) == 1:
+            raise PaymentRefusedError("signing took longer", code="signer_too_slow")
+        return "bought"
+
+    till.wallet = Slow("0x" + "11" * 20, lambda: pytest.fail("nothing is signed here"))
+    assert till.signing(buy) == "bought"
+    opened.clear()
+
+    def never() -> str:
+        opened.append(1)
+        raise PaymentRefusedError("signing took longer", code="signer_too_slow")
+
+    with pytest.raises(PaymentRefusedError):
+        till.signing(never)
+    assert len(opened) == 2
+
+
+def test_ctrl_c_says_what_was_under_way(buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def enough(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SayingClock, "sleep", enough)
+    shop.add_fault("status", status=500, paid="never", count=1)
+    before = buyer("market", "prices", "ETH", "--max-price", "0.03", "-o", "table")
+    assert (before.code, before.err) == (130, "interrupted\n"), "nothing was paid yet"
+    shop.add_fault("status", status=500, paid="only", count=1)
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03", "-o", "table")
+    (payment,) = buyer("pay", "history").lines
+    assert run.code == 130
+    assert f"$0.03 was being paid: trade pay resume {payment['id']} goes on with the same payment" in run.err
+    assert buyer("pay", "resume", payment["id"]).code == 0
+    shop.payments.assert_charged(times=1)
+
+
+def test_a_budget_in_the_ledger_counts(buyer: Terminal, shop: MockServer) -> None:
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        ledger.set_budget(Budget(per_day="0.07"))
+    line = ("market", "prices", "ETH", "BRETT")
+    assert buyer(*line).code == 0
+    second = buyer(*line)
+    assert second.code == 12
+    assert "leaves $0.01" in second.problem["message"]
+    assert "there is room from" in second.problem["hint"]
+    shop.payments.assert_charged(times=1)

@@ -1,0 +1,291 @@
+"""`trade pay`: prices, the ledger, budgets, and what to do when a payment did not end well."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tradesdk import Ledger
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+from .conftest import BUYER_KEY
+
+PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
+
+
+def test_quotes_need_nothing(trade: Terminal) -> None:
+    for line, price, payments in (
+        ("signals ETH:5 BRETT", "0.10", 1),
+        ("prices ETH BRETT", "0.06", 1),
+        ("history ETH", "0.05", 1),
+        ("win-rate ETH", "0.03", 1),
+        ("avg-prices ETH", "0.02", 1),
+        ("top", "0.06", 1),
+        ("metrics", "0.06", 1),
+        ("tokens", "0.00", 0),
+        ("prices A B C D E F G a", "0.21", 2),
+        ("token-prices ETH BRETT", "0.06", 1),
+        ("Token_Signals ETH", "0.05", 1),
+        ("supported-tokens", "0.00", 0),
+    ):
+        run = trade("pay", "quote", *line.split())
+        assert run.code == 0, run.err
+        assert (run.json["price_usd"], run.json["payments"]) == (price, payments)
+        assert run.json["affordable"] is (price == "0.00")
+    shown = trade("pay", "quote", "prices", "ETH", env={"TRADE_BUDGET_PER_DAY": "0.02"})
+    assert (shown.json["left_usd"], shown.json["affordable"]) == ("0.02", False)
+    assert trade("pay", "quote", "prices", "ETH", env={"TRADE_BUDGET_PER_DAY": "0.03"}).json["affordable"] is True
+    six = ("pay", "quote", "prices", "A", "B", "C", "D", "E", "F")
+    for per_call, per_day, affordable in (("0.15", "0.18", True), ("0.14", "0.18", False), ("0.15", "0.17", False)):
+        env = {"TRADE_BUDGET_PER_CALL": per_call, "TRADE_BUDGET_PER_DAY": per_day}
+        assert trade(*six, env=env).json["affordable"] is affordable
+    assert "--max-price, such as 0.03" in trade("pay", "quote", "prices", "ETH").err
+    for line in ("prices", "prices ETH eth", "top ETH", "gold", "signals ETH:x"):
+        assert trade("pay", "quote", *line.split()).code == 2
+
+
+def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer("pay", "history").out == ""
+    shop.add_fault("status", status=500, paid="only", count=1)
+    for _ in range(3):  # one in doubt, then resolved, then another purchase
+        buyer(*PRICES)
+    newest, oldest = buyer("pay", "history").lines
+    assert [newest["state"], oldest["state"]] == ["delivered", "delivered"]
+    assert [newest["presentations"], oldest["presentations"]] == [1, 2]
+    assert [one["id"] for one in buyer("pay", "history", "--limit", "1").lines] == [newest["id"]]
+    assert "there are more" in buyer("pay", "history", "--limit", "1").err
+    assert buyer("pay", "history", "--state", "unknown").lines == []
+    assert len(buyer("pay", "history", "--state", "unknown", "--state", "delivered").lines) == 2
+    shown = buyer("pay", "show", newest["id"]).json
+    assert shown["body"] == {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
+    assert shown["nonce"] == shop.payments.settlements()[-1].nonce
+    assert shown["receipt"]["success"] is True
+    assert "header" not in shown
+    nobody = buyer("pay", "show", "pay_nobody")
+    assert (nobody.code, nobody.problem["code"]) == (6, "no_such_payment")
+
+
+def test_the_signed_payment_is_never_shown(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    name = buyer(*PRICES).problem["payment"]["id"]
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        payment = ledger.get(name)
+    assert payment is not None
+    assert payment.header is not None
+    for form in ("table", "json", "ndjson"):
+        for line in (("show", name), ("history",)):
+            run = buyer("pay", *line, "-vv", "-o", form)
+            assert payment.header not in run.out + run.err
+
+
+def test_budget(buyer: Terminal, shop: MockServer) -> None:
+    bare = buyer("pay", "budget")
+    assert bare.json == {
+        "per_call_usd": None,
+        "per_hour_usd": None,
+        "per_day_usd": None,
+        "total_usd": None,
+        "spent_last_hour_usd": "0.00",
+        "spent_today_usd": "0.00",
+        "spent_total_usd": "0.00",
+        "reserved_usd": "0.00",
+        "left_this_hour_usd": None,
+        "left_today_usd": None,
+        "left_total_usd": None,
+        "next_call_usd": None,
+    }
+    assert "trade pay budget set --per-day 5" in bare.err
+    made = buyer("pay", "budget", "set", "--per-call", "0.25", "--per-hour", "1", "--per-day", "5", "--total", "0.5")
+    assert [made.json[f"{name}_usd"] for name in ("per_call", "per_hour", "per_day", "total")] == [
+        "0.25",
+        "1.00",
+        "5.00",
+        "0.50",
+    ]
+    shop.add_fault("status", status=500, paid="only", count=1)
+    assert buyer("market", "prices", "ETH", "--no-retry").code == 14
+    spent = buyer("pay", "budget").json
+    assert (spent["reserved_usd"], spent["spent_total_usd"], spent["next_call_usd"]) == ("0.03", "0.03", "0.25")
+    assert [spent[f"left_{told}_usd"] for told in ("this_hour", "today", "total")] == ["0.97", "4.97", "0.47"]
+    quoted = buyer("pay", "quote", "prices", "ETH", "-o", "table")
+    assert "$0.47 left in total" in quoted.err
+    assert [line.split()[-1] for line in quoted.out.splitlines() if line.startswith(("left", "next"))] == [
+        "0.47",
+        "0.25",
+    ]
+    changed = buyer("pay", "budget", "set", "--total", "none", "--per-day", "4")
+    assert (changed.json["total_usd"], changed.json["per_day_usd"], changed.json["per_hour_usd"]) == (
+        None,
+        "4.00",
+        "1.00",
+    )
+    stricter = buyer("pay", "budget", env={"TRADE_BUDGET_PER_DAY": "2", "TRADE_BUDGET_PER_HOUR": "9"})
+    assert stricter.json["per_day_usd"] == "2.00"
+    assert stricter.notes == [{"note": "stricter than the ledger's own: TRADE_BUDGET_PER_DAY"}]
+
+
+def test_budgets_that_are_none(buyer: Terminal) -> None:
+    for line, named in (
+        ("set", "nothing to set"),
+        ("--per-day 5", "with set"),
+        ("set --per-day 1e3", "--per-day must be dollars"),
+        ("set --per-call -1", "--per-call must be dollars"),
+        ("set --total NaN", "--total must be dollars"),
+        ("set --per-hour 0.0000001", "--per-hour must be dollars"),
+        ("raise", "'raise' is not one of"),
+    ):
+        run = buyer("pay", "budget", *line.split())
+        assert (run.code, run.problem["code"]) == (2, "usage"), line
+        assert named in run.problem["message"]
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        assert not ledger.budget().is_set
+
+
+def test_resume_prints_what_was_bought(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    name = buyer(*PRICES).problem["payment"]["id"]
+    del buyer.env["TRADE_WALLET_KEY"], buyer.env["TRADE_MARKET_BASE_URL"]  # neither is needed
+    run = buyer("pay", "resume", name)
+    assert run.code == 0, run.err
+    assert [one["symbol"] for one in run.lines] == ["ETH", "BRETT"]
+    assert run.notes[-1]["payments"] == [name]
+    shop.payments.assert_charged(times=1)
+    assert shop.payments.signatures() == 1
+    again = buyer("pay", "resume", name)
+    assert (again.code, again.out) == (0, run.out), "the ledger keeps it"
+    assert buyer("pay", "resume", "pay_nobody").code == 6
+    shop.payments.assert_charged(times=1)
+
+
+@pytest.mark.parametrize("verb", ["resume", "reconcile"])
+def test_the_service_may_want_the_api_key_here_too(buyer: Terminal, shop: MockServer, verb: str) -> None:
+    shop.set_gaps(b_bearer="required")
+    rule = shop.add_fault("status", paid="only", status=500)
+    key = {"TRADE_API_KEY": "mock_full_me"}
+    bought = buyer("market", "metrics", "--max-price", "0.06", "--no-retry", "--send-api-key", env=key)
+    assert bought.code == 14
+    shop.remove_fault(rule.id)
+    which = [bought.problem["payment"]["id"]] if verb == "resume" else []
+    assert buyer("pay", verb, *which).code == 14
+    assert buyer("pay", verb, *which, "--send-api-key", env=key).code == 0
+    shop.payments.assert_charged(times=1)
+
+
+def test_resume_of_metrics_and_with_a_receipt(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=2)
+    names = [
+        buyer("market", *line.split(), "--max-price", "0.06", "--no-retry").problem["payment"]["id"]
+        for line in ("metrics", "top --sort ROI --limit 2")
+    ]
+    assert "totalAgents" in buyer("pay", "resume", names[0]).json
+    shown = buyer("pay", "resume", names[1], "--receipt").json
+    assert (len(shown["data"]), shown["payment"]["id"]) == (2, names[1])
+
+
+def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer("pay", "reconcile").notes == [{"note": "all payments ended well"}]
+    shop.add_fault("status", status=500, route="/v1/token-prices", paid="only", count=1)
+    shop.add_fault("verification", reason="invalid_payload", route="/v1/aggregate-metrics", paid="only")
+    shop.add_fault("malformed_json", route="/v1/top-performers", paid="only")
+    open_ = buyer(*PRICES).problem["payment"]["id"]
+    refused = buyer("market", "metrics", "--max-price", "0.06").problem["payment"]["id"]
+    spoiled = buyer("market", "top", "--sort", "ROI", "--max-price", "0.06").problem["payment"]["id"]
+    run = buyer("pay", "reconcile")
+    assert run.code == 14
+    assert [note["note"] for note in run.notes] == [
+        f"look at the wallet, then say what it was: trade pay reconcile --mark paid|unpaid {spoiled}"
+    ]
+    found = {one["id"]: one for one in run.lines}
+    assert {name: one["outcome"] for name, one in found.items()} == {
+        open_: "delivered",
+        refused: "live",
+        spoiled: "unresolved",
+    }
+    assert [one["symbol"] for one in found[open_]["data"]] == ["ETH", "BRETT"]
+    assert "not JSON" in found[spoiled]["message"]
+    marked = buyer("pay", "reconcile", "--mark", "paid", spoiled)
+    assert (marked.json["state"], marked.json["charged"]) == ("marked_paid", True)
+    again = buyer("pay", "reconcile", "--mark", "unpaid", spoiled)
+    assert (again.code, again.problem["code"]) == (12, "not_unresolved")
+    assert again.problem["message"].endswith("is known already: marked paid, it was paid")
+    assert again.problem["hint"] == f"trade pay show {spoiled}"
+    end = buyer("pay", "reconcile")
+    assert (end.code, [one["id"] for one in end.lines]) == (0, [refused])
+    early = buyer("pay", "reconcile", "--mark", "unpaid", refused)
+    assert (early.code, early.problem["code"]) == (12, "not_unresolved")
+    assert re.search(r"until \d\d:\d\d:\d\d UTC: .* before \d\d:\d\d:\d\d UTC", early.problem["message"])
+    assert early.problem["hint"] == f"trade pay resume {refused}"
+    shop.payments.assert_charged(times=2)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_reconcile_says_what_to_do_at_any_width(buyer: Terminal, shop: MockServer, columns: int) -> None:
+    shop.add_fault("malformed_json", route="/v1/top-performers", paid="only")
+    shop.add_fault("status", status=500, route="/v1/token-prices", paid="only")
+    spoiled = buyer("market", "top", "--sort", "ROI", "--max-price", "0.06").problem["payment"]["id"]
+    lost = buyer(*PRICES).problem["payment"]["id"]
+    run = buyer("pay", "reconcile", "--no-retry", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    assert run.code == 14
+    assert f"trade pay reconcile --mark paid|unpaid {spoiled}\n" in run.err
+    assert f"still in doubt: trade pay resume {lost}, or trade pay reconcile after " in run.err
+
+
+def test_history_shows_time_and_charged_at_80_columns(buyer: Terminal, shop: MockServer) -> None:
+    assert buyer(*PRICES).code == 0
+    run = buyer("pay", "history", tty=True, env={"NO_COLOR": "1"})
+    assert run.out.splitlines()[0].split() == ["id", "state", "usd", "time", "charged"]
+    assert all(len(line) <= 80 for line in run.out.splitlines())
+
+
+def test_in_a_table_what_reconcile_brings_is_shown_below(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=500, paid="only", count=1)
+    name = buyer(*PRICES).problem["payment"]["id"]
+    run = buyer("pay", "reconcile", "-o", "table")
+    assert run.out.splitlines()[1].split()[:2] == [name, "delivered"]
+    assert f"what {name} bought:" in run.err
+    assert [line.split()[0] for line in run.out.splitlines()[-3:]] == ["token", "ETH", "BRETT"]
+
+
+def test_mark_and_id_belong_together(buyer: Terminal) -> None:
+    assert buyer("pay", "reconcile", "--mark", "paid").code == 2
+    assert buyer("pay", "reconcile", "pay_1").code == 2
+    assert buyer("pay", "reconcile", "--mark", "paid", "pay_nobody").code == 6
+
+
+def test_trust(buyer: Terminal, shop: MockServer) -> None:
+    address = "0x" + "cd" * 20
+    for line, code in (
+        (f"{address}", 2),  # nobody to ask
+        ("0x12 --yes", 2),
+        ("0x12 --dry-run", 2),
+        (f"{address} --dry-run", 0),
+    ):
+        assert buyer("pay", "trust", *line.split()).code == code
+    wrong = buyer("pay", "trust", "0x12", answers="y\n")
+    assert (wrong.code, "[y/N]" in wrong.err) == (2, False)
+    assert "0x12 is no address" in wrong.err
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        assert ledger.trusted(shop.url) == []
+    asked = buyer("pay", "trust", address, answers="y\n")
+    assert asked.code == 0
+    assert f"recipient: {address}" in asked.err
+    assert "accepted_so_far: any, at the first call" in asked.err
+    assert f"pay {address} from now on? [y/N]" in asked.err
+    assert [one.lower() for one in asked.json["accepted"]] == [address]
+    del buyer.env["TRADE_MARKET_BASE_URL"]
+    assert buyer("pay", "trust", address, "--yes").code == 3
+
+
+def test_where_market_data_is_bought(buyer: Terminal, shop: MockServer) -> None:
+    """A flag counts more than the environment, also the one that is for the whole service."""
+    buyer.env |= {"TRADE_MARKET_BASE_URL": "https://elsewhere.invalid", "TRADE_WALLET_KEY": BUYER_KEY}
+    assert buyer(*PRICES, "--market-url", shop.url).code == 0
+    assert buyer(*PRICES, "--base-url", shop.url).code == 0
+    assert buyer(*PRICES, "--base-url", "https://elsewhere.invalid", "--market-url", shop.url).code == 0
+    del buyer.env["TRADE_MARKET_BASE_URL"]
+    assert buyer(*PRICES, env={"TRADE_BASE_URL": shop.url}).code == 0
+    shop.payments.assert_charged(times=4)
+    both = buyer("--mock", *PRICES, "--market-url", shop.url)
+    assert (both.code, "exclude each other" in both.problem["message"]) == (2, True)

@@ -1,0 +1,309 @@
+"""Client and service together over real sockets: every paid call, every form of an offer, attacks, threads, loops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tradesdk import (
+    AggregateMetrics,
+    APIStatusError,
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    LocalSigner,
+    MarketClient,
+    MarketResult,
+    PaymentRefusedError,
+    SupportedTokensData,
+    TokenAvgPricesData,
+    TokenPricesData,
+    TokenQuery,
+    TokenSignalsData,
+    TokenWinRatesData,
+    TopPerformersData,
+    TradeError,
+)
+from tradesdk_mock import GapOptions, MockServer
+
+from .._paidservice import CountingSigner
+
+ATTACKER = "0x6666666666666666666666666666666666666666"
+DOMAIN = {"name": "USD Coin", "version": "2"}
+
+
+@pytest.fixture(scope="module")
+def market() -> Iterator[MockServer]:
+    with MockServer(seed=7, signals="scripted") as server:
+        server.populate("somebody")
+        yield server
+
+
+@pytest.fixture
+def clean(market: MockServer) -> Iterator[MockServer]:
+    """Without faults, and with what the mock does by itself afterwards."""
+    yield market
+    market.clear_faults()
+    usual = GapOptions()
+    market.set_gaps(
+        **{name: getattr(usual, name) for name in ("payment_402", "offers", "payment_identifier", "paywall")}
+    )
+
+
+def settings(server: MockServer, **more: Any) -> dict[str, Any]:
+    return {
+        "base_url": server.url,
+        "signer": LocalSigner.from_key("0x" + "01" * 32),
+        "budget": Budget(total="5.00"),
+        "ledger": Ledger.memory(),
+        "clock": server.clock,
+    } | more
+
+
+Act = Callable[[Any], Any]
+PAID: list[tuple[Act, type, int]] = [
+    (lambda one: one.token_signals(["BRETT", TokenQuery("ETH", 2)], limit=5), TokenSignalsData, 100_000),
+    (lambda one: one.signal_history(["BRETT"], start=0, signal_type="BUY"), TokenSignalsData, 50_000),
+    (lambda one: one.token_prices(["BRETT", "ETH", "TOSHI"]), TokenPricesData, 90_000),
+    (lambda one: one.token_win_rate(["BRETT", "ETH"]), TokenWinRatesData, 60_000),
+    (lambda one: one.token_avg_prices(["BRETT", "ETH"]), TokenAvgPricesData, 40_000),
+    (lambda one: one.top_performers("ROI", limit=3), TopPerformersData, 60_000),
+    (lambda one: one.aggregate_metrics(), AggregateMetrics, 60_000),
+    (lambda one: one.supported_tokens(limit=3), SupportedTokensData, 0),
+]
+
+
+@pytest.mark.parametrize("flavour", ["blocking", "async"])
+@pytest.mark.parametrize("wire", ["both", "v2", "v1"])
+def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: str) -> None:
+    clean.set_gaps(payment_402=wire)
+    before = len(clean.payments.settlements())
+    if flavour == "blocking":
+        with MarketClient(**settings(clean)) as client:
+            results = [act(client) for act, _, _ in PAID]
+            kept = client.payments.list()
+    else:
+
+        async def buy() -> tuple[list[Any], list[Any]]:
+            async with AsyncMarketClient(**settings(clean)) as client:
+                return [await act(client) for act, _, _ in PAID], await client.payments.list()
+
+        results, kept = asyncio.run(buy())
+    for result, (_, kind, amount) in zip(results, PAID, strict=True):
+        assert isinstance(result, MarketResult)
+        assert type(result.data) is kind
+        assert (result.quote.amount, result.warnings) == (amount, ())
+        assert result.charged is (amount > 0)
+        assert (result.receipt is None) == (result.payment is None) == (amount == 0)
+    taken = clean.payments.settlements()[before:]
+    assert [one.amount for one in taken] == [amount for _, _, amount in PAID if amount]
+    receipts = [result.receipt for result in results if result.receipt is not None]
+    assert [one.transaction for one in taken] == [one.transaction for one in receipts]
+    assert {one.version for one in taken} == {1 if wire == "v1" else 2}
+    assert [(one.nonce, one.amount) for one in taken] == [(one.nonce, one.amount) for one in kept][::-1]
+    assert {one.presented for one in taken} == {1}
+
+
+ATTACKS: list[tuple[dict[str, Any], str]] = [
+    ({"scheme": "upto"}, "unsupported_scheme"),
+    ({"network": "eip155:84532"}, "unsupported_network"),
+    ({"asset": ATTACKER}, "unsupported_asset"),
+    ({"extra": DOMAIN | {"name": "Evil Coin"}}, "unsupported_domain"),
+    ({"extra": DOMAIN | {"version": "1"}}, "unsupported_domain"),
+    ({"extra": DOMAIN | {"assetTransferMethod": "permit2"}}, "unsupported_method"),
+    ({"extra": DOMAIN | {"paymentFlow": "upfront"}}, "upfront_flow"),
+    ({"amount": "30001"}, "over_price"),
+    ({"amount": "-1"}, "bad_amount"),
+    ({"amount": 30_000}, "bad_amount"),
+    ({"payTo": ATTACKER}, "recipient_changed"),
+    ({"payTo": "0x0"}, "bad_recipient"),
+    ({"maxTimeoutSeconds": 9}, "short_validity"),
+    ({"maxTimeoutSeconds": None}, "bad_validity"),
+]
+
+
+@pytest.mark.parametrize("wire", ["v2", "v1"])
+def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
+    """The service would take each of these payments: only we stand in between."""
+    signer, ledger = CountingSigner(), Ledger.memory()
+    clean.set_gaps(payment_402=wire)
+    arrived = len(clean.payments.presentations())
+    with MarketClient(**settings(clean, signer=signer, ledger=ledger, pay_to=[clean.payments.pay_to])) as client:
+        for fields, code in ATTACKS:
+            rule = clean.add_fault("offer", fields=fields)
+            with pytest.raises(PaymentRefusedError) as caught:
+                client.token_prices(["ETH"])
+            clean.remove_fault(rule.id)
+            assert caught.value.code == code, fields
+            assert caught.value.hint
+        for raw in ("@@@", "", "bnVsbA=="):
+            rule = clean.add_fault("offer", header=raw, body="<html>")
+            with pytest.raises(PaymentRefusedError, match="malformed_offer"):
+                client.token_prices(["ETH"])
+            clean.remove_fault(rule.id)
+        clean.add_fault("offer", top={"padding": "x" * 70_000})
+        with pytest.raises(PaymentRefusedError, match="offer_too_large"):
+            client.token_prices(["ETH"])
+        assert client.payments.list() == []
+        assert client.payments.spending().total == 0
+    assert signer.digests == []
+    assert len(clean.payments.presentations()) == arrived
+
+
+def test_ten_years_become_two_minutes(clean: MockServer) -> None:
+    clean.add_fault("offer", fields={"maxTimeoutSeconds": 315_360_000})
+    with MarketClient(**settings(clean)) as client:
+        payment = client.token_prices(["ETH"]).payment
+    assert payment is not None
+    assert 115 <= payment.valid_before - clean.clock.now() <= 120
+
+
+@pytest.mark.parametrize("wire", ["v2", "v1"])
+def test_the_plain_one_of_several_offers_is_taken(clean: MockServer, wire: str) -> None:
+    """It stands behind one of twice the price, another scheme, and a network of toy money."""
+    clean.set_gaps(offers="several", payment_402=wire)
+    with MarketClient(**settings(clean)) as client:
+        result = client.token_prices(["ETH"], max_price="0.06")
+    assert result.payment is not None
+    assert result.payment.amount == 30_000
+    assert clean.payments.settlements()[-1].amount == 30_000
+
+
+@pytest.mark.parametrize("identifier", ["optional", "required"])
+def test_identifiers_are_what_the_service_takes(clean: MockServer, identifier: str) -> None:
+    clean.set_gaps(payment_identifier=identifier)
+    with MarketClient(**settings(clean)) as client:
+        for _ in range(2):
+            payment = client.token_prices(["ETH"]).payment
+            assert payment is not None
+            assert payment.identified
+
+
+def test_what_the_handler_refuses_is_not_charged(clean: MockServer) -> None:
+    before = clean.payments.spent()
+    with MarketClient(**settings(clean)) as client, pytest.raises(APIStatusError) as caught:
+        client.token_prices(["NO-SUCH-TOKEN"])
+    assert caught.value.status == 404
+    assert caught.value.payment is not None
+    assert caught.value.payment.charged == "unknown"  # until it has expired
+    assert clean.payments.spent() == before
+
+
+def test_an_open_market_is_not_paid(clean: MockServer) -> None:
+    clean.set_gaps(paywall="open")
+    arrived = len(clean.payments.presentations())
+    for signer in (None, CountingSigner()):
+        with MarketClient(**settings(clean, signer=signer, budget=None)) as client:
+            assert client.token_prices(["ETH"]).charged is False
+            assert client.token_prices(["ETH"], dry_run=True).authorization is None
+    assert len(clean.payments.presentations()) == arrived
+
+
+# What the flavours do not share.
+
+
+def test_threads_may_share_a_client(clean: MockServer, tmp_path: Path) -> None:
+    """One budget for all of them: it is spent to the last cent, and no further."""
+    before = len(clean.payments.settlements())
+    tokens = ["ETH", "BRETT", "TOSHI", "DEGEN"]
+    with (
+        Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger,
+        MarketClient(**settings(clean, ledger=ledger, budget=Budget(total="0.18"))) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
+
+        def buy(number: int) -> str:
+            try:
+                return client.token_prices([tokens[number % 4]]).data.results[0].symbol
+            except PaymentRefusedError as error:
+                return error.code
+
+        ended = list(threads.map(buy, range(12)))
+        assert client.payments.spending().total == 180_000
+    assert ended.count("over_budget") == 6
+    taken = clean.payments.settlements()[before:]
+    assert len(taken) == len({one.nonce for one in taken}) == 6
+    assert {one.presented for one in taken} == {1}
+
+
+BUYER = """
+import json, os, signal, sys
+from tradesdk import Budget, Ledger, LocalSigner, MarketClient
+
+url, path, after, tokens = json.loads(sys.argv[1])
+signer = LocalSigner.from_key("0x" + "01" * 32)
+client = MarketClient(base_url=url, signer=signer, budget=Budget(total="0.36"), ledger=Ledger(path))
+run = client.batches.token_prices(tokens, job="prices")
+for _ in range(after):
+    next(run)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path: Path, after: int) -> None:
+    before = len(clean.payments.settlements())
+    with MarketClient(**settings(clean)) as client:
+        tokens = [one.symbol for one in client.supported_tokens(limit=12).data.tokens]
+    path = tmp_path / "ledger.sqlite3"
+    given = json.dumps([clean.url, str(path), after, tokens])
+    ended = subprocess.run([sys.executable, "-c", BUYER, given], timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(clean.payments.settlements()) - before == after
+    more = settings(clean, ledger=Ledger(path), budget=Budget(total="0.36"))
+    with more["ledger"], MarketClient(**more) as client:
+        batches = list(client.batches.token_prices(tokens, job="prices"))
+        assert client.payments.spending().total == 360_000
+    assert [batch.again for batch in batches] == [number < after for number in range(3)]
+    assert [one.symbol for batch in batches for one in batch.data.results] == tokens
+    taken = clean.payments.settlements()[before:]
+    assert [one.amount for one in taken] == [150_000, 150_000, 60_000]
+    assert len({one.nonce for one in taken}) == 3
+
+
+def test_a_second_event_loop_is_refused_before_anything_is_sent(clean: MockServer) -> None:
+    arrived = len(clean.journal())
+    client = AsyncMarketClient(**settings(clean))
+
+    async def prices() -> Any:
+        return (await client.token_prices(["ETH"])).charged
+
+    async def quote() -> int:
+        return (await client.quote.token_prices(["ETH"])).amount
+
+    with asyncio.Runner() as first:
+        assert first.run(prices()) is True
+        for _ in range(2):
+            with pytest.raises(TradeError, match="another event loop"):
+                asyncio.run(prices())
+            with pytest.raises(TradeError, match="another event loop"):
+                trio.run(prices)
+        assert asyncio.run(quote()) == trio.run(quote) == 30_000  # nothing is sent for that
+        assert first.run(prices()) is True
+        first.run(client.aclose())
+    assert len(clean.journal()) - arrived == 4
+
+
+def test_one_ledger_may_serve_both_flavours(clean: MockServer) -> None:
+    """In the same process, with clients that know nothing of each other: the money is counted once."""
+    shared = settings(clean, budget=Budget(total="0.06"))
+
+    async def buy() -> Any:
+        async with AsyncMarketClient(**shared) as client:
+            return (await client.token_prices(["ETH"])).charged
+
+    assert asyncio.run(buy()) is True
+    with MarketClient(**shared) as client:
+        assert client.token_prices(["ETH"]).charged is True
+        with pytest.raises(PaymentRefusedError, match="over_budget"):
+            client.token_prices(["ETH"])

@@ -1,0 +1,49 @@
+"""Scripts about the ledger, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+HEAD = """
+import json, os, random, signal, sys, threading
+from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
+from tradesdk.payments.budget import Budget
+from tradesdk.payments.errors import LedgerError, PaymentRefusedError
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.owners import owner_name
+from tradesdk.payments.records import FREE, PaymentState
+
+path = sys.argv[1]
+
+def sums_agree(ledger):
+    counts = [payment for payment in ledger.history(limit=10**6) if payment.state not in FREE]
+    spending = ledger.spending(PLENTY, now=NOW)
+    assert spending.total == sum(payment.amount for payment in counts), spending
+    assert spending.reserved == sum(payment.amount for payment in counts if payment.live), spending
+    return counts
+"""
+LOOK = """
+with Ledger(path) as ledger:
+    print(json.dumps(len(sums_agree(ledger))))
+"""
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", HEAD + script, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> Any:
+    out, errors = process.communicate(timeout=540)
+    assert (process.returncode, errors) == (0, "")
+    return json.loads(out)

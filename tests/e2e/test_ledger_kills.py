@@ -1,0 +1,146 @@
+"""A ledger whose process is killed: whatever the moment, each step is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ._ledger import end, start
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+
+# Each child runs the same steps, tells each one that is done, and is killed before its nth statement, whichever that
+# is: those that make the file count as well. A kill, unlike a power cut, needs no syncing.
+KILLED = """
+import sqlite3
+from tradesdk.payments import ledger_open
+
+STEPS = ("reserve", "present", "present_again", "settle")
+STATES = [None, PaymentState.RESERVED, PaymentState.PRESENTED, PaymentState.PRESENTED, PaymentState.DELIVERED]
+PRESENTATIONS = [0, 0, 1, 2, 2]
+connect = sqlite3.connect
+
+def run(file, fatal, tell):
+    left = fatal
+
+    def statement(text):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def traced(*args, **options):
+        db = connect(*args, **options)
+        db.set_trace_callback(statement)
+        return db
+
+    sqlite3.connect = traced
+    ledger = Ledger(file, sync=False)
+    payment = draft(id="pay_killed", fingerprint="killed")
+    reserve(ledger, payment, owner=owner_name(), until=NOW + 1000)
+    os.write(tell, b"1")
+    ledger.present(payment.id, HEADER, now=NOW)
+    os.write(tell, b"1")
+    ledger.present_again(payment.id, now=NOW)
+    os.write(tell, b"1")
+    ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+    os.write(tell, b"1")
+    os._exit(0)
+
+def child(file, fatal):
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            run(file, fatal, write)
+        finally:
+            os._exit(1)
+    os.close(write)
+    _, status = os.waitpid(pid, 0)
+    done = len(os.read(read, 100))
+    os.close(read)
+    return done, status
+
+seen = {}
+for fatal in range(1, 500):
+    file = f"{path}-{fatal}"
+    done, status = child(file, fatal)
+    with Ledger(file, sync=False, timeout=0) as ledger:
+        sums_agree(ledger)
+        payment = ledger.get("pay_killed")
+        state = payment and payment.state
+        # A step that was told is there; one that was under way may be.
+        allowed = list(zip(STATES, PRESENTATIONS))[done : done + 2]
+        assert (state, payment.presentations if payment else 0) in allowed, (fatal, done, payment)
+        assert (payment.header if payment else None) == (HEADER if state == "presented" else None)
+        seen[str(state)] = seen.get(str(state), 0) + 1
+        if payment is None:
+            assert ledger.trusted("https://market.example") == []
+        elif payment.live:
+            # Whoever comes next takes it over at once: its owner is dead.
+            assert ledger.find("killed") == payment
+            assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 1, now=NOW)
+            if state is PaymentState.RESERVED:
+                ledger.present(payment.id, HEADER, now=NOW)
+            ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+        else:
+            assert payment.reply == b"prices"
+        sums_agree(ledger)
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+print(json.dumps([done, fatal, seen]))
+"""
+
+
+def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path) -> None:
+    done, fatal, seen = end(start(KILLED, tmp_path / "ledger"))
+    assert done == 4  # the last one came to its end
+    assert fatal > 50
+    assert seen.keys() == {"None", "reserved", "presented", "delivered"}
+    assert min(seen.values()) >= 1
+
+
+# Killed from outside, at any moment: within a write to the file as well as between two of them.
+ANY_MOMENT = """
+rounds, seed = int(sys.argv[2]), int(sys.argv[3])
+chance = random.Random(seed)
+told = 0
+for number in range(rounds):
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        ledger = Ledger(path)
+        for turn in range(10**6):
+            name = f"{number}_{turn}"
+            reserve(ledger, draft(id=f"pay_{name}", fingerprint=name), budget=Budget.unlimited())
+            ledger.present(f"pay_{name}", HEADER, now=NOW)
+            os.write(write, b"p")
+            if turn % 2:
+                ledger.settle(f"pay_{name}", PaymentState.EXPIRED_UNPAID, now=NOW)
+        os._exit(1)
+    os.close(write)
+    told += len(os.read(read, chance.randrange(1, 8)))  # it has begun
+    for _ in range(chance.randrange(20_000)):
+        pass
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    while more := os.read(read, 100):
+        told += len(more)
+    os.close(read)
+with Ledger(path) as ledger:
+    sums_agree(ledger)
+    presented = [payment for payment in ledger.history(limit=10**6) if payment.presentations]
+    with ledger._file.reading() as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+print(json.dumps([told, len(presented)]))
+"""
+
+
+@pytest.mark.parametrize("rounds", [12, pytest.param(400, marks=pytest.mark.long)])
+def test_a_kill_at_any_moment_loses_nothing_that_was_written_down(tmp_path: Path, rounds: int) -> None:
+    told, presented = end(start(ANY_MOMENT, tmp_path / "ledger", rounds, 7))
+    assert told > 0
+    assert told <= presented <= told + rounds  # the last one of each round may be written down and not told

@@ -1,0 +1,180 @@
+"""One ledger and many processes: no budget is passed, and a fork is harmless."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ._ledger import LOOK, end, start
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+
+SPENDERS = """
+number, threads, tries, cancelling, sync = (int(value) for value in sys.argv[2:])
+budget = Budget(per_hour="1.20")  # 40 payments of $0.03
+counts = {"reserved": 0, "refused": 0, "cancelled": 0, "over": 0}
+lock = threading.Lock()
+ledger = Ledger(path, sync=bool(sync), timeout=120)
+start = threading.Barrier(threads)
+
+def spend(thread):
+    chance = random.Random(1000 * number + thread)
+    start.wait()
+    for turn in range(tries):
+        # Ids are counted by each process for itself.
+        payment = draft(id=f"pay_{number}_{thread}_{turn}", fingerprint=f"{number} {thread} {turn}")
+        try:
+            reserve(ledger, payment, budget=budget)
+            result = "reserved"
+        except PaymentRefusedError as refusal:
+            assert refusal.code == "over_budget"
+            result = "refused"
+        over = ledger.spending(budget, now=NOW).last_hour > 1_200_000
+        if result == "reserved" and cancelling and chance.random() < 0.9:
+            ledger.settle(payment.id, PaymentState.CANCELLED, now=NOW)
+            result = "cancelled"
+        with lock:
+            counts[result] += 1
+            counts["over"] += over
+
+workers = [threading.Thread(target=spend, args=(thread,)) for thread in range(threads)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+ledger.close()
+print(json.dumps(counts))
+"""
+
+
+def spenders(path: Path, processes: int, threads: int, tries: int, *, cancelling: bool, sync: bool) -> dict[str, int]:
+    running = [start(SPENDERS, path, n, threads, tries, int(cancelling), int(sync)) for n in range(processes)]
+    counts = [end(process) for process in running]
+    return {name: sum(count[name] for count in counts) for name in counts[0]}
+
+
+def test_processes_and_threads_share_one_budget(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    counts = spenders(path, 3, 4, 5, cancelling=False, sync=True)
+    assert counts == {"reserved": 40, "refused": 20, "cancelled": 0, "over": 0}
+    assert end(start(LOOK, path)) == 40
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sync", [True, False])
+def test_many_processes_and_threads_share_one_budget(tmp_path: Path, sync: bool) -> None:
+    """Most of what is reserved is given up again, so that there is always somebody at the limit."""
+    path = tmp_path / "ledger.sqlite3"
+    counts = spenders(path, 8, 16, 25, cancelling=True, sync=sync)
+    assert counts["over"] == 0
+    assert counts["reserved"] + counts["refused"] + counts["cancelled"] == 8 * 16 * 25
+    assert end(start(LOOK, path)) == counts["reserved"] <= 40
+    more = spenders(tmp_path / "other.sqlite3", 8, 16, 25, cancelling=False, sync=sync)
+    assert more == {"reserved": 40, "refused": 8 * 16 * 25 - 40, "cancelled": 0, "over": 0}
+
+
+FORKS = """
+ledger, memory = Ledger(path), Ledger.memory()
+first = reserve(ledger)
+reserve(memory)
+stop = threading.Event()
+
+def busy():
+    while not stop.is_set():
+        reserve(ledger, budget=Budget.unlimited())
+        memory.history(limit=1)
+
+workers = [threading.Thread(target=busy) for _ in range(2)]
+for worker in workers:
+    worker.start()
+children = []
+for number in range(6):
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            assert ledger.get(first.id) == first
+            for turn in range(5):
+                name = f"pay_child_{number}_{turn}"
+                made = reserve(ledger, draft(id=name, fingerprint=name), budget=Budget.unlimited())
+                assert ledger.get(name) == made
+            ledger.close()
+            try:
+                memory.history()
+            except LedgerError as error:
+                assert error.code == "ledger_failed", error
+                code = 0
+        finally:
+            os._exit(code)
+    children.append(pid)
+codes = [os.waitpid(pid, 0)[1] for pid in children]
+stop.set()
+for worker in workers:
+    worker.join()
+counts = sums_agree(ledger)
+ledger.close()
+memory.close()
+print(json.dumps([codes, sum(payment.id.startswith("pay_child") for payment in counts), len(memory.history())]))
+"""
+
+
+def test_forked_children_use_the_file_and_not_the_memory(tmp_path: Path) -> None:
+    assert end(start(FORKS, tmp_path / "ledger")) == [[0] * 6, 30, 1]
+
+
+HOLDS_ON = """
+# A child that is forked in the middle of a parent's life must not cost the parent what it writes afterwards.
+ledger = Ledger(path)
+first = reserve(ledger)
+pid = os.fork()
+if not pid:
+    ledger.history()
+    sys.exit()  # the whole way out, with everything that is closed there
+os.waitpid(pid, 0)
+second = reserve(ledger)
+pid = os.fork()
+if not pid:
+    os.execv(sys.executable, [sys.executable, "-c", "pass"])
+os.waitpid(pid, 0)
+third = reserve(ledger)
+assert ledger.history() == [third, second, first]
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_that_ends_takes_nothing_along(tmp_path: Path) -> None:
+    process = start(HOLDS_ON, tmp_path / "ledger")
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == -9
+    assert end(start(LOOK, tmp_path / "ledger")) == 3
+
+
+PAST_PYTHON = """
+# A fork that Python is not told of before, as some servers do it in C: the connection must not be used by two.
+import ctypes
+
+ledger, closed = Ledger(path), Ledger(path + "-closed")
+reserve(ledger)
+pid = ctypes.PyDLL(None).fork()
+if not pid:
+    code = 1
+    try:
+        reserve(closed)
+        reserve(ledger)
+    except LedgerError as error:
+        code = 0 if error.code == "ledger_failed" and "forked" in error.message else 2
+    finally:
+        os._exit(code)
+code = os.waitpid(pid, 0)[1]
+reserve(ledger)
+ledger.close()
+print(json.dumps(code))
+"""
+
+
+def test_a_fork_past_python_is_noticed(tmp_path: Path) -> None:
+    assert end(start(PAST_PYTHON, tmp_path / "ledger")) == 0
+    assert end(start(LOOK, tmp_path / "ledger")) == 2
+    assert end(start(LOOK, tmp_path / "ledger-closed")) == 1

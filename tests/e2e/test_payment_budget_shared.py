@@ -1,0 +1,148 @@
+"""Tasks, threads and processes buy at once, under one budget in one ledger: exactly what it allows, and no more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, MarketClient, PaymentRefusedError
+from tradesdk_mock import MockServer
+
+ROOT = Path(__file__).parents[2]
+PRICE = 30_000
+KEY = "0x" + "4d" * 32
+TASKS = 16
+
+
+def budget(purchases: int) -> Budget:
+    """For so many purchases, and a cent short of one more."""
+    return Budget.from_micro({"total": PRICE * (purchases + 1) - 10_000})
+
+
+def check(server: MockServer, path: Path, purchases: int) -> None:
+    settlements = server.payments.settlements()
+    assert len(settlements) == server.payments.signatures() == purchases
+    assert {settlement.amount for settlement in settlements} == {PRICE}
+    with Ledger(path) as ledger:
+        spending = ledger.spending(budget(purchases), now=server.clock.now())
+        assert (spending.total, spending.reserved) == (server.payments.spent(), 0)
+        assert len(ledger.history(limit=1000)) == purchases, "the refused ones left no trace"
+
+
+def symbols(server: MockServer, count: int) -> list[str]:
+    with MarketClient(base_url=server.market_url, ledger=Ledger.memory()) as client:
+        return [token.token_address for token in client.supported_tokens(limit=count).data.tokens]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same call", "different calls"])
+async def test_tasks(tmp_path: Path, same: bool) -> None:
+    path = tmp_path / "ledger"
+    sold: list[object] = []
+    with MockServer(seed=5) as server:
+        tokens = symbols(server, TASKS)
+
+        async def buy(client: AsyncMarketClient, token: str) -> None:
+            try:
+                sold.append((await client.token_prices([token])).receipt)
+            except PaymentRefusedError as error:
+                sold.append(error.code)
+
+        async with (
+            AsyncMarketClient(
+                base_url=server.market_url,
+                signer=LocalSigner.from_key(KEY),
+                budget=budget(5),
+                ledger=Ledger(path),
+            ) as client,
+            anyio.create_task_group() as group,
+        ):
+            for token in tokens:
+                group.start_soon(buy, client, tokens[0] if same else token)
+        assert sold.count("over_budget") == TASKS - 5
+        assert len(sold) == TASKS
+        check(server, path, 5)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same call", "different calls"])
+def test_threads(tmp_path: Path, same: bool) -> None:
+    path = tmp_path / "ledger"
+    with MockServer(seed=5) as server:
+        tokens = symbols(server, TASKS)
+        with MarketClient(
+            base_url=server.market_url, signer=LocalSigner.from_key(KEY), budget=budget(5), ledger=Ledger(path)
+        ) as client:
+
+            def buy(token: str) -> str:
+                try:
+                    client.token_prices([token])
+                except PaymentRefusedError as error:
+                    return error.code
+                return "delivered"
+
+            with ThreadPoolExecutor(TASKS) as threads:
+                sold = list(threads.map(buy, [tokens[0] if same else token for token in tokens]))
+        assert (sold.count("delivered"), sold.count("over_budget")) == (5, TASKS - 5)
+        check(server, path, 5)
+
+
+BUYER = """
+import json, sys
+import anyio
+from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, PaymentRefusedError
+
+url, path, key, most, tokens = sys.argv[1:]
+
+async def main():
+    sold = []
+
+    async def buy(token):
+        try:
+            await client.token_prices([token])
+        except PaymentRefusedError as error:
+            sold.append(error.code)
+        else:
+            sold.append("delivered")
+
+    client = AsyncMarketClient(
+        base_url=url, signer=LocalSigner.from_key(key), ledger=Ledger(path, timeout=60),
+        budget=Budget.from_micro({"total": int(most)}),
+    )
+    async with client, anyio.create_task_group() as group:
+        for token in json.loads(tokens):
+            group.start_soon(buy, token)
+    print(json.dumps(sold))
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize(("processes", "purchases"), [(2, 7), pytest.param(8, 40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("same", [True, False], ids=["the same calls", "different calls"])
+def test_processes(tmp_path: Path, processes: int, purchases: int, same: bool) -> None:
+    """16 tasks in each of them. The same call of two processes waits for its turn, and is then paid for as well."""
+    path = tmp_path / "ledger"
+    most = budget(purchases).total
+    with MockServer(seed=5) as server:
+        tokens = symbols(server, TASKS * processes)
+        running = []
+        for number in range(processes):
+            own = tokens[:TASKS] if same else tokens[number * TASKS : (number + 1) * TASKS]
+            command = [sys.executable, "-W", "error", "-c", BUYER, server.market_url, str(path), KEY, str(most)]
+            running.append(
+                subprocess.Popen(
+                    [*command, json.dumps(own)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
+        sold: list[str] = []
+        for process in running:
+            out, errors = process.communicate(timeout=540)
+            assert (process.returncode, errors) == (0, "")
+            sold += json.loads(out)
+        assert (sold.count("delivered"), sold.count("over_budget")) == (purchases, TASKS * processes - purchases)
+        check(server, path, purchases)

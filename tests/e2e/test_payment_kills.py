@@ -1,0 +1,196 @@
+"""A buyer is killed at every step, in the ledger and on the wire; the next one pays nothing twice and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import Budget, Ledger, MarketClient
+from tradesdk_mock import MockServer
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+ROOT = Path(__file__).parents[2]
+PRICE = 30_000
+
+# For each step of a purchase, a child is killed right before it or right after it, and a second child goes on.
+DRIVER = """
+import json, os, signal, sys
+import httpx
+from tests._eventful import READS, EventfulLedger
+from tradesdk import Budget, LocalSigner, MarketClient, PaymentError, RetryPolicy
+
+url, folder, kind, base, ways = sys.argv[1:]
+quickly = RetryPolicy(base=0, jitter=0)
+
+class Wire(httpx.HTTPTransport):
+    # A payment's way over the network is a step like those of the ledger; `kind` is what happens to the first one.
+    def __init__(self, ledger):
+        super().__init__()
+        self.ledger, self.paid = ledger, 0
+
+    def handle_request(self, request):
+        if "payment-signature" not in request.headers:
+            return super().handle_request(request)
+        self.paid += 1
+        if kind == "429" and self.paid == 1:
+            return httpx.Response(429)
+        answer = self.ledger._step("send", self.sent, request)
+        if kind == "lost" and self.paid == 1:
+            raise httpx.ReadError("lost", request=request)
+        return answer
+
+    def sent(self, request):
+        answer = super().handle_request(request)
+        answer.read()
+        return answer
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def child(number, way, at=0, after=False):
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        told = {"outcome": "crashed"}
+        try:
+            ledger = EventfulLedger(f"{folder}/{kind}-{number}", sync=False)
+            ledger.at, ledger.after, ledger.event = at, after, die
+            told = {"outcome": used(ledger, number, way), "steps": ledger.calls}
+        finally:
+            os.write(write, json.dumps(told).encode())
+            os._exit(0)
+    os.close(write)
+    _, status = os.waitpid(pid, 0)
+    told = os.read(read, 100_000)
+    os.close(read)
+    return (json.loads(told) if told else None), status
+
+def used(ledger, number, way):
+    with httpx.Client(transport=Wire(ledger)) as http, ledger:
+        client = MarketClient(
+            base_url=url,
+            signer=LocalSigner.from_key(f"0x{int(base) + number:064x}"),
+            budget=Budget(total="0.09"),
+            ledger=ledger,
+            retry=quickly,
+            http_client=http,
+        )
+        try:
+            if way == "call":
+                client.token_prices(["ETH"])
+                return "delivered"
+            if way == "reconcile":
+                return "delivered" if client.payments.reconcile().delivered else "nothing"
+            for payment in client.payments.list(limit=1):
+                client.payments.resume(payment.id)
+                return "delivered"
+            return "nothing"
+        except PaymentError as error:
+            return error.code
+
+def seen(number):
+    # By the dead one's ledger, from outside.
+    with EventfulLedger(f"{folder}/{kind}-{number}", sync=False) as ledger:
+        return [payment.state.value for payment in ledger.history()]
+
+used(EventfulLedger.memory(), 10**6, "call")  # so that the children need not import everything
+told, status = child(0, "call")
+assert (told["outcome"], status) in (("delivered", 0), ("paid_undelivered", 0)), told
+steps, cases, number = told["steps"], [], 0
+for at, step in enumerate(steps, 1):
+    if ways == "any" and step in READS:
+        continue
+    for after in (False, True):
+        for way in ways.split(","):
+            if ways == "any":
+                way = ("call", "resume", "call", "reconcile")[number % 4]
+            number += 1
+            _, status = child(number, "call", at, after)
+            assert os.WTERMSIG(status) == signal.SIGKILL, (step, after, status)
+            left = seen(number)
+            told, status = child(number, way)
+            assert status == 0
+            cases.append([number, step, after, way, left, told["outcome"]])
+print(json.dumps(cases))
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MockServer]:
+    with MockServer(seed=5) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [
+        ("clean", "any"),
+        ("429", "any"),
+        *(pytest.param(kind, "call,resume,reconcile", marks=pytest.mark.long) for kind in ("clean", "429", "lost")),
+    ],
+)
+def test_killed_at_any_step(tmp_path: Path, server: MockServer, kind: str, ways: str) -> None:
+    server.reset()
+    base = 1 << 100
+    process = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DRIVER, server.market_url, tmp_path, kind, str(base), ways],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    cases = json.loads(process.stdout)
+    assert len(cases) >= 12
+    assert {"reserve", "present", "send", "settle"} <= {case[1] for case in cases}
+    for number, step, after, way, left, outcome in cases:
+        told = f"killed {'after' if after else 'before'} {step}, which left {left}; then {way}: {outcome}"
+        payer = payer_of(base + number)
+        settled = len(server.payments.settlements(payer))
+        anew = left == ["delivered"] and way == "call"
+        # What had never left may be signed anew; then nothing of the first one ever arrived.
+        assert server.payments.signatures(payer) <= 1 + anew, told
+        assert settled <= 1 + anew, told
+        assert outcome not in ("crashed", "in_progress", "over_budget", "reservation_lost"), told
+        if way == "call":
+            assert settled == 1 + anew, told
+            known = left == ["paid_undelivered"]
+            assert outcome in (("unresolved_payment",) if known else ("delivered", "paid_undelivered")), told
+    check_ledgers(tmp_path, server, kind, base, [case[0] for case in cases])
+
+
+def payer_of(key: int) -> str:
+    from tradesdk import LocalSigner
+
+    return LocalSigner.from_key(f"0x{key:064x}").address
+
+
+def check_ledgers(folder: Path, server: MockServer, kind: str, base: int, numbers: list[int]) -> None:
+    """Each agrees with the mock to the unit, once everything has expired and a person has looked at the wallet."""
+    settlements: dict[str, Any] = {settlement.nonce: settlement for settlement in server.payments.settlements()}
+    server.clock.advance(3000)
+    for number in numbers:
+        payer = payer_of(base + number)
+        spent = server.payments.spent(payer)
+        with (
+            Ledger(folder / f"{kind}-{number}", sync=False) as ledger,
+            MarketClient(
+                base_url=server.market_url, ledger=ledger, budget=Budget(total="0.09"), clock=server.clock
+            ) as client,
+        ):
+            assert client.payments.spending().total >= spent, "it knows of less than was taken"
+            found = client.payments.reconcile()
+            assert found.live == ()
+            for payment in found.released:
+                assert payment.nonce not in settlements, "released, and it was taken"
+            for payment in found.unresolved:
+                client.payments.mark(payment.id, paid=payment.nonce in settlements)
+            assert client.payments.spending().total == spent <= 2 * PRICE

@@ -1,0 +1,102 @@
+"""Our clients as buyers: both flavours behind one call, with waits that take no time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Literal
+
+import anyio
+import httpx
+
+from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, MarketClient
+
+from .conftest import Payer, Seller
+
+Flavour = Literal["blocking", "async"]
+BUDGET = Budget(per_day="5.00")
+PAYMENT_HEADERS = {"payment-signature", "x-payment"}
+
+
+class HurriedClock:
+    """The computer's time, except that waiting is done at once.
+
+    Args:
+        offset: seconds that it is wrong by.
+    """
+
+    def __init__(self, offset: float = 0) -> None:
+        self._offset = offset
+        self._waited = 0.0
+
+    def now(self) -> float:
+        return time.time() + self._offset + self._waited
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._waited
+
+    def sleep(self, seconds: float) -> None:
+        self._waited += seconds
+
+    async def sleep_async(self, seconds: float) -> None:
+        self._waited += seconds
+
+
+@dataclass(frozen=True)
+class Buyer:
+    """One who buys from a seller, always with the same ledger.
+
+    Attributes:
+        flavour: which of our clients.
+        seller: who sells.
+        payer: who pays.
+        options: further arguments of the client.
+        requests: what it has sent: path, and whether a payment was with it.
+    """
+
+    flavour: Flavour
+    seller: Seller
+    payer: Payer
+    options: dict[str, Any] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger.memory)
+    requests: list[str] = field(default_factory=list)
+
+    def call(self, name: str, *args: Any, **named: Any) -> Any:
+        """`client.name(…)`, in a client for this call alone. A dot goes deeper: `payments.resume`."""
+        (found,) = self.calls((name, args, named))
+        return found
+
+    def calls(self, *wanted: tuple[str, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """The same for several calls with one client. Its requests are in `requests` afterwards."""
+        options: dict[str, Any] = {
+            "base_url": self.seller.url,
+            "signer": LocalSigner.from_key(self.payer.key),
+            "budget": BUDGET,
+            "ledger": self.ledger,
+            "clock": HurriedClock(),
+            **self.options,
+        }
+
+        def note(request: httpx.Request) -> None:
+            carried = PAYMENT_HEADERS & {name.lower() for name in request.headers}
+            self.requests.append(f"{request.url.path} {'paid' if carried else 'unpaid'}")
+
+        async def note_async(request: httpx.Request) -> None:
+            note(request)
+
+        async def run() -> list[Any]:
+            hooks = {"request": [note_async]}
+            async with (
+                httpx.AsyncClient(event_hooks=hooks, trust_env=False) as http,
+                AsyncMarketClient(http_client=http, **options) as client,
+            ):
+                return [await attrgetter(name)(client)(*args, **named) for name, args, named in wanted]
+
+        if self.flavour == "async":
+            return anyio.run(run)
+        with (
+            httpx.Client(event_hooks={"request": [note]}, trust_env=False) as http,
+            MarketClient(http_client=http, **options) as client,
+        ):
+            return [attrgetter(name)(client)(*args, **named) for name, args, named in wanted]

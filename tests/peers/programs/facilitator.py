@@ -1,0 +1,67 @@
+"""The official facilitator classes behind the three paths that resource servers call, on a chain of our own.
+
+Besides: `GET /chain` says what happened on the chain, `POST /chain` changes it.
+"""
+
+# mypy: disable-error-code="import-not-found, untyped-decorator"
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from x402 import x402FacilitatorSync
+from x402.mechanisms.evm.exact.register import register_exact_evm_facilitator
+from x402.schemas import PaymentPayload, PaymentRequirements
+from x402.schemas.v1 import PaymentPayloadV1, PaymentRequirementsV1
+
+from .chain import Chain
+from .serving import serve
+
+chain = Chain()
+facilitator = register_exact_evm_facilitator(x402FacilitatorSync(), chain, ["eip155:8453"])
+calls = {"verify": 0, "settle": 0}
+app = FastAPI()
+
+
+def _read(body: dict[str, Any]) -> tuple[Any, Any]:
+    payload, requirements = body["paymentPayload"], body["paymentRequirements"]
+    if body["x402Version"] == 1:
+        return PaymentPayloadV1.model_validate(payload), PaymentRequirementsV1.model_validate(requirements)
+    return PaymentPayload.model_validate(payload), PaymentRequirements.model_validate(requirements)
+
+
+@app.get("/supported")
+def supported() -> Any:
+    return facilitator.get_supported().model_dump(by_alias=True, exclude_none=True)
+
+
+@app.post("/verify")
+async def verify(request: Request) -> Any:
+    calls["verify"] += 1
+    return facilitator.verify(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
+
+
+@app.post("/settle")
+async def settle(request: Request) -> Any:
+    calls["settle"] += 1
+    return facilitator.settle(*_read(await request.json())).model_dump(by_alias=True, exclude_none=True)
+
+
+@app.get("/chain")
+def look() -> Any:
+    return {"balances": chain.balances, "transfers": chain.transfers, **calls}
+
+
+@app.post("/chain")
+async def change(request: Request) -> Any:
+    wanted = await request.json()
+    chain.balances.update({who.lower(): amount for who, amount in wanted.get("balances", {}).items()})
+    chain.revert = wanted.get("revert", chain.revert)
+    chain.pending = wanted.get("pending", chain.pending)
+    return look()
+
+
+if __name__ == "__main__":
+    serve(app)

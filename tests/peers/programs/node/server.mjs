@@ -1,0 +1,82 @@
+// The market-data API behind the official express middleware, with the official facilitator in the same process.
+// Argument: the folder with the answers. Besides: `GET /chain` says what happened on the chain, `POST /chain`
+// changes it. Ends when standard input is closed.
+import { readFileSync } from "node:fs";
+import { x402Facilitator } from "@x402/core/facilitator";
+import { toFacilitatorEvmSigner } from "@x402/evm";
+import { ExactEvmScheme as FacilitatorScheme } from "@x402/evm/exact/facilitator";
+import { ExactEvmScheme as ServerScheme } from "@x402/evm/exact/server";
+import { paymentMiddleware, x402ResourceServer } from "@x402/express";
+import express from "express";
+import { Chain } from "./chain.mjs";
+
+const NETWORK = "eip155:8453";
+const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+// Millionths of a dollar, and whether that is for one token.
+const PRICES = {
+  "token-signals": [50_000, true],
+  "token-prices": [30_000, true],
+  "signal-history": [50_000, true],
+  "token-win-rate": [30_000, true],
+  "token-avg-prices": [20_000, true],
+  "top-performers": [60_000, false],
+  "aggregate-metrics": [60_000, false],
+};
+const STATUS = { NOPE: 404, BROKEN: 502 };
+const golden = (name) => JSON.parse(readFileSync(`${process.argv[2]}/${name}.json`, "utf8"));
+
+const chain = new Chain();
+const calls = { verify: 0, settle: 0 };
+const bound = Object.fromEntries(
+  ["getCode", "verifyTypedData", "readContract", "writeContract", "waitForTransactionReceipt"].map((name) => [
+    name,
+    (args) => chain[name](args),
+  ]),
+);
+const facilitator = new x402Facilitator().register(
+  NETWORK,
+  new FacilitatorScheme(toFacilitatorEvmSigner({ address: chain.address, ...bound })),
+);
+const counted = {
+  getSupported: async () => facilitator.getSupported(),
+  verify: (...args) => (calls.verify++, facilitator.verify(...args)),
+  settle: (...args) => (calls.settle++, facilitator.settle(...args)),
+};
+
+const price = (name) => (context) => {
+  const [amount, each] = PRICES[name];
+  const tokens = context.adapter.getBody()?.tokens;
+  return `$${((each ? (tokens?.length ?? 1) : 1) * amount) / 1_000_000}`;
+};
+const routes = Object.fromEntries(
+  Object.keys(PRICES).map((name) => [
+    `POST /v1/${name}`,
+    {
+      accepts: { scheme: "exact", price: price(name), network: NETWORK, payTo: PAY_TO, maxTimeoutSeconds: 60 },
+      description: name,
+      mimeType: "application/json",
+    },
+  ]),
+);
+
+const app = express();
+app.use(express.json());
+const state = () => ({ balances: chain.balances, transfers: chain.transfers, ...calls });
+app.get("/chain", (request, response) => response.json(state()));
+app.post("/chain", ({ body }, response) => {
+  for (const [who, amount] of Object.entries(body.balances ?? {})) chain.balances[who.toLowerCase()] = amount;
+  chain.revert = body.revert ?? chain.revert;
+  chain.pending = body.pending ?? chain.pending;
+  response.json(state());
+});
+app.use(paymentMiddleware(routes, new x402ResourceServer(counted).register(NETWORK, new ServerScheme())));
+app.post("/v1/:name", ({ body, params }, response) => {
+  const status = (body.tokens ?? []).map(({ identifier }) => STATUS[identifier]).find(Boolean);
+  if (status) response.status(status).json(golden(`error_${status}`));
+  else response.json(golden(params.name.replaceAll("-", "_")));
+});
+
+const listening = app.listen(0, "127.0.0.1", () => {
+  console.log(JSON.stringify({ url: `http://127.0.0.1:${listening.address().port}` }));
+});
+process.stdin.resume().on("end", () => process.exit(0));

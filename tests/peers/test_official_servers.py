@@ -1,0 +1,252 @@
+"""Our clients buy from servers that use the official middleware, whose facilitators really recover signatures."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    NotFoundError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentRejectedError,
+    PaymentState,
+    PaymentUndeliveredError,
+)
+
+from ._buying import Buyer, Flavour, HurriedClock
+from .conftest import Payer, Seller
+
+pytestmark = pytest.mark.peers
+Sellers = Callable[[str], Seller]
+NODE = pytest.param(
+    "node", marks=pytest.mark.skipif(not os.environ.get("PEERS_NODE"), reason="run by scripts/peers --node")
+)
+MONEY = 1_000_000
+TWO = (["ETH", "BRETT"],)
+TWO_COST = 60_000
+EVERYTHING: tuple[tuple[str, tuple[Any, ...], dict[str, Any], int], ...] = (
+    ("token_prices", TWO, {}, 60_000),
+    ("token_signals", (["BRETT"],), {"limit": 2}, 50_000),
+    ("signal_history", (["BRETT"],), {"signal_type": "BUY"}, 50_000),
+    ("token_win_rate", (["ETH", "BRETT", "TOSHI"],), {}, 90_000),
+    ("token_avg_prices", (["ETH"],), {}, 20_000),
+    ("top_performers", (), {"sort_by": "ROI"}, 60_000),
+    ("aggregate_metrics", (), {}, 60_000),
+)
+
+
+@pytest.fixture(params=["blocking", "async"])
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    found: Flavour = request.param
+    return found
+
+
+@pytest.fixture(params=["v2", "v1", NODE])
+def buyer(request: pytest.FixtureRequest, flavour: Flavour, sellers: Sellers, payer: Payer) -> Buyer:
+    """With $1 in the purse, and a seller of each kind."""
+    return buyer_of(sellers(request.param), flavour, payer)
+
+
+def buyer_of(seller: Seller, flavour: Flavour, payer: Payer, **options: Any) -> Buyer:
+    seller.chain.give(payer.address, MONEY)
+    return Buyer(flavour, seller, payer, options)
+
+
+def paid(buyer: Buyer) -> list[int]:
+    """What was taken, transfer by transfer; the payer's balance says the same."""
+    chain = buyer.seller.chain
+    amounts = [one["value"] for one in chain.transfers(buyer.payer.address)]
+    assert chain.balance(buyer.payer.address) == MONEY - sum(amounts)
+    return amounts
+
+
+def known(buyer: Buyer) -> list[Any]:
+    """The payments in the ledger, oldest first."""
+    return list(reversed(buyer.call("payments.list")))
+
+
+def test_everything_for_sale(buyer: Buyer) -> None:
+    calls = buyer.seller.chain.calls()
+    bought = [buyer.call(name, *args, **named) for name, args, named, _ in EVERYTHING]
+    assert paid(buyer) == [cost for *_, cost in EVERYTHING]
+    # One look and one settlement each: nothing was presented twice.
+    assert buyer.seller.chain.calls() == tuple(count + len(EVERYTHING) for count in calls)
+    for result, made in zip(bought, buyer.seller.chain.transfers(buyer.payer.address), strict=True):
+        assert result.data is not None
+        assert result.warnings == ()
+        assert result.charged is True
+        assert result.payment.state is PaymentState.DELIVERED
+        assert result.payment.version == (1 if buyer.seller.name == "v1" else 2)
+        assert result.payment.amount == made["value"] == result.quote.amount
+        assert result.payment.nonce == made["nonce"]
+        assert result.payment.pay_to == made["to"]
+        assert result.receipt.success is True
+        assert result.receipt.transaction == made["transaction"]
+        assert result.receipt.payer == buyer.payer.address
+    assert bought[0].data.results[0].symbol == "BRETT"
+    assert known(buyer) == [result.payment for result in bought]
+
+
+def test_what_is_free_is_not_paid(buyer: Buyer) -> None:
+    result = buyer.call("supported_tokens")
+    assert result.data.tokens
+    assert (result.payment, result.charged) == (None, False)
+    assert paid(buyer) == []
+
+
+def test_what_is_not_there_costs_nothing(buyer: Buyer) -> None:
+    """A second try hands over the same cheque, not a new one."""
+    nonces = set()
+    for _ in range(2):
+        with pytest.raises(NotFoundError) as caught:
+            buyer.call("token_prices", ["NOPE"])
+        payment = caught.value.payment
+        assert payment is not None
+        assert payment.state is PaymentState.REJECTED_LIVE
+        nonces.add(payment.nonce)
+    assert len(nonces) == 1
+    assert paid(buyer) == []
+
+
+def test_an_endpoint_that_is_broken(buyer: Buyer) -> None:
+    """502 says nothing about the money: the same cheque again, a few times, then the truth: unknown."""
+    looked, settled = buyer.seller.chain.calls()
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        buyer.call("token_prices", ["BROKEN"])
+    payment = caught.value.payment
+    assert payment is not None
+    assert payment.charged == "unknown"
+    assert payment.state is PaymentState.UNKNOWN
+    after = buyer.seller.chain.calls()
+    assert after == (looked + payment.presentations, settled)
+    assert 2 <= payment.presentations <= 6
+    assert [one.nonce for one in known(buyer)] == [payment.nonce]
+    assert paid(buyer) == []
+
+
+def test_a_settlement_that_fails_once(buyer: Buyer) -> None:
+    buyer.seller.chain.refuse_next("out of gas")
+    result = buyer.call("token_prices", *TWO)
+    assert result.payment.presentations == 2
+    assert paid(buyer) == [TWO_COST]
+    (transfer,) = buyer.seller.chain.transfers(buyer.payer.address)
+    assert [one.nonce for one in known(buyer)] == [transfer["nonce"]]
+
+
+def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
+    """The money is taken, the answer says that it perhaps was not, and the same cheque again says that it was."""
+    # Servers of the second generation ask a second time by themselves.
+    buyer.seller.chain.lose_receipts(1 if buyer.seller.name == "v1" else 2)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        buyer.call("token_prices", *TWO)
+    payment = caught.value.payment
+    assert payment is not None
+    assert payment.state is PaymentState.PAID_UNDELIVERED
+    assert payment.charged is True
+    assert payment.presentations == 2
+    assert "nonce_already_used" in payment.reason
+    assert paid(buyer) == [TWO_COST]
+    with pytest.raises(PaymentRefusedError):  # not paid for again before somebody says so
+        buyer.call("token_prices", *TWO)
+    assert buyer.call("token_prices", *TWO, new_purchase=True).payment.state is PaymentState.DELIVERED
+    assert paid(buyer) == [TWO_COST] * 2
+
+
+def test_a_payer_without_money(buyer: Buyer) -> None:
+    buyer.seller.chain.give(buyer.payer.address, TWO_COST - 1)
+    with pytest.raises(PaymentRejectedError) as caught:
+        buyer.call("token_prices", *TWO)
+    assert caught.value.code == "invalid_exact_evm_insufficient_balance"
+    payment = caught.value.payment
+    assert payment is not None
+    assert payment.state is PaymentState.REJECTED_LIVE
+    assert payment.presentations == 1
+    buyer.seller.chain.give(buyer.payer.address, MONEY)
+    result = buyer.call("token_prices", *TWO)  # the same cheque, which is good now
+    assert result.payment.nonce == payment.nonce
+    assert paid(buyer) == [TWO_COST]
+
+
+def test_what_was_delivered_is_not_handed_over_again(buyer: Buyer) -> None:
+    result = buyer.call("token_prices", *TWO)
+    looked, settled = buyer.seller.chain.calls()
+    with pytest.raises(PaymentRefusedError):
+        buyer.call("payments.resume", result.payment.id)
+    assert buyer.seller.chain.calls() == (looked, settled)
+    assert paid(buyer) == [TWO_COST]
+
+
+def test_a_budget_stops_before_anything_is_signed(buyer: Buyer) -> None:
+    with pytest.raises(PaymentRefusedError) as caught:
+        buyer.call("token_prices", *TWO, max_price="0.05")
+    assert caught.value.payment is None
+    assert not any(sent.endswith(" paid") for sent in buyer.requests)
+    assert known(buyer) == []
+    assert paid(buyer) == []
+
+
+@pytest.mark.parametrize("offset", [-600, 600])
+@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+def test_a_clock_that_is_ten_minutes_off(
+    name: str, offset: int, flavour: Flavour, sellers: Sellers, payer: Payer
+) -> None:
+    buyer = buyer_of(sellers(name), flavour, payer, clock=HurriedClock(offset))
+    assert buyer.call("token_prices", *TWO).payment.state is PaymentState.DELIVERED
+    assert paid(buyer) == [TWO_COST]
+
+
+@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+def test_one_round_trip(name: str, flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
+    """An offer that was seen before is paid at the first request: what was signed for it still holds."""
+    buyer = buyer_of(sellers(name), flavour, payer, reuse_offers=True)
+    first, second = buyer.calls(*[("token_prices", TWO, {})] * 2)
+    assert buyer.requests == [f"/v1/token-prices {how}" for how in ("unpaid", "paid", "paid")]
+    assert first.payment.nonce != second.payment.nonce
+    assert paid(buyer) == [TWO_COST] * 2
+
+
+def test_a_server_that_wants_an_identifier(flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
+    """The extension is echoed with an id of ours, and the official server finds nothing changed."""
+    buyer = buyer_of(sellers("v2 identified"), flavour, payer)
+    result = buyer.call("token_prices", *TWO)
+    assert result.payment.identified is True
+    assert result.payment.state is PaymentState.DELIVERED
+    assert paid(buyer) == [TWO_COST]
+
+
+@pytest.mark.parametrize("name", ["v2", "v1", NODE])
+def test_the_counterpart_is_real(name: str, sellers: Sellers, payer: Payer) -> None:
+    """It recovers signatures and looks at what was signed: a cheque with one other digit is worth nothing there."""
+    seller = sellers(name)
+    buyer = buyer_of(seller, "blocking", payer)
+    with pytest.raises(NotFoundError):
+        buyer.call("token_prices", ["NOPE"])
+    (payment,) = known(buyer)
+    header = {1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[payment.version]
+    url = f"{seller.url}/v1/token-prices"
+
+    def present(content: Any) -> httpx.Response:
+        value = base64.b64encode(json.dumps(content).encode()).decode()
+        body = {"tokens": [{"identifier": "BRETT"}]}
+        return httpx.post(url, json=body, headers={header: value}, trust_env=False, timeout=30)
+
+    cheque = json.loads(base64.b64decode(payment.header))
+    forgeries = []
+    for field, digit in (("signature", 10), ("nonce", 10), ("validBefore", -1), ("from", 10), ("to", 10)):
+        forged = json.loads(json.dumps(cheque))
+        place = forged["payload"] if field == "signature" else forged["payload"]["authorization"]
+        digits = list(place[field])
+        digits[digit] = "1" if digits[digit] != "1" else "2"
+        place[field] = "".join(digits)
+        forgeries.append(present(forged).status_code)
+    assert forgeries == [402] * 5
+    assert paid(buyer) == []
+    assert present(cheque).status_code == 200
+    assert paid(buyer) == [30_000]

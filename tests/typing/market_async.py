@@ -1,0 +1,206 @@
+"""What a type checker sees of market data in the async client. Nothing here runs, as in `surface_async`.
+
+A line with an ignore comment must be refused: mypy reports an ignore that has nothing to ignore.
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, assert_type
+
+import httpx
+
+from tradesdk import (
+    AggregateMetrics,
+    APIError,
+    AsyncBatchRun,
+    AsyncMarketClient,
+    Batch,
+    Budget,
+    BudgetStore,
+    Clock,
+    DryRun,
+    Ledger,
+    LocalSigner,
+    MarketResult,
+    Payment,
+    PaymentError,
+    PaymentOutcomeUnknownError,
+    PaymentState,
+    Quote,
+    RateLimit,
+    RawResponse,
+    Receipt,
+    Reconciliation,
+    SignalRecord,
+    Signer,
+    Spending,
+    SupportedToken,
+    SupportedTokensData,
+    Timeout,
+    TokenAvgPricesData,
+    TokenPrice,
+    TokenPricesData,
+    TokenQuery,
+    TokenSignals,
+    TokenSignalsData,
+    TokenWinRatesData,
+    TopPerformer,
+    TopPerformersData,
+)
+
+
+async def bought(market: AsyncMarketClient) -> None:
+    signals = await market.token_signals(["ETH", TokenQuery("BRETT", 50)], limit=10)
+    assert_type(signals, MarketResult[TokenSignalsData])
+    assert_type(signals.data, TokenSignalsData)
+    assert_type(signals.data.results, list[TokenSignals])
+    assert_type(signals.data.results[0].signals, list[SignalRecord])
+    assert_type(signals.data.results[0].signals[0].created_at, datetime)
+    assert_type(signals.data.results[0].signals[0].previous_long_sma, float | None)
+    assert_type(signals.payment, Payment | None)
+    assert_type(signals.receipt, Receipt | None)
+    assert_type(signals.charged, bool | Literal["unknown"])
+    assert_type(signals.quote.price, Decimal)
+    await market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
+    assert_type(await market.signal_history(["ETH"]), MarketResult[TokenSignalsData])
+    prices = await market.token_prices(("ETH",), max_price="0.05", new_purchase=True)
+    assert_type(prices, MarketResult[TokenPricesData])
+    assert_type(prices.data.results[0], TokenPrice)
+    assert_type(prices.data.results[0].current_price_usd, float)
+    rates = await market.token_win_rate(["ETH"], max_price=Decimal("0.03"))
+    assert_type(rates, MarketResult[TokenWinRatesData])
+    assert_type(rates.data.results[0].win_rate, float | None)
+    averages = await market.token_avg_prices(["ETH"], max_price="1", dry_run=False)
+    assert_type(averages, MarketResult[TokenAvgPricesData])
+    assert_type(averages.data.results[0].average_sell_price_eth, float | None)
+    best = await market.top_performers("ROI", limit=10)
+    assert_type(best, MarketResult[TopPerformersData])
+    assert_type(best.data.tokens, list[TopPerformer])
+    assert_type(best.data.tokens[0].roi, float)
+    assert_type((await market.top_performers(sort_by="winRate")).data.tokens[0].agent_count, int)
+    assert_type(await market.aggregate_metrics(), MarketResult[AggregateMetrics])
+    free = await market.supported_tokens(limit=500)
+    assert_type(free, MarketResult[SupportedTokensData])
+    assert_type(free.data.tokens, list[SupportedToken])
+    assert_type(free.data.total, int)
+
+
+async def tried(market: AsyncMarketClient, flag: bool) -> None:
+    assert_type(await market.token_signals(["ETH"], limit=5, dry_run=True, max_price="1"), DryRun)
+    assert_type(await market.signal_history(["ETH"], start=5, dry_run=True), DryRun)
+    assert_type(await market.token_prices(["ETH"], dry_run=True), DryRun)
+    assert_type(await market.token_win_rate(["ETH"], dry_run=True), DryRun)
+    assert_type(await market.token_avg_prices(["ETH"], dry_run=True), DryRun)
+    assert_type(await market.top_performers("ROI", dry_run=True), DryRun)
+    assert_type(await market.aggregate_metrics(dry_run=True, max_price="1"), DryRun)
+    assert_type(await market.token_signals(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
+    assert_type(await market.signal_history(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
+    assert_type(await market.token_prices(["ETH"], dry_run=flag), MarketResult[TokenPricesData] | DryRun)
+    assert_type(await market.token_win_rate(["ETH"], dry_run=flag), MarketResult[TokenWinRatesData] | DryRun)
+    assert_type(await market.token_avg_prices(["ETH"], dry_run=flag), MarketResult[TokenAvgPricesData] | DryRun)
+    assert_type(await market.top_performers("ROI", dry_run=flag), MarketResult[TopPerformersData] | DryRun)
+    assert_type(await market.aggregate_metrics(dry_run=flag), MarketResult[AggregateMetrics] | DryRun)
+    shown = await market.top_performers("ROI", limit=5, dry_run=True)
+    assert_type(shown.authorization, dict[str, str] | None)
+    assert_type(shown.refusal, str | None)
+
+
+async def looked_after(market: AsyncMarketClient) -> None:
+    assert_type(await market.payments.list(states=[PaymentState.UNKNOWN], limit=5, before="pay_1"), list[Payment])
+    payment = await market.payments.get("pay_1")
+    assert_type(payment, Payment)
+    assert_type(payment.state, PaymentState)
+    assert_type(payment.amount_usd, Decimal)
+    assert_type(payment.expires_at, datetime)
+    assert_type(await market.payments.mark(payment.id, paid=True), Payment)
+    assert_type(await market.payments.spending(), Spending)
+    found = await market.payments.reconcile()
+    assert_type(found, Reconciliation)
+    assert_type(found.released, tuple[Payment, ...])
+    assert_type((await market.payments.resume(payment.id)).receipt, Receipt | None)
+    await market.payments.trust("0x1")
+
+
+async def failed(market: AsyncMarketClient) -> None:
+    try:
+        await market.token_prices(["ETH"])
+    except PaymentOutcomeUnknownError as error:
+        assert_type(error.payment, Payment | None)
+        assert_type(error.charged, bool | Literal["unknown"])
+    except PaymentError as error:
+        assert_type(error.code, str)
+        assert_type(error.hint, str)
+        assert_type(error.response, RawResponse | None)
+    except APIError as error:
+        assert_type(error.payment, Payment | None)
+
+
+async def opened(signer: Signer, store: BudgetStore, http: httpx.AsyncClient, clock: Clock) -> None:
+    AsyncMarketClient()
+    AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
+    AsyncMarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)
+    AsyncMarketClient(send_api_key=True, api_key=lambda: "key", max_validity=60, timeout=Timeout(read=5))
+    async with AsyncMarketClient(http_client=http, base_url="https://service.example", deadline=60) as market:
+        assert_type(market, AsyncMarketClient)
+        assert_type(market.with_options(timeout=5, max_retries=0, deadline=9.5), AsyncMarketClient)
+        assert_type(market.rate_limit, RateLimit | None)
+    await market.aclose()
+
+
+async def quoted(market: AsyncMarketClient) -> None:
+    assert_type(await market.quote.token_signals(["ETH", TokenQuery("BRETT")], limit=5), Quote)
+    assert_type(await market.quote.signal_history(["ETH"], start=5, end=6, signal_type="BUY"), Quote)
+    assert_type(await market.quote.token_prices(["ETH"]), Quote)
+    assert_type(await market.quote.token_win_rate(["ETH"]), Quote)
+    assert_type(await market.quote.token_avg_prices(["ETH"]), Quote)
+    assert_type(await market.quote.top_performers("ROI", limit=5), Quote)
+    assert_type(await market.quote.aggregate_metrics(), Quote)
+    assert_type(await market.quote.supported_tokens(limit=5), Quote)
+
+
+async def batched(market: AsyncMarketClient, symbols: set[str]) -> None:
+    run = market.batches.token_prices(symbols, size=3, job="today", max_price="0.10", max_total="5")
+    assert_type(run, AsyncBatchRun[TokenPricesData])
+    assert_type(run.price, Decimal)
+    assert_type(run.count, int)
+    async for batch in run:
+        assert_type(batch, Batch[TokenPricesData])
+        assert_type(batch.result, MarketResult[TokenPricesData])
+        assert_type(batch.data.results[0], TokenPrice)
+        assert_type(batch.tokens, tuple[str, ...])
+        assert_type(batch.spent_usd, Decimal)
+    assert_type(market.batches.token_signals((TokenQuery("ETH", 5), "BRETT"), limit=3), AsyncBatchRun[TokenSignalsData])
+    assert_type(market.batches.signal_history(symbols, start=5, signal_type="SELL"), AsyncBatchRun[TokenSignalsData])
+    assert_type(market.batches.token_win_rate(symbols), AsyncBatchRun[TokenWinRatesData])
+    assert_type(market.batches.token_avg_prices(symbols), AsyncBatchRun[TokenAvgPricesData])
+
+
+def made() -> None:
+    price = TokenPrice(token_address="0x1", symbol="A", current_price_eth=0.1, current_price_usd=300.0)
+    assert_type(price.token_address, str)
+
+
+async def refused(market: AsyncMarketClient) -> None:
+    """Every ignore here is needed: each line is a mistake that a type checker should find before it costs money."""
+    await market.token_prices(["ETH"], max_price=0.1)  # type: ignore[call-overload]  # a float is not exact
+    quote = await market.quote.token_prices(["ETH"])
+    await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[call-overload]  # millionths
+    await market.token_prices([TokenQuery("ETH", 5)])  # type: ignore[list-item]  # only signals have limits
+    await market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[call-overload]  # text for a time
+    await market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[call-overload]  # not one of the four
+    await market.top_performers("roi")  # type: ignore[call-overload]  # it is ROI
+    await market.top_performers()  # type: ignore[call-overload]  # by what?
+    await market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
+    await market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
+    print((await market.token_prices(["ETH"], dry_run=True)).data)  # type: ignore[attr-defined]  # nothing was bought
+    await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited
+    for batch in market.batches.token_prices(["ETH"]):  # type: ignore[attr-defined]  # an async for is missing
+        print(batch)
+    AsyncMarketClient(signer="0x01")  # type: ignore[arg-type]  # a key is no signer
+    AsyncMarketClient(budget="5.00")  # type: ignore[arg-type]  # Budget(total="5.00")?
+    AsyncMarketClient("https://service.example")  # type: ignore[call-arg, arg-type]  # everything by name
+    Budget(per_day=0.5)  # type: ignore[arg-type]  # a float is not exact
+    Budget(per_day=5)  # type: ignore[arg-type]  # dollars? or millionths, as its own attributes are?
+    await market.payments.mark("pay_1")  # type: ignore[call-arg]  # paid or unpaid?
+    market.batches.token_prices(5)  # type: ignore[arg-type]  # no list
+    print(market.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # an await is missing

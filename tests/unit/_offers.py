@@ -1,0 +1,123 @@
+"""Offers as a service may send them, good ones and bad ones, and a payment for a good one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from tradesdk import RawResponse
+from tradesdk._response import Headers
+from tradesdk.payments.records import Payment, PaymentState
+
+USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+PAYER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"
+RESOURCE = {"url": "http://127.0.0.1:8402/v1/token-prices", "description": "Prices", "mimeType": "application/json"}
+DOMAIN = {"name": "USD Coin", "version": "2"}
+MISSING: Any = object()
+
+
+def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with some fields replaced, and without those that are MISSING."""
+    return {name: value for name, value in {**base, **changes}.items() if value is not MISSING}
+
+
+def requirement_2(**changes: Any) -> dict[str, Any]:
+    """A requirement of version 2: six cents."""
+    base = {
+        "scheme": "exact",
+        "network": "eip155:8453",
+        "amount": "60000",
+        "asset": USDC,
+        "payTo": PAY_TO,
+        "maxTimeoutSeconds": 60,
+        "extra": DOMAIN,
+    }
+    return changed(base, changes)
+
+
+def requirement_1(**changes: Any) -> dict[str, Any]:
+    """The same of version 1."""
+    base = {
+        "scheme": "exact",
+        "network": "base",
+        "maxAmountRequired": "60000",
+        "resource": RESOURCE["url"],
+        "description": RESOURCE["description"],
+        "mimeType": RESOURCE["mimeType"],
+        "payTo": PAY_TO,
+        "maxTimeoutSeconds": 60,
+        "asset": USDC,
+        "extra": DOMAIN,
+    }
+    return changed(base, changes)
+
+
+def offer_2(*accepts: Any, **changes: Any) -> dict[str, Any]:
+    """An offer of version 2."""
+    base = {
+        "x402Version": 2,
+        "error": "Payment required",
+        "resource": RESOURCE,
+        "accepts": list(accepts) or [requirement_2()],
+    }
+    return changed(base, changes)
+
+
+def offer_1(*accepts: Any, **changes: Any) -> dict[str, Any]:
+    """An offer of version 1."""
+    base = {"x402Version": 1, "error": "Payment required", "accepts": list(accepts) or [requirement_1()]}
+    return changed(base, changes)
+
+
+def encoded(value: Any) -> str:
+    """Base64 of JSON; of bytes and text as they are."""
+    if not isinstance(value, bytes | str):
+        value = json.dumps(value, separators=(",", ":"))
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
+def decoded(header: str) -> Any:
+    return json.loads(base64.b64decode(header, validate=True))
+
+
+def answer_2(offer: Any, body: bytes = b"{}", status: int = 402) -> RawResponse:
+    """A 402 whose header is `offer`."""
+    return RawResponse(status, Headers([("PAYMENT-REQUIRED", encoded(offer))]), body)
+
+
+def answer_1(offer: Any, status: int = 402) -> RawResponse:
+    """A 402 whose body is `offer`."""
+    body = offer if isinstance(offer, bytes) else json.dumps(offer).encode()
+    return RawResponse(status, Headers([("Content-Type", "application/json")]), body)
+
+
+def receipt_headers(receipt: Any, name: str = "PAYMENT-RESPONSE") -> Headers:
+    return Headers([(name, encoded(receipt))])
+
+
+def payment(**changes: Any) -> Payment:
+    """A payment of six cents that was handed over."""
+    fields: dict[str, Any] = {
+        "id": "pay_0123456789abcdef01234567",
+        "state": PaymentState.PRESENTED,
+        "fingerprint": "f" * 64,
+        "method": "POST",
+        "url": RESOURCE["url"],
+        "body": b"{}",
+        "version": 2,
+        "network": "eip155:8453",
+        "asset": USDC,
+        "payer": PAYER,
+        "pay_to": PAY_TO,
+        "amount": 60000,
+        "nonce": "0x" + "1" * 64,
+        "valid_after": 0,
+        "valid_before": 1_795_176_348,
+        "created": 1_795_176_288.0,
+        "updated": 1_795_176_288.0,
+        "header": "c2VjcmV0",
+        "presentations": 1,
+    }
+    return Payment(**{**fields, **changes})

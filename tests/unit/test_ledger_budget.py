@@ -1,0 +1,222 @@
+"""Budgets: the windows, what counts in them, and how a refusal is told."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+
+from tradesdk.payments import ledger_sql
+from tradesdk.payments.budget import Budget
+from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger_rows import to_row
+from tradesdk.payments.records import FREE, LIVE, PaymentState
+
+from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve
+
+CENT = 10_000
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    with Ledger.memory() as ledger:
+        yield ledger
+
+
+def refusal(ledger: Ledger, amount: int, budget: Budget, now: float = NOW) -> PaymentRefusedError:
+    before = ledger.history()
+    with pytest.raises(PaymentRefusedError) as caught:
+        reserve(ledger, draft(amount=amount), budget, now=now)
+    assert ledger.history() == before
+    return caught.value
+
+
+def spend(ledger: Ledger, amount: int, at: float) -> None:
+    reserve(ledger, draft(amount=amount), Budget.unlimited(), now=at)
+
+
+def test_the_day_of_the_tests() -> None:
+    assert MIDNIGHT % 86400 == 0
+    assert 3600 < NOW - MIDNIGHT < 86400
+
+
+def test_without_any_budget_nothing_is_paid(ledger: Ledger) -> None:
+    error = refusal(ledger, 3 * CENT, Budget())
+    assert error.code == "no_budget"
+    assert "$0.03" in error.message
+    for way in ("Budget(", "TRADE_BUDGET_PER_DAY", "max_price=", "trade pay budget set"):
+        assert way in error.hint
+
+
+@pytest.mark.parametrize("name", ["per_call", "per_hour", "per_day", "total"])
+def test_each_limit_alone_is_a_budget(ledger: Ledger, name: str) -> None:
+    budget = Budget.from_micro({name: 3 * CENT})
+    error = refusal(ledger, 3 * CENT + 1, budget)
+    assert error.code == "over_budget"
+    assert "$0.030001" in error.message
+    assert "$0.03 " in error.message
+    spend_of = reserve(ledger, draft(amount=3 * CENT), budget)
+    assert spend_of.amount == 3 * CENT
+
+
+def test_unlimited_is_unlimited(ledger: Ledger) -> None:
+    reserve(ledger, draft(amount=10**15), Budget.unlimited())
+    assert ledger.spending(Budget.unlimited(), now=NOW).left is None
+
+
+def test_the_stores_own_budget_counts_as_well(ledger: Ledger) -> None:
+    assert ledger.budget() == Budget()
+    ledger.set_budget(Budget(per_call="0.02", total="0.05"))
+    assert ledger.budget() == Budget(per_call="0.02", total="0.05")
+    reserve(ledger, draft(amount=2 * CENT), Budget())
+    assert refusal(ledger, 3 * CENT, Budget.unlimited()).code == "over_budget"
+    assert refusal(ledger, 2 * CENT, Budget(total="0.03")).code == "over_budget"
+    reserve(ledger, draft(amount=2 * CENT), Budget(total="10"))
+    assert refusal(ledger, 2 * CENT, Budget(total="10")).code == "over_budget"
+    ledger.set_budget(Budget())
+    assert ledger.budget() == Budget()
+    assert refusal(ledger, 2 * CENT, Budget()).code == "no_budget"
+
+
+def test_the_stores_own_budget_may_be_unlimited(ledger: Ledger) -> None:
+    ledger.set_budget(Budget.unlimited())
+    assert ledger.budget().is_unlimited
+    reserve(ledger, draft(), Budget())
+    mixed = Budget(per_day="1").strictest(Budget.unlimited())
+    ledger.set_budget(mixed)
+    assert ledger.budget() == mixed
+
+
+@pytest.mark.parametrize("state", sorted(PaymentState))
+def test_what_counts(ledger: Ledger, state: PaymentState) -> None:
+    in_state(ledger, state)
+    counts = 0 if state in FREE else 3 * CENT
+    spending = ledger.spending(Budget(total="1"), now=NOW)
+    assert (spending.last_hour, spending.today, spending.total) == (counts, counts, counts)
+    assert spending.reserved == (3 * CENT if state in LIVE else 0)
+    assert spending.left == 1_000_000 - counts
+    assert spending.budget.dollars()["total"] == Decimal(1)
+
+
+def test_an_hour_is_3600_seconds_to_the_last_one(ledger: Ledger) -> None:
+    spend(ledger, CENT, NOW + 0.5)
+    budget = Budget(per_hour="0.01")
+    error = refusal(ledger, CENT, budget, now=NOW + 3600.499)
+    assert "per hour" in error.message
+    assert error.hint.startswith("there is room from 2025-10-09 09:53:21 UTC on")
+    reserve(ledger, draft(amount=CENT), budget, now=NOW + 3600.5)
+
+
+def test_the_hour_frees_when_enough_of_it_has_passed(ledger: Ledger) -> None:
+    for second in range(5):
+        spend(ledger, CENT, NOW + 10 * second)
+    # 2 cents more fit when the first two, of 5, have left the window of 5.
+    error = refusal(ledger, 2 * CENT, Budget(per_hour="0.05"), now=NOW + 60)
+    assert "09:53:30 UTC" in error.hint  # an hour after the second one
+    reserve(ledger, draft(amount=2 * CENT), Budget(per_hour="0.05"), now=NOW + 3610)
+
+
+def test_a_day_is_a_day_of_utc(ledger: Ledger) -> None:
+    spend(ledger, CENT, MIDNIGHT - 0.25)
+    spend(ledger, 2 * CENT, MIDNIGHT + 0.0)
+    spend(ledger, 4 * CENT, MIDNIGHT + 86399.75)
+    assert ledger.spending(Budget(), now=MIDNIGHT + 86399.9).today == 6 * CENT
+    assert ledger.spending(Budget(), now=MIDNIGHT + 86400.0).today == 0
+    error = refusal(ledger, CENT, Budget(per_day="0.06"), now=MIDNIGHT + 86399.9)
+    assert "per day" in error.message
+    assert error.hint.startswith("there is room from 2025-10-10 00:00:00 UTC on")
+    reserve(ledger, draft(amount=CENT), Budget(per_day="0.06"), now=MIDNIGHT + 86400.0)
+
+
+def test_total_never_frees(ledger: Ledger) -> None:
+    spend(ledger, CENT, NOW - 10_000_000)
+    error = refusal(ledger, CENT, Budget(total="0.015"))
+    assert "in total" in error.message
+    assert "does not free by itself" in error.hint
+
+
+def test_a_clock_that_is_put_back_frees_nothing(ledger: Ledger) -> None:
+    spend(ledger, CENT, NOW)
+    for back in (1.0, 3600.0, 7200.0, 86400.0, 40 * 86400.0):
+        spending = ledger.spending(Budget(), now=NOW - back)
+        assert (spending.last_hour, spending.today, spending.total) == (CENT, CENT, CENT)
+        assert refusal(ledger, CENT, Budget(per_hour="0.01"), now=NOW - back).code == "over_budget"
+        assert refusal(ledger, CENT, Budget(per_day="0.01"), now=NOW - back).code == "over_budget"
+
+
+def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
+    in_state(ledger, PaymentState.DELIVERED, amount=50 * CENT)
+    in_state(ledger, PaymentState.UNKNOWN, amount=20 * CENT)
+    error = refusal(ledger, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
+    assert error.message == (
+        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is reserved"
+    )
+    assert error.hint.endswith("what is reserved is free again as soon as it has expired unpaid")
+
+
+def test_a_budget_below_what_is_spent_leaves_nothing(ledger: Ledger) -> None:
+    spend(ledger, 50 * CENT, NOW)
+    error = refusal(ledger, CENT, Budget(total="0.20"))
+    assert "leaves $0.00" in error.message
+    assert ledger.spending(Budget(total="0.20"), now=NOW).left == 0
+
+
+def test_the_limit_that_stays_is_told_first(ledger: Ledger) -> None:
+    spend(ledger, 50 * CENT, NOW)
+    every = Budget(per_call="0.5", per_hour="0.5", per_day="0.5", total="0.5")
+    assert "in total" in refusal(ledger, CENT, every).message
+    assert "per call" in refusal(ledger, 51 * CENT, every).message
+    assert "per day" in refusal(ledger, CENT, Budget(per_hour="0.5", per_day="0.5")).message
+
+
+def test_more_than_the_whole_limit_never_fits(ledger: Ledger) -> None:
+    error = refusal(ledger, 2 * CENT, Budget(per_hour="0.01"))
+    assert "room from" not in error.hint
+
+
+def test_sums_that_are_too_large_are_an_error_of_the_ledger(ledger: Ledger) -> None:
+    from tradesdk.payments.errors import LedgerError
+
+    for _ in range(9):
+        reserve(ledger, draft(amount=10**18), Budget.unlimited())
+    with pytest.raises(LedgerError):
+        reserve(ledger, draft(amount=10**18), Budget.unlimited())
+    assert ledger.spending(Budget(), now=NOW).total == 9 * 10**18
+
+
+def test_a_long_past_makes_nothing_slower(ledger: Ledger) -> None:
+    """Counted in steps of SQLite's machine, which are the same on every computer."""
+
+    def steps() -> int:
+        passed = 0
+
+        def tick() -> int:
+            nonlocal passed
+            passed += 1
+            return 0
+
+        with ledger._file.reading() as db:
+            db.set_progress_handler(tick, 10)
+        payment = reserve(
+            ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"), new_purchase=True
+        )
+        ledger.spending(Budget(), now=NOW)
+        ledger.history(states=[PaymentState.RESERVED], limit=10)
+        ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+        with ledger._file.reading() as db:
+            db.set_progress_handler(None, 0)
+        return passed
+
+    def fill(payments: int) -> None:
+        with ledger._file.writing("") as db:
+            for number in range(payments):
+                created = NOW - 7200 * number / payments  # half of them in the last hour
+                done = draft(state=PaymentState.DELIVERED, created=created, updated=created)
+                db.execute(ledger_sql.ADD, [*to_row(done), int(created), None, 0.0])
+
+    fill(50)
+    few = steps()
+    fill(5_000)
+    assert few > 10
+    assert steps() < 4 * few
+    assert ledger.spending(Budget(), now=NOW).total == 5_052 * 3 * CENT

@@ -1,0 +1,142 @@
+"""Claims on payments, and who is known to be dead."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tradesdk.payments import owners
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.owners import is_dead, owner_name
+
+from ._ledger import NOW, reserve
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    with Ledger.memory() as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def dead() -> str:
+    """The owner of a process that has ended."""
+    code = "from tradesdk.payments.owners import owner_name; print(owner_name())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_reservation_is_claimed(ledger: Ledger) -> None:
+    me, other = owner_name(), owner_name()
+    payment = reserve(ledger, owner=me, until=NOW + 60)
+    assert not ledger.claim(payment.id, owner=other, until=NOW + 60, now=NOW)
+    assert ledger.claim(payment.id, owner=me, until=NOW + 90, now=NOW)
+    assert not ledger.claim(payment.id, owner=other, until=NOW + 60, now=NOW + 89)
+    assert ledger.claim(payment.id, owner=other, until=NOW + 200, now=NOW + 90)
+    assert not ledger.claim(payment.id, owner=me, until=NOW + 200, now=NOW + 90)
+
+
+def test_a_claim_can_be_given_back_by_its_owner(ledger: Ledger) -> None:
+    payment = reserve(ledger, owner="me", until=NOW + 60)
+    ledger.give_back(payment.id, owner="other")
+    assert not ledger.claim(payment.id, owner="other", until=NOW + 60, now=NOW)
+    ledger.give_back(payment.id, owner="me")
+    assert ledger.claim(payment.id, owner="other", until=NOW + 60, now=NOW)
+    assert ledger.get(payment.id) == payment  # claims are no part of it
+
+
+def test_the_payment_that_stands_in_the_way_stays_its_owners(ledger: Ledger) -> None:
+    first = reserve(ledger, owner="me", until=NOW + 60)
+    again = reserve(ledger, first, owner="other", until=NOW + 60)
+    assert again == first
+    assert not ledger.claim(first.id, owner="other", until=NOW + 60, now=NOW)
+
+
+def test_the_claim_of_a_dead_process_does_not_count(ledger: Ledger, dead: str) -> None:
+    payment = reserve(ledger, owner=dead, until=NOW + 60)
+    assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 60, now=NOW)
+
+
+@pytest.mark.parametrize("seconds", [60, 31, 1, 0])
+def test_a_claim_that_ends_too_late_is_from_before_the_clock_was_put_back(ledger: Ledger, seconds: int) -> None:
+    payment = reserve(ledger, owner=owner_name(), until=NOW + 300)
+    held = seconds <= 30
+    assert ledger.claim(payment.id, owner="other", until=NOW + 60, now=NOW - seconds) is not held
+    assert ledger.claim(payment.id, owner="third", until=NOW + 60, now=NOW) is False
+
+
+def test_a_dead_owner_holds_nothing_whatever_the_clock_says(ledger: Ledger, dead: str) -> None:
+    payment = reserve(ledger, owner=dead, until=NOW + 300)
+    assert ledger.claim(payment.id, owner="other", until=NOW, now=NOW - 30)
+
+
+def test_owners(dead: str) -> None:
+    name = owner_name()
+    host, pid, chance = name.split(":")
+    assert int(pid) == os.getpid()
+    assert len(chance) == 12
+    assert owner_name() != name
+    assert not is_dead(name)
+    assert dead.split(":")[0] == host
+    assert is_dead(dead)
+
+
+def test_only_what_is_certain_counts_as_dead(dead: str) -> None:
+    host, pid, chance = dead.split(":")
+    for name in (
+        f"elsewhere:{pid}:{chance}",
+        f"{host}:0:{chance}",
+        f"{host}:-1:{chance}",
+        f"{host}:{2**40}:{chance}",
+        f"{host}:²:{chance}",
+        f"{host}::{chance}",
+        host,
+        "",
+        "nobody",
+    ):
+        assert not is_dead(name), name
+
+
+@pytest.mark.parametrize(("answer", "dead"), [(ProcessLookupError, True), (PermissionError, False), (None, False)])
+def test_somebody_elses_process_is_alive(
+    monkeypatch: pytest.MonkeyPatch, answer: type[OSError] | None, dead: bool
+) -> None:
+    asked = []
+
+    def kill(pid: int, signal: int) -> None:
+        asked.append((pid, signal))
+        if answer is not None:
+            raise answer
+
+    name = owner_name()
+    monkeypatch.setattr("tradesdk.payments.owners.os.kill", kill)
+    assert is_dead(name) is dead
+    assert asked == [(os.getpid(), 0)]
+
+
+def test_where_signals_cannot_ask_everybody_is_alive(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
+    monkeypatch.setattr("tradesdk.payments.owners.os.name", "nt")
+    monkeypatch.setattr("tradesdk.payments.owners.os.kill", None)
+    assert not is_dead(dead)
+
+
+def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = set()
+    for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
+        owners._host.cache_clear()
+        monkeypatch.setattr(owners, "_boot", lambda boot=boot: boot)
+        monkeypatch.setattr(owners, "_process_space", lambda space=space: space)
+        hosts.add(owner_name().split(":")[0])
+    owners._host.cache_clear()
+    assert len(hosts) == 3
+
+
+def test_a_host_name_cannot_break_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners._host.cache_clear()
+    monkeypatch.setattr("tradesdk.payments.owners.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
+    name = owner_name()
+    owners._host.cache_clear()
+    assert name.count(":") == 2
+    assert name.isprintable()
+    assert len(name) < 120

@@ -1,0 +1,313 @@
+"""A ledger that cannot be used: locked, read-only, full, damaged, gone. Nothing changes, and the error says so."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tradesdk.payments.budget import Budget
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.records import Payment, PaymentState
+
+from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite3"
+
+
+@pytest.fixture
+def kept(path: Path) -> Payment:
+    """A payment in the ledger, which is closed."""
+    with Ledger(path) as ledger:
+        return presented(ledger)
+
+
+@pytest.fixture
+def ledger(path: Path, kept: Payment) -> Iterator[Ledger]:
+    with Ledger(path, timeout=0) as ledger:
+        yield ledger
+
+
+def refused(ledger: Ledger, code: str, *, told: str = "nothing was sent") -> LedgerError:
+    """A reservation fails, and says what it should."""
+    with pytest.raises(LedgerError) as caught:
+        reserve(ledger)
+    assert caught.value.code == code, caught.value
+    assert told in caught.value.message
+    assert str(ledger.path) in caught.value.message
+    assert caught.value.hint
+    assert str(caught.value).isprintable()
+    assert caught.value.__cause__ is None or isinstance(caught.value.__cause__, sqlite3.Error | OSError)
+    return caught.value
+
+
+def test_while_another_process_writes(ledger: Ledger, path: Path, kept: Payment) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        refused(ledger, "ledger_locked")
+        with pytest.raises(LedgerError) as caught:
+            ledger.settle(kept.id, PaymentState.DELIVERED, now=NOW)
+        assert caught.value.code == "ledger_locked"
+        # The payment is on its way already: "nothing was sent" would be a lie.
+        assert "what became of the payment is not written down" in caught.value.message
+        assert ledger.get(kept.id) == kept  # reading goes on
+        other.execute("ROLLBACK")
+        reserve(ledger)
+    finally:
+        other.close()
+
+
+def test_while_another_process_has_it_for_itself(path: Path, kept: Payment) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        for timeout in (0.0, 0.02):
+            with Ledger(path, timeout=timeout) as ledger:
+                refused(ledger, "ledger_locked")
+    finally:
+        other.close()
+    with Ledger(path, timeout=0) as ledger:
+        assert ledger.get(kept.id) == kept
+
+
+def test_while_another_thread_uses_it(ledger: Ledger, kept: Payment) -> None:
+    with ledger._file.reading():
+        refused(ledger, "ledger_locked")
+    assert ledger.get(kept.id) == kept
+
+
+READ_ONLY = """
+import os, sys, tempfile
+from pathlib import Path
+from tests.unit._ledger import NOW, presented, reserve
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+
+if os.geteuid() == 0:
+    os.seteuid(65534)  # nothing is read-only for root
+
+def code(use):
+    try:
+        use()
+    except LedgerError as error:
+        assert "nothing was sent" in error.message, error
+        assert "TRADE_HOME" in error.hint, error
+        return error.code
+
+with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    with Ledger(folder / "there") as ledger:
+        payment = reserve(ledger)
+    folder.chmod(0o500)
+    for path in ("new", "new/new/new", "there"):
+        with Ledger(folder / path) as ledger:
+            print(path, code(lambda: reserve(ledger)))
+    folder.chmod(0o700)
+    (folder / "there").chmod(0o400)
+    with Ledger(folder / "there") as ledger:
+        print("file", code(lambda: reserve(ledger)))
+    (folder / "there").chmod(0o444)
+    with Ledger(folder / "there") as ledger:
+        print("tightened", code(lambda: reserve(ledger)), oct((folder / "there").stat().st_mode))
+    (folder / "there").chmod(0o600)
+    with Ledger(folder / "there") as ledger:
+        assert ledger.history() == [payment]
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+def test_where_nothing_can_be_written() -> None:
+    assert script(READ_ONLY).splitlines() == [
+        "new ledger_read_only",
+        "new/new/new ledger_read_only",
+        "there ledger_read_only",
+        "file ledger_read_only",
+        "tightened ledger_read_only 0o100400",
+    ]
+
+
+def script(text: str, *arguments: str) -> str:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text, *arguments], cwd=root, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_without_space(ledger: Ledger, kept: Payment) -> None:
+    with ledger._file.reading() as db:
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages}")
+    made: list[Payment] = []
+
+    def fill() -> None:
+        for _ in range(200):
+            made.append(reserve(ledger, budget=Budget.unlimited()))
+
+    with pytest.raises(LedgerError) as caught:
+        fill()
+    assert caught.value.code == "ledger_failed"
+    assert "no space left" in caught.value.message
+    assert "make room" in caught.value.hint
+    assert ledger.history(limit=999) == [*made[::-1], kept]
+    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 1)
+    with pytest.raises(LedgerError) as again:
+        ledger.settle(kept.id, PaymentState.PAID_UNDELIVERED, reply=bytes(20_000), now=NOW)
+    assert "what became of the payment is not written down" in again.value.message
+    assert ledger.get(kept.id) == kept
+    with ledger._file.reading() as db:
+        db.execute("PRAGMA max_page_count = 1000000")
+    reserve(ledger, draft(), budget=Budget.unlimited())
+    assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 2)
+
+
+NO_ROOM = """
+import resource, sys
+from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+
+with Ledger(sys.argv[1]) as ledger:
+    made = [reserve(ledger)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))  # a write past it fails, as it does on a full disk
+    failures = 0
+    while failures < 3:
+        try:
+            made.append(reserve(ledger))
+        except LedgerError as error:
+            assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
+            failures += 1
+    try:
+        ledger.present(made[0].id, HEADER, now=NOW)
+    except LedgerError as error:
+        assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
+    else:
+        raise AssertionError("it was written")
+    assert ledger.history(limit=9999) == made[::-1]
+    assert ledger.spending(PLENTY, now=NOW).reserved == 30_000 * len(made)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    made.append(reserve(ledger))
+with Ledger(sys.argv[1]) as ledger:
+    assert ledger.history(limit=9999) == made[::-1]
+    assert ledger.spending(PLENTY, now=NOW).reserved == 30_000 * len(made)
+print(len(made) > 5)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of processes are POSIX's")
+def test_when_the_system_refuses_to_write(path: Path) -> None:
+    assert script(NO_ROOM, str(path)) == "True\n"
+
+
+def test_a_new_file_that_cannot_be_written_at_all(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Ledger(tmp_path / "file" / "ledger.sqlite3") as ledger:
+        refused(ledger, "ledger_failed")
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all" * 100, b"SQLite format 3\x00", b"\x00" * 5000, b"SQLite format 3\x00" * 500]
+)
+def test_a_file_that_is_no_database(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with Ledger(path, timeout=0) as ledger:
+        error = refused(ledger, "ledger_damaged")
+    assert "move it away" in error.hint
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE notes (text)", "PRAGMA user_version = 1", "PRAGMA application_id = 77"]
+)
+def test_a_database_of_another_program(path: Path, statement: str) -> None:
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+    before = path.read_bytes()
+    with Ledger(path, timeout=0) as ledger:
+        assert "another program" in refused(ledger, "ledger_damaged").message
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_a_new_ledger(path: Path) -> None:
+    path.touch()
+    with Ledger(path) as ledger:
+        assert ledger.get(reserve(ledger).id) is not None
+
+
+def test_a_folder_is_no_ledger(path: Path) -> None:
+    path.mkdir(mode=0o700)
+    with Ledger(path, timeout=0) as ledger:
+        refused(ledger, "ledger_damaged")
+
+
+def test_pages_that_were_overwritten(path: Path) -> None:
+    with Ledger(path) as ledger:
+        for _ in range(60):
+            presented(ledger)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+    with Ledger(path, timeout=0) as ledger:
+        refused(ledger, "ledger_damaged")
+        with pytest.raises(LedgerError) as caught:
+            ledger.history()
+        assert caught.value.code == "ledger_damaged"
+    path.write_bytes(whole)
+    with Ledger(path, timeout=0) as ledger:
+        assert len(ledger.history()) == 60
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE payments SET state = 'odd'",
+        "UPDATE payments SET receipt = 'no JSON'",
+        "UPDATE payments SET receipt = '[]'",
+        """UPDATE payments SET receipt = '{"success": true}'""",
+        "UPDATE payments SET url = CAST(x'ff' AS TEXT)",
+        "ALTER TABLE payments RENAME COLUMN payer TO somebody",
+        "DROP TABLE payments",
+    ],
+)
+def test_rows_that_nobody_of_ours_wrote(path: Path, kept: Payment, statement: str) -> None:
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+    with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
+        ledger.get(kept.id)
+    assert caught.value.code == "ledger_damaged", caught.value
+
+
+def test_what_cannot_be_stored_is_an_error_of_the_ledger(ledger: Ledger, kept: Payment) -> None:
+    for odd in (draft(url="https://\ud800"), draft(valid_before=2**70), draft(amount=-1)):
+        with pytest.raises(LedgerError) as caught:
+            reserve(ledger, odd)
+        assert caught.value.code == "ledger_failed"
+    assert ledger.history() == [kept]
+
+
+def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> None:
+    def interrupted() -> None:
+        with ledger._file.writing("nothing") as db:
+            db.execute("UPDATE payments SET state = 'delivered', header = 'x'")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert ledger.get(kept.id) == kept
+    assert ledger.present_again(kept.id, now=NOW).header == HEADER

@@ -1,0 +1,330 @@
+"""The ledger's file: where it is, who may read it, how durable it is, and which versions it may have."""
+
+import hashlib
+import os
+import pickle
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tradesdk import ConfigError, InvalidArgumentError
+from tradesdk.payments import ledger_sql
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.records import PaymentState, SignedHeader
+
+from ._ledger import NOW, PLENTY, presented, reserve
+
+SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
+posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def refused(path: Path, code: str) -> LedgerError:
+    with Ledger(path, timeout=0) as ledger, pytest.raises(LedgerError) as caught:
+        reserve(ledger)
+    assert caught.value.code == code
+    assert "nothing was sent" in caught.value.message
+    assert caught.value.hint
+    assert caught.value.charged is False
+    return caught.value
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite3"
+
+
+def test_it_is_kept_in_the_file(path: Path) -> None:
+    ledger = Ledger(path)
+    assert ledger.path == path
+    assert not path.exists()  # not before it is needed
+    with ledger:
+        first = reserve(ledger)
+        ledger.close()
+        assert ledger.get(first.id) == first  # it opens again
+    with Ledger(str(path)) as again:
+        assert again.get(first.id) == first
+    assert repr(again) == f"Ledger({str(path)!r})"
+
+
+def test_the_folder_is_the_one_of_the_terminal_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tradesdk_cli.config import resolve
+
+    for environ in ({"TRADE_HOME": str(tmp_path)}, {"TRADE_HOME": "~/trading", "HOME": str(tmp_path)}, {}):
+        with monkeypatch.context() as patch:
+            patch.delenv("TRADE_HOME", raising=False)
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            assert Ledger().path == resolve({}, environ).data_folder() / "ledger.sqlite3"
+
+
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(self: Path) -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setenv("TRADE_HOME", "~/trading")
+    monkeypatch.setattr(Path, "expanduser", nowhere)
+    with pytest.raises(ConfigError, match="TRADE_HOME"):
+        Ledger()
+
+
+@pytest.mark.parametrize("bad", ["", ":memory:"])
+def test_a_path_must_name_a_file(bad: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Ledger\.memory"):
+        Ledger(bad)
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf")])
+def test_a_timeout_must_be_seconds(path: Path, bad: float) -> None:
+    with pytest.raises(InvalidArgumentError, match="timeout"):
+        Ledger(path, timeout=bad)
+
+
+def test_a_relative_path_does_not_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger("here.sqlite3") as ledger:
+        (tmp_path / "else").mkdir()
+        monkeypatch.chdir(tmp_path / "else")
+        reserve(ledger)
+    assert (tmp_path / "here.sqlite3").exists()
+
+
+@posix
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_its_owner_may_read_it(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "new" / "folder" / "ledger.sqlite3"
+    before = os.umask(umask)
+    try:
+        with Ledger(path) as ledger:
+            reserve(ledger)
+            files = {file.name: mode(file) for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert files == {"ledger.sqlite3": 0o600, "ledger.sqlite3-wal": 0o600, "ledger.sqlite3-shm": 0o600}
+    assert mode(path.parent) == 0o700
+
+
+@posix
+def test_one_that_others_may_read_is_made_private(path: Path) -> None:
+    with Ledger(path) as ledger, Ledger(path) as other:
+        reserve(ledger)
+        for file in path.parent.iterdir():
+            file.chmod(0o666)
+        reserve(other)
+        assert {mode(file) for file in path.parent.iterdir()} == {0o600}
+
+
+@posix
+def test_one_that_belongs_to_somebody_else_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.touch(0o644)
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    error = refused(path, "ledger_exposed")
+    assert "chmod 600" in error.hint
+    assert mode(path) == 0o644
+
+
+@posix
+def test_links_are_followed(tmp_path: Path) -> None:
+    link, real = tmp_path / "link", tmp_path / "elsewhere" / "real.sqlite3"
+    link.symlink_to(real)
+    with Ledger(link) as ledger, Ledger(real) as same:
+        payment = reserve(ledger)
+        assert same.get(payment.id) == payment
+        assert ledger.path == link
+    assert link.is_symlink()
+    assert [file.name for file in real.parent.iterdir()] == ["real.sqlite3"]
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    for name in ("a?mode=memory", "b#c", "d%20e", "f g", "ü"):
+        with Ledger(tmp_path / name) as ledger:
+            reserve(ledger)
+        assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(("sync", "level"), [(True, 3), (False, 0)])
+def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> None:
+    with Ledger(path, sync=sync) as ledger:
+        reserve(ledger)
+        with ledger._file.reading() as db:
+            names = ("journal_mode", "synchronous", "fullfsync", "checkpoint_fullfsync", "secure_delete")
+            found = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+    assert found == ["wal", level, 1, 1, 1]
+
+
+def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
+    with Ledger(path) as ledger:
+        payment = ledger.present(reserve(ledger).id, SECRET, now=NOW)
+        ledger.close()
+        assert SECRET[:400].encode() in path.read_bytes()
+        ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
+    left = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert payment.nonce.encode() in left
+    assert SECRET[:16].encode() not in left
+
+
+THAWED = """
+import os, sys, tempfile
+from pathlib import Path
+from tests.unit._ledger import reserve
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+
+if os.geteuid() == 0:
+    os.seteuid(65534)  # nothing is read-only for root
+
+with tempfile.TemporaryDirectory() as name:
+    path = Path(name) / "ledger"
+    with Ledger(path) as ledger:
+        first = reserve(ledger)
+    path.chmod(0o400)
+    ledger = Ledger(path)
+    assert ledger.history() == [first]
+    try:
+        reserve(ledger)
+    except LedgerError as error:
+        print(error.code)
+    if sys.argv[1] == "closed":
+        ledger.close()
+    print(sorted(oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()))
+    path.chmod(0o600)
+    second = reserve(ledger)
+    assert ledger.history() == [second, first]
+    print(sorted(oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()))
+    ledger.close()
+"""
+
+
+@posix
+@pytest.mark.parametrize("use", ["closed", "open"])
+def test_one_that_was_read_only_can_be_used_again(use: str) -> None:
+    """Its side files were made with the mode that it had then."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", THAWED, use],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "ledger_read_only",
+        "['0o400', '0o400', '0o400']",
+        "['0o600', '0o600', '0o600']",
+    ]
+
+
+def test_it_cannot_be_pickled_or_copied(path: Path) -> None:
+    with pytest.raises(TypeError, match="cannot be copied"):
+        pickle.dumps(Ledger(path))
+
+
+def write(path: Path, *statements: str) -> None:
+    db = sqlite3.connect(path)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+def test_a_newer_version_is_left_alone(path: Path) -> None:
+    with Ledger(path) as ledger:
+        reserve(ledger)
+    write(path, "PRAGMA user_version = 7", "ALTER TABLE payments RENAME TO others")
+    before = path.read_bytes()
+    error = refused(path, "ledger_version")
+    assert str(path) in error.message
+    assert "version 7" in error.message
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
+    with Ledger(path) as ledger:
+        payment = reserve(ledger)
+        write(path, "PRAGMA user_version = 2")
+        with pytest.raises(LedgerError) as writing:
+            reserve(ledger)
+        with pytest.raises(LedgerError) as reading:
+            ledger.get(payment.id)
+        assert (writing.value.code, reading.value.code) == ("ledger_version", "ledger_version")
+
+
+def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(path) as ledger:
+        payment = presented(ledger)
+    step = ("ALTER TABLE payments ADD COLUMN colour TEXT DEFAULT 'blue'", "CREATE INDEX colours ON payments (colour)")
+    monkeypatch.setattr(ledger_sql, "MIGRATIONS", (*ledger_sql.MIGRATIONS, step))
+    with Ledger(path) as ledger:
+        assert ledger.get(payment.id) == payment
+        with ledger._file.reading() as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("SELECT colour FROM payments").fetchall() == [("blue",)]
+
+
+def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(path) as ledger:
+        payment = presented(ledger)
+    with monkeypatch.context() as patch:
+        broken = ("CREATE TABLE half (done TEXT)", "CREATE TABLE payments (twice TEXT)")
+        patch.setattr(ledger_sql, "MIGRATIONS", (*ledger_sql.MIGRATIONS, broken))
+        refused(path, "ledger_damaged")
+    with Ledger(path) as ledger:
+        assert ledger.get(payment.id) == payment
+        with ledger._file.reading() as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (1,)
+            assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall() == []
+
+
+def test_the_first_version_is_the_one_that_was_released() -> None:
+    """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
+    released = " ".join(" ".join(ledger_sql.MIGRATIONS[0]).split())
+    assert len(ledger_sql.MIGRATIONS) == 1
+    assert hashlib.sha256(released.encode()).hexdigest()[:16] == "6586eac8413b69f7"
+
+
+def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:
+    with Ledger(path) as ledger:
+        assert ledger.find("call") is None
+        assert ledger.history() == []
+        assert ledger.trusted("https://market.example") == []
+        assert ledger.spending(PLENTY, now=NOW).left == 1_000_000_000
+        assert ledger.expire(NOW, now=NOW) == []
+
+
+def test_many_threads_may_open_it_at_once(path: Path) -> None:
+    ledgers = [Ledger(path, sync=False) for _ in range(8)]
+    start, failures = threading.Barrier(8), []
+
+    def open_it(ledger: Ledger) -> None:
+        start.wait()
+        try:
+            reserve(ledger)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_it, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(ledgers[0].history()) == 8
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_importing_it_imports_neither_platformdirs_nor_pydantic() -> None:
+    code = "import sys, tradesdk.payments.ledger; print({'platformdirs', 'pydantic'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

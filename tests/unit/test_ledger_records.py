@@ -1,0 +1,103 @@
+"""The signed header, which is worth money: where a payment shows it, and where it does not."""
+
+import copy
+import dataclasses
+import pickle
+import sqlite3
+import traceback
+from pathlib import Path
+
+import pytest
+
+from tradesdk.payments.errors import LedgerError
+from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.records import Payment, PaymentState, Receipt, SignedHeader
+
+from ._ledger import HEADER, NOW, draft, presented, reserve
+from ._pickled import pickled
+
+RECEIPT = Receipt(success=True, transaction="0xab", network="base", raw={"extra": [1]})
+
+
+def signed() -> Payment:
+    return draft(header=HEADER, state=PaymentState.PRESENTED, presentations=1, receipt=RECEIPT, reply=b"x", job="j")
+
+
+def test_a_header_is_text_that_does_not_show_itself() -> None:
+    assert HEADER == "c2lnbmVkIGNoZXF1ZQ=="
+    assert f"{HEADER}" == str(HEADER) == "c2lnbmVkIGNoZXF1ZQ=="
+    assert repr(HEADER) == "'****'"
+    assert "c2lnbm" not in f"{HEADER!r} {[HEADER]} { ({'header': HEADER})!r}"
+    assert not hasattr(HEADER, "__dict__")
+
+
+def test_the_ledger_gives_it_back_as_one() -> None:
+    with Ledger.memory() as ledger:
+        payment = presented(ledger)
+        found = [payment, ledger.get(payment.id), *ledger.history(), ledger.present_again(payment.id, now=NOW)]
+        for one in found:
+            assert one is not None
+            assert type(one.header) is SignedHeader
+            assert one.header == HEADER
+            assert one.sent() == (b"PAYMENT-SIGNATURE", b"c2lnbmVkIGNoZXF1ZQ==")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_has_all_but_the_header(protocol: int) -> None:
+    payment = signed()
+    content = pickle.dumps(payment, protocol)
+    assert HEADER.encode() not in content
+    there = pickle.loads(content)  # noqa: S301  # our own bytes
+    assert there == dataclasses.replace(payment, header=None)
+    assert (there.receipt, there.reply, there.job) == (RECEIPT, b"x", "j")
+
+
+def test_the_pickle_of_an_error_has_no_header() -> None:
+    payment = signed()
+    error = LedgerError("no", code="ledger_failed", payment=payment)
+    assert HEADER.encode() not in pickle.dumps(error)
+    assert pickled(error).payment == dataclasses.replace(payment, header=None)
+
+
+def test_copies_keep_it() -> None:
+    payment = signed()
+    for twin in (copy.copy(payment), copy.deepcopy(payment), dataclasses.replace(payment)):
+        assert twin == payment
+        assert twin.header == HEADER
+    inner = copy.deepcopy(payment).receipt
+    assert inner == RECEIPT
+    assert inner is not None
+    assert inner.raw is not RECEIPT.raw
+
+
+def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
+    """Of those that print variables, as pytest, rich and services for errors do."""
+
+    def shown(error: BaseException | None) -> str:
+        lines = []
+        while error is not None:
+            walk = traceback.TracebackException.from_exception(error, capture_locals=True)
+            lines += [repr(frame.locals) for frame in walk.stack if Path(frame.filename).parts[-2:-1] == ("payments",)]
+            error = error.__cause__ or error.__context__
+        assert lines
+        return "\n".join(lines)
+
+    path = tmp_path / "ledger"
+    with Ledger(path) as ledger:
+        reserved, kept = reserve(ledger), presented(ledger)
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TRIGGER no BEFORE UPDATE ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
+        with pytest.raises(LedgerError) as refused:
+            ledger.present(reserved.id, HEADER, now=NOW)
+        with pytest.raises(LedgerError) as again:
+            ledger.present_again(kept.id, now=NOW)
+        db.execute("DROP TRIGGER no")
+        db.execute("UPDATE payments SET state = 'odd'")
+        db.commit()
+        db.close()
+        with pytest.raises(LedgerError) as odd:
+            ledger.get(kept.id)
+        with pytest.raises(LedgerError) as several:
+            ledger.history()
+    for caught in (refused, again, odd, several):
+        assert str(HEADER) not in shown(caught.value)

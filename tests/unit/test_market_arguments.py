@@ -1,0 +1,234 @@
+"""What callers ask of market data: what is refused here, before anything is sent or paid."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import InvalidArgumentError
+from tradesdk._market import (
+    MarketRequest,
+    TokenQuery,
+    distinct,
+    signal_history,
+    supported_tokens,
+    token_avg_prices,
+    token_prices,
+    token_signals,
+    token_win_rate,
+    top_performers,
+)
+
+TOKEN_CALLS: list[Callable[[Any], MarketRequest[Any]]] = [
+    token_signals,
+    token_prices,
+    signal_history,
+    token_win_rate,
+    token_avg_prices,
+]
+DIGITS = 10**5000  # more than Python turns into text
+
+
+def body(asked: MarketRequest[Any]) -> Any:
+    assert asked.request.body is not None
+    return json.loads(asked.request.body)
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(InvalidArgumentError) as caught:
+        call()
+    text = str(caught.value)
+    assert text.isprintable()
+    assert len(text) < 300
+    assert caught.value.__cause__ is None
+    return text
+
+
+@pytest.mark.parametrize("call", TOKEN_CALLS)
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ("ETH", "write ['ETH']"),
+        (b"ETH", "not bytes"),
+        ({"ETH": 5}, "not dict"),
+        (None, "not NoneType"),
+        (5, "not int"),
+        (TokenQuery("ETH"), "not TokenQuery"),
+        ([], "not none"),
+        ((), "not none"),
+        (iter(()), "not none"),
+        (list("abcdef"), "1 to 5 tokens, not 6; batches"),
+        (["ETH"] * 1000, "not 1000"),
+        ((str(number) for number in range(10**9)), "not more than 5"),
+        (["ETH", "eth"], "twice: 'ETH' and 'eth'"),
+        (["0xAB", "BRETT", " 0xab\n"], "twice: '0xAB' and '0xab'"),
+        (["ETH", TokenQuery("Eth")], "twice: 'ETH' and 'Eth'"),
+        (["STRASSE", "straße"], "twice"),
+        (["ETH", ""], "tokens[1] must not be empty"),
+        ([" \t\n"], "tokens[0] must not be empty"),
+        (["a\x00b"], "tokens[0] must not contain control characters: a\\x00b"),
+        (["\x1b[2J"], "control characters"),
+        (["a\u202eb"], "control characters"),
+        (["a\u200bb"], "control characters"),
+        (["\ud800"], "control characters"),
+        (["x" * 257], "257 characters"),
+        ([None], "tokens[0] must be a string, not NoneType"),
+        (["ETH", 5], "tokens[1] must be a string, not int"),
+        ([b"ETH"], "not bytes"),
+        ([["ETH"]], "not list"),
+        ([{"identifier": "ETH"}], "not dict"),
+        ([TokenQuery(None)], "not NoneType"),  # type: ignore[arg-type]  # what a checker would have refused
+        ([TokenQuery("")], "must not be empty"),
+    ],
+    ids=lambda value: ascii(value)[:24],
+)
+def test_tokens_that_are_refused(call: Callable[[Any], MarketRequest[Any]], tokens: Any, said: str) -> None:
+    assert said in refused(lambda: call(tokens))
+
+
+@pytest.mark.parametrize("call", TOKEN_CALLS)
+@pytest.mark.parametrize(
+    "tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]]
+)
+def test_tokens_that_are_sent(call: Callable[[Any], MarketRequest[Any]], tokens: list[str]) -> None:
+    for given_as in (tokens, iter(tokens), [TokenQuery(one) for one in tokens]):
+        asked = call(given_as)
+        assert body(asked)["tokens"] == [{"identifier": one.strip()} for one in tokens]
+        assert asked.tokens == len(tokens)
+
+
+def test_what_was_handed_in_is_left_alone() -> None:
+    tokens = ["BRETT", "ETH"]
+    first, second = token_prices(tokens), token_prices(tokens)
+    assert tokens == ["BRETT", "ETH"]
+    assert (first.request.path, first.request.body) == (second.request.path, second.request.body)
+    assert first.request.body == b'{"tokens":[{"identifier":"BRETT"},{"identifier":"ETH"}]}'
+
+
+def test_limits_of_signals() -> None:
+    tokens: list[Any] = ["a", TokenQuery("b", 7), TokenQuery("c")]
+    assert body(token_signals(tokens))["tokens"] == [
+        {"identifier": "a"},
+        {"identifier": "b", "limit": 7},
+        {"identifier": "c"},
+    ]
+    assert [one["limit"] for one in body(token_signals(tokens, limit=100))["tokens"]] == [100, 7, 100]
+    for call in TOKEN_CALLS[1:]:
+        said = refused(lambda call=call: call(tokens))  # type: ignore[misc]
+        assert said == "tokens[1] has a limit, which only token_signals knows"
+
+
+class Few(IntEnum):
+    FOUR = 4
+
+
+LIMITS: list[tuple[Callable[[Any], MarketRequest[Any]], int, Callable[[Any], Any]]] = [
+    (lambda limit: token_signals(["a"], limit), 100, lambda sent: sent["tokens"][0]["limit"]),
+    (lambda limit: token_signals([TokenQuery("a", limit)]), 100, lambda sent: sent["tokens"][0]["limit"]),
+    (lambda limit: top_performers("ROI", limit), 300, lambda sent: sent["limit"]),
+    (supported_tokens, 500, lambda sent: sent["limit"]),
+]
+
+
+@pytest.mark.parametrize(("call", "most", "sent"), LIMITS, ids=["signals", "query", "top", "supported"])
+def test_limits(call: Callable[[Any], MarketRequest[Any]], most: int, sent: Callable[[Any], Any]) -> None:
+    for good in (1, 2, most, Few.FOUR):
+        found = sent(body(call(good)))
+        assert found == good
+        assert type(found) is int
+    wrong: list[Any] = [0, -1, most + 1, True, False, 5.0, "5", b"5", [], float("nan"), DIGITS, -DIGITS]
+    for bad in wrong:
+        assert f"limit must be a whole number from 1 to {most}, not" in refused(lambda bad=bad: call(bad))  # type: ignore[misc]
+
+
+class Sort(StrEnum):
+    ROI = "ROI"
+
+
+def test_what_top_performers_are_sorted_by() -> None:
+    assert body(top_performers("winRate")) == {"sortBy": "winRate"}
+    assert body(top_performers(Sort.ROI)) == {"sortBy": "ROI"}  # type: ignore[arg-type]  # equal to one of them
+    for bad in ("roi", "WINRATE", "win_rate", "", None, 1, ["ROI"], "\x1b"):
+        assert "sort_by must be one of winRate, ROI, not" in refused(lambda bad=bad: top_performers(bad))  # type: ignore[misc]
+
+
+def test_what_kind_of_signals() -> None:
+    for kind in ("BUY", "SELL", "WAITING FOR SIGNAL", "ALL"):
+        assert body(signal_history(["a"], signal_type=kind))["signalType"] == kind
+    assert body(signal_history(["a"])) == {"tokens": [{"identifier": "a"}]}
+    for bad in ("buy", "WAITING", "", 0, False, ["BUY"]):
+        said = refused(lambda bad=bad: signal_history(["a"], signal_type=bad))  # type: ignore[misc]
+        assert "signal_type must be one of BUY, SELL, WAITING FOR SIGNAL, ALL, not" in said
+
+
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (WHEN, "2026-01-01T00:00:00Z"),
+        (WHEN.astimezone(timezone(timedelta(hours=5, minutes=45))), "2026-01-01T00:00:00Z"),
+        (WHEN + timedelta(microseconds=1), "2026-01-01T00:00:00.000001Z"),
+        (1767225600, "2026-01-01T00:00:00Z"),
+        (1767225600.25, "2026-01-01T00:00:00.250Z"),
+        (0, "1970-01-01T00:00:00Z"),
+        (0.000001, "1970-01-01T00:00:00.000001Z"),
+        (253402300799, "9999-12-31T23:59:59Z"),
+        (datetime(1, 1, 1, tzinfo=UTC), "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_moments_are_sent_as_iso_8601(moment: Any, text: str) -> None:
+    assert body(signal_history(["a"], start=moment))["startDate"] == text
+    assert body(signal_history(["a"], end=moment))["endDate"] == text
+    same = body(signal_history(["a"], moment, moment))
+    assert (same["startDate"], same["endDate"]) == (text, text)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(datetime(2026, 1, 1), date(2026, 1, 1), "2026-01-01T00:00:00Z", b"", True),
+        *(-1, -0.1, 253402300800, 1767225600000, float("nan"), float("inf"), timedelta(0), [], DIGITS, -DIGITS),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
+    ],
+    ids=lambda bad: type(bad).__name__,
+)
+def test_what_is_no_moment_is_refused(bad: Any) -> None:
+    assert refused(lambda: signal_history(["a"], start=bad)).startswith("start ")
+    assert refused(lambda: signal_history(["a"], end=bad)).startswith("end ")
+
+
+def test_dates_are_in_order() -> None:
+    for start, end in ((1, 0), (WHEN, 0), (WHEN + timedelta(microseconds=1), WHEN), (1.5, 1)):
+        assert refused(lambda start=start, end=end: signal_history(["a"], start, end)) == "start is later than end"  # type: ignore[misc]
+
+
+@given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))
+def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str]) -> None:
+    kept = [one.identifier for one in distinct(tokens, limits=False)]
+    assert [one.casefold() for one in kept] == list(dict.fromkeys(one.strip().casefold() for one in tokens))
+    assert set(kept) <= {one.strip() for one in tokens}
+    if len(kept) == len(tokens) and 1 <= len(tokens) <= 5:
+        assert body(token_prices(tokens))["tokens"] == [{"identifier": one} for one in kept]
+    else:
+        refused(lambda: token_prices(tokens))
+
+
+def test_a_list_for_batches() -> None:
+    assert distinct([], limits=False) == []
+    assert distinct(("ETH", " brett", "eth", "BRETT"), limits=False) == [TokenQuery("ETH"), TokenQuery("brett")]
+    thousand = [str(number) for number in range(1000)]
+    assert [one.identifier for one in distinct(iter(thousand), limits=False)] == thousand
+    wanted: list[Any] = [TokenQuery("a", 5), "b", TokenQuery("A", 5), "B"]
+    assert distinct(wanted, limits=True) == [TokenQuery("a", 5), TokenQuery("b")]
+    assert "twice, with different limits" in refused(lambda: distinct([TokenQuery("a", 5), "A"], limits=True))
+    assert "write ['ETH']" in refused(lambda: distinct("ETH", limits=False))
+    assert "tokens[1]" in refused(lambda: distinct(["a", "\n"], limits=False))
+    assert "only token_signals" in refused(lambda: distinct([TokenQuery("a", 5)], limits=False))

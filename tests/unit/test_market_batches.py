@@ -1,0 +1,157 @@
+"""A run of batches as a plan: how the tokens are parted, and what the next batch may cost."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import APIConnectionError, InvalidArgumentError
+from tradesdk._market import MarketRequest, TokenQuery, token_prices
+from tradesdk.models.market import TokenPricesData
+from tradesdk.payments.batch import BatchOptions, BatchPlan
+from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
+from tradesdk.payments.records import PaymentState
+
+from .._payments import payment, result
+
+EMPTY = TokenPricesData(results=[])
+
+
+def ask(tokens: Sequence[TokenQuery]) -> MarketRequest[TokenPricesData]:
+    return token_prices([one.identifier for one in tokens])
+
+
+def plan(count: int, size: int = 5, max_price: Any = None, max_total: Any = None) -> BatchPlan[TokenPricesData]:
+    tokens = [TokenQuery(f"T{number}") for number in range(count)]
+    return BatchPlan(tokens, ask, BatchOptions.of(size, None, max_price, max_total))
+
+
+@given(st.integers(0, 40), st.integers(1, 5))
+def test_every_token_is_in_one_batch(count: int, size: int) -> None:
+    made = plan(count, size)
+    assert [name for part in made.parts for name in part.tokens] == [f"T{number}" for number in range(count)]
+    assert all(len(part.tokens) == part.asked.tokens == size for part in made.parts[:-1])
+    assert all(1 <= len(part.tokens) <= size for part in made.parts)
+    assert made.amount == count * 30_000
+
+
+@pytest.mark.parametrize("size", [0, 6, -1, True, 2.0, "5", None])
+def test_a_batch_has_one_to_five_tokens(size: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="size must be a whole number from 1 to 5"):
+        BatchOptions.of(size, None, None, None)
+
+
+@pytest.mark.parametrize("bad", [0.1, 30_000, "1e3", "-1", "NaN", "0.0000001", "", True, b"1"])
+def test_money_is_checked(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="max_price"):
+        BatchOptions.of(5, None, bad, None)
+    with pytest.raises(InvalidArgumentError, match="max_total"):
+        BatchOptions.of(5, None, None, bad)
+
+
+@pytest.mark.parametrize("bad", ["", 5, b"job", "\ud800"])
+def test_a_job_has_a_name(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="job"):
+        BatchOptions.of(5, bad, None, None)
+
+
+@pytest.mark.parametrize(
+    ("max_price", "max_total", "most"),
+    [
+        (None, None, None),
+        ("0.50", None, "0.50"),
+        ("0", None, "0"),
+        (None, "1", "0.15"),
+        (None, "0.15", "0.15"),
+        ("0.50", "1", "0.50"),
+        ("0.50", "0.20", "0.20"),
+        ("0.10", "1", "0.10"),
+    ],
+)
+def test_what_the_first_batch_may_cost(max_price: Any, max_total: Any, most: str | None) -> None:
+    made = plan(10, 5, max_price, max_total)
+    assert made.most(made.parts[0]) == (None if most is None else Decimal(most))
+
+
+def test_a_batch_that_would_pass_the_total_is_refused() -> None:
+    made = plan(15, 5, max_total="0.40")
+    for number in (1, 2):
+        assert made.most(made.parts[number - 1]) is not None
+        made.delivered(number, result(EMPTY, payment(number, 150_000)), again=False)
+    with pytest.raises(PaymentRefusedError) as caught:
+        made.most(made.parts[2])
+    error = caught.value
+    assert (error.code, error.payment, error.charged) == ("over_total", None, False)
+    assert "costs $0.15" in error.message
+    assert "max_total=$0.40 $0.10 is left" in error.message
+    assert made.spent == 300_000
+
+
+def test_what_a_job_has_already_costs_nothing() -> None:
+    made = plan(10, 5, max_total="0.15")
+    first = made.delivered(1, result(EMPTY, payment(1, 150_000)), again=True)
+    assert (first.number, first.count, first.spent, first.again) == (1, 2, 0, True)
+    assert made.most(made.parts[1]) == Decimal("0.15")
+    second = made.delivered(2, result(EMPTY, payment(2, 150_000)), again=False)
+    assert (second.number, second.spent, second.again) == (2, 150_000, False)
+    assert second.spent_usd == Decimal("0.15")
+    assert second.data is EMPTY
+    assert second.tokens == ("T5", "T6", "T7", "T8", "T9")
+
+
+def test_what_may_have_been_taken_counts_once() -> None:
+    made = plan(5)
+    doubtful = payment(1, 150_000, state=PaymentState.UNKNOWN)
+    for _ in range(3):
+        made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=doubtful))
+        assert made.spent == 150_000
+    made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
+    made.failed(PaymentRefusedError("no", code="over_budget"))
+    made.failed(PaymentRefusedError("no", code="x", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
+    lost = APIConnectionError("lost", method="POST", url="u", sent=True)
+    lost.payment = payment(3, 10_000, state=PaymentState.UNKNOWN)
+    made.failed(lost)
+    assert made.spent == 160_000
+    made.delivered(1, result(EMPTY, payment(1, 150_000)), again=False)
+    assert made.spent == 160_000
+    made.delivered(1, result(EMPTY, None), again=False)
+    assert made.spent == 160_000
+
+
+steps = st.lists(st.tuples(st.sampled_from(["paid", "again", "doubtful", "free"]), st.integers(0, 100)), max_size=30)
+
+
+@given(st.integers(1, 30), st.integers(1, 5), st.integers(0, 1_000_000), st.none() | st.integers(0, 300_000), steps)
+def test_no_run_spends_more_than_its_total(
+    count: int, size: int, total: int, price: int | None, steps: list[tuple[str, int]]
+) -> None:
+    """Whatever is charged up to what was allowed, and however batches end."""
+    made = plan(count, size, None if price is None else Decimal(price).scaleb(-6), Decimal(total).scaleb(-6))
+    taken = 0
+    for number, (how, share) in enumerate(steps, 1):
+        if made.done == len(made.parts):
+            break
+        place = made.done + 1
+        if how == "again":
+            made.delivered(place, result(EMPTY, payment(number, 10**9)), again=True)
+            continue
+        try:
+            most = made.most(made.parts[place - 1])
+        except PaymentRefusedError:
+            assert made.parts[place - 1].amount > total - taken
+            break
+        assert most is not None
+        amount = int(most.scaleb(6)) * share // 100
+        if how == "paid":
+            taken += amount
+            made.delivered(place, result(EMPTY, payment(number, amount)), again=False)
+        elif how == "doubtful":
+            taken += amount
+            lost = payment(number, amount, state=PaymentState.UNKNOWN)
+            made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=lost))
+        else:
+            made.delivered(place, result(EMPTY, None), again=False)
+        assert made.spent == taken <= total

@@ -1,0 +1,202 @@
+"""What an answer to a payment says about the money: by status, by header, by the service's words."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk._response import Headers, RawResponse
+from tradesdk._retry import Failure, FailureCause
+from tradesdk.payments.answers import Verdict, judge, judge_failure
+
+BROKEN = Failure(FailureCause.STATUS, 402)
+
+
+def packed(value: Any) -> str:
+    return base64.b64encode(json.dumps(value).encode()).decode()
+
+
+def offer_2(error: str | None) -> RawResponse:
+    """A 402 as servers of version 2 send it: everything in the header."""
+    offer = {"x402Version": 2, "accepts": [], **({} if error is None else {"error": error})}
+    return RawResponse(402, Headers([("PAYMENT-REQUIRED", packed(offer))]), b"{}")
+
+
+def offer_1(error: str | None) -> RawResponse:
+    """A 402 as servers of version 1 send it: everything in the body."""
+    return RawResponse(402, Headers(), json.dumps({"x402Version": 1, "accepts": [], "error": error}).encode())
+
+
+def receipt(reason: str | None, status: int = 402, success: bool = False) -> RawResponse:
+    told = {"success": success, "transaction": "", "network": "eip155:8453", "errorReason": reason}
+    return RawResponse(status, Headers([("PAYMENT-RESPONSE", packed(told))]), b"{}")
+
+
+def verdict(response: RawResponse) -> Verdict:
+    return judge(response, BROKEN).verdict
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, Verdict.DELIVERED),
+        (204, Verdict.DELIVERED),
+        (302, Verdict.STRAY),
+        (400, Verdict.REFUSED),
+        (401, Verdict.REFUSED),
+        (404, Verdict.REFUSED),
+        (409, Verdict.REFUSED),
+        (422, Verdict.REFUSED),
+        (429, Verdict.UNSEEN),
+        (500, Verdict.UNKNOWN),
+        (501, Verdict.REFUSED),
+        (502, Verdict.UNKNOWN),
+        (503, Verdict.UNKNOWN),
+        (504, Verdict.UNKNOWN),
+        (505, Verdict.REFUSED),
+        (520, Verdict.UNKNOWN),
+    ],
+)
+def test_by_status(status: int, expected: Verdict) -> None:
+    assert verdict(RawResponse(status, Headers(), b"")) is expected
+
+
+LOOKS = [
+    "unsupported_scheme",
+    "invalid_network",
+    "invalid_payment_requirements",
+    "invalid_payload",
+    "invalid_x402_version",
+    "invalid_exact_evm_payload_recipient_mismatch",
+    "invalid_exact_evm_payload_authorization_value_mismatch",
+    "invalid_exact_evm_payload_authorization_valid_before",
+    "invalid_exact_evm_payload_authorization_valid_after",
+    "invalid_exact_evm_payload_signature",
+    "invalid_exact_evm_signature",
+    "invalid_exact_evm_missing_eip712_domain",
+    "invalid_exact_evm_transaction_simulation_failed",
+    "insufficient_funds",
+    "invalid_exact_evm_insufficient_balance",
+    "extension_echo_mismatch",
+    "No matching payment requirements",
+]
+SETTLEMENTS = [
+    "transaction_failed",
+    "invalid_exact_evm_transaction_failed",
+    "invalid_exact_evm_transfer_event_mismatch",
+    "unexpected_settle_error",
+    "unexpected_verify_error",
+    "a_code_of_next_year",
+]
+
+
+@pytest.mark.parametrize("reason", LOOKS)
+def test_a_refusal_at_a_look(reason: str) -> None:
+    assert verdict(offer_2(reason)) is Verdict.REJECTED
+    assert verdict(offer_1(reason)) is Verdict.REJECTED
+    assert verdict(offer_1(f"Invalid payment: {reason}")) is Verdict.REJECTED
+    assert judge(offer_2(reason), BROKEN).reason == reason
+
+
+@pytest.mark.parametrize("reason", SETTLEMENTS)
+def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
+    assert verdict(offer_2(reason)) is Verdict.UNKNOWN
+    assert verdict(offer_1(reason)) is Verdict.UNKNOWN
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("reason", [*LOOKS, *SETTLEMENTS, "", None])
+def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
+    assert verdict(receipt(reason)) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("reason", LOOKS)
+def test_version_1_says_at_which_stage(reason: str) -> None:
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "response",
+    [receipt("settlement_pending"), offer_2("settlement_pending"), offer_1("Settle failed: settlement_pending")],
+)
+def test_pending(response: RawResponse) -> None:
+    assert verdict(response) is Verdict.PENDING
+
+
+@pytest.mark.parametrize("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
+def test_spent(reason: str) -> None:
+    for response in (
+        receipt(reason),
+        offer_2(reason),
+        offer_1(reason),
+        offer_1(f"Invalid payment: {reason}"),
+        offer_1(f"Settle failed: {reason}"),
+    ):
+        assert verdict(response) is Verdict.SPENT
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        offer_2("Payment required"),
+        offer_2(None),
+        offer_2(""),
+        offer_1("No X-PAYMENT header provided"),
+        offer_1("Invalid payment header format"),
+        offer_1(None),
+        RawResponse(402, Headers(), b""),
+        RawResponse(402, Headers(), b"<html>pay</html>"),
+        RawResponse(402, Headers([("payment-required", "%%%")]), b"{}"),
+        RawResponse(402, Headers([("payment-response", "%%%")]), b"{}"),
+    ],
+)
+def test_bare(response: RawResponse) -> None:
+    assert verdict(response) is Verdict.BARE
+
+
+@pytest.mark.parametrize("status", [301, 400, 404, 409, 429])
+def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
+    """Whatever the status says: the money is gone."""
+    assert verdict(receipt(None, status, success=True)) is Verdict.SPENT
+
+
+def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
+    assert verdict(receipt(None, 502, success=True)) is Verdict.UNKNOWN
+
+
+def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
+    good = judge(receipt(None, 200, success=True), BROKEN)
+    assert good.receipt is not None
+    assert good.receipt.success
+    damaged = judge(RawResponse(200, Headers([("payment-response", "%%%")]), b""), BROKEN)
+    assert damaged.receipt is None
+    assert damaged.receipt_problem
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (FailureCause.LOST, Verdict.UNKNOWN),
+        (FailureCause.NOT_SENT, Verdict.UNSEEN),
+        (FailureCause.HOPELESS, Verdict.UNSEEN),
+    ],
+)
+def test_no_answer(cause: FailureCause, expected: Verdict) -> None:
+    assert judge_failure(Failure(cause), "lost").verdict is expected
+
+
+@given(
+    status=st.integers(100, 599),
+    header=st.sampled_from(["payment-required", "payment-response", "x-payment-response", "other"]),
+    value=st.one_of(st.text(max_size=60), st.binary(max_size=60).map(lambda raw: base64.b64encode(raw).decode())),
+    body=st.binary(max_size=80),
+)
+def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
+    status: int, header: str, value: str, body: bytes
+) -> None:
+    found = judge(RawResponse(status, Headers([(header, value)]), body), BROKEN)
+    assert found.reason.isprintable()
+    assert (found.verdict is Verdict.DELIVERED) == (200 <= status < 300)

@@ -1,0 +1,200 @@
+"""Budgets: how they are given, how they are put together, and what they leave."""
+
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import ConfigError, InvalidArgumentError
+from tradesdk.payments.budget import LIMITS, Budget, Spending
+from tradesdk.payments.money import usd
+
+from ._pickled import pickled
+
+BAD = ["1e3", "-1", "NaN", "Infinity", "0.0000001", "", " ", "five", "1,5", "$5", "1_0"]
+
+
+def limits(budget: Budget) -> tuple[int | None, ...]:
+    return tuple(getattr(budget, name) for name in LIMITS)
+
+
+def test_limits_are_given_in_dollars() -> None:
+    budget = Budget(per_call="0.25", per_hour=Decimal("1.5"), per_day=Decimal(5), total="100")
+    assert limits(budget) == (250_000, 1_500_000, 5_000_000, 100_000_000)
+    assert budget.is_set
+    assert not budget.is_unlimited
+    assert budget.dollars() == {
+        "per_call": Decimal("0.25"),
+        "per_hour": Decimal("1.5"),
+        "per_day": Decimal(5),
+        "total": Decimal(100),
+    }
+
+
+def test_nothing_said_is_not_unlimited() -> None:
+    assert limits(Budget()) == (None,) * 4
+    assert not Budget().is_set
+    assert Budget().dollars() == dict.fromkeys(LIMITS)
+    assert limits(Budget.unlimited()) == (None,) * 4
+    assert Budget.unlimited().is_set
+    assert Budget.unlimited().is_unlimited
+    assert Budget() != Budget.unlimited()
+
+
+def test_nothing_to_spend_is_a_limit() -> None:
+    assert Budget(per_day="0").per_day == 0
+    assert Budget(per_day="0").is_set
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("value", [*BAD, 0.5, 5, True, b"1", Decimal("NaN")])
+def test_a_limit_that_cannot_be_read(name: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{name} must"):
+        Budget(**{name: value})
+
+
+def test_a_budget_is_a_value() -> None:
+    budget = Budget(per_call="0.25", total="3")
+    assert budget == Budget(per_call=Decimal("0.250"), total="3.00")
+    assert hash(budget) == hash(pickled(budget))
+    assert pickled(budget) == budget
+    assert pickled(Budget.unlimited()) == Budget.unlimited()
+    with pytest.raises(AttributeError):
+        budget.total = 5  # type: ignore[misc]  # that it is refused is the point
+
+
+@pytest.mark.parametrize(
+    ("budget", "shown"),
+    [
+        (Budget(), "Budget()"),
+        (Budget(per_call="0.1", per_day="5"), "Budget(per_call='0.10', per_day='5')"),
+        (Budget(per_hour="0.000001", total="1200.5"), "Budget(per_hour='0.000001', total='1200.50')"),
+        (Budget(total="0"), "Budget(total='0')"),
+        (Budget.unlimited(), "Budget.unlimited()"),
+        (
+            Budget.unlimited().strictest(Budget(total="3")),
+            "Budget.unlimited().strictest(Budget(total='3'))",
+        ),
+    ],
+)
+def test_it_shows_itself_as_it_is_written(budget: Budget, shown: str) -> None:
+    assert repr(budget) == shown
+
+
+def test_from_the_environment() -> None:
+    environ = {
+        "TRADE_BUDGET_PER_CALL": "0.25",
+        "TRADE_BUDGET_PER_HOUR": " 1.50 ",
+        "TRADE_BUDGET_PER_DAY": "",
+        "TRADE_BUDGET_TOTAL": "100",
+        "TRADE_BUDGET": "7",
+    }
+    assert limits(Budget.from_environment(environ)) == (250_000, 1_500_000, None, 100_000_000)
+    assert not Budget.from_environment({}).is_set
+
+
+def test_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_BUDGET_PER_DAY", "2")
+    assert Budget.from_environment().per_day == 2_000_000
+
+
+@pytest.mark.parametrize("variable", ["PER_CALL", "PER_HOUR", "PER_DAY", "TOTAL"])
+@pytest.mark.parametrize("text", [text for text in BAD if text])
+def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^TRADE_BUDGET_{variable} must"):
+        Budget.from_environment({f"TRADE_BUDGET_{variable}": text})
+
+
+def test_from_micro_dollars() -> None:
+    assert Budget.from_micro({"per_call": 60_000}) == Budget(per_call="0.06")
+    assert Budget.from_micro(dict.fromkeys(LIMITS)) == Budget()
+
+
+def test_the_strictest_of_two() -> None:
+    first, second = Budget(per_call="1", per_day="5"), Budget(per_call="2", per_day="3", total="9")
+    assert first.strictest(second) == Budget(per_call="1", per_day="3", total="9")
+    assert Budget(per_day="0").strictest(Budget(per_day="1")).per_day == 0
+
+
+def test_unlimited_gives_way_to_any_limit_and_covers_where_there_is_none() -> None:
+    with_limit = Budget.unlimited().strictest(Budget(per_day="1"))
+    assert with_limit.per_day == 1_000_000
+    without = Budget.unlimited().strictest(Budget())
+    assert (limits(without), without.is_set, without.is_unlimited) == ((None,) * 4, True, True)
+    assert not Budget().strictest(Budget()).is_set
+
+
+AMOUNTS = st.none() | st.integers(0, 10**12)
+BUDGETS = st.builds(Budget.from_micro, st.fixed_dictionaries(dict.fromkeys(LIMITS, AMOUNTS))) | st.just(
+    Budget.unlimited()
+)
+
+
+@given(budget=BUDGETS, other=BUDGETS)
+def test_what_it_shows_makes_it_again(budget: Budget, other: Budget) -> None:
+    for one in (budget, budget.strictest(other)):
+        assert eval(repr(one), {"Budget": Budget}) == one  # noqa: S307  # our own text
+
+
+@given(first=BUDGETS, second=BUDGETS, third=BUDGETS)
+def test_order_does_not_matter(first: Budget, second: Budget, third: Budget) -> None:
+    together = {
+        one.strictest(two).strictest(three) for one, two, three in itertools.permutations((first, second, third))
+    }
+    together.add(first.strictest(second.strictest(third)))
+    assert len(together) == 1
+    assert first.strictest(first) == first
+    (budget,) = together
+    assert budget.is_set == any(one.is_set for one in (first, second, third))
+    for name in LIMITS:
+        given_limits = [limit for one in (first, second, third) if (limit := getattr(one, name)) is not None]
+        assert getattr(budget, name) == min(given_limits, default=None)
+
+
+def spending(budget: Budget, last_hour: int = 0, today: int = 0, total: int = 0) -> Spending:
+    return Spending(last_hour=last_hour, today=today, total=total, reserved=0, budget=budget)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "left"),
+    [
+        (Budget(), (0, 0, 0), None),
+        (Budget.unlimited(), (9, 9, 9), None),
+        (Budget(per_call="0.05"), (10**9, 10**9, 10**9), 50_000),
+        (Budget(per_hour="1"), (400_000, 0, 0), 600_000),
+        (Budget(per_day="1"), (0, 400_001, 500_000), 599_999),
+        (Budget(total="1"), (0, 0, 1_000_000), 0),
+        (Budget(total="1"), (0, 0, 2_000_000), 0),
+        (Budget(per_call="5", per_hour="4", per_day="3", total="2"), (0, 0, 0), 2_000_000),
+        (Budget(per_call="5", per_hour="1", per_day="3", total="2"), (0, 0, 0), 1_000_000),
+        (Budget(per_call="5", per_hour="4", per_day="1", total="2"), (0, 0, 0), 1_000_000),
+        (Budget(per_hour="4", per_day="5", total="6"), (1_000_000, 3_000_000, 5_000_000), 1_000_000),
+    ],
+)
+def test_what_a_budget_leaves(budget: Budget, spent: tuple[int, int, int], left: int | None) -> None:
+    found = spending(budget, *spent)
+    assert found.left == left
+    assert found.left_usd == (None if left is None else usd(left))
+
+
+def test_what_is_spent_is_told_in_dollars_as_well() -> None:
+    found = Spending(last_hour=10_000, today=20_000, total=1_500_000, reserved=30_000, budget=Budget(total="2"))
+    assert (found.last_hour_usd, found.today_usd) == (Decimal("0.01"), Decimal("0.02"))
+    assert (found.total_usd, found.reserved_usd) == (Decimal("1.5"), Decimal("0.03"))
+    assert found.left_usd == Decimal("0.50")
+    assert Budget(total=found.left_usd) == Budget(total="0.5")
+
+
+@given(budget=BUDGETS, spent=st.tuples(*[st.integers(0, 10**12)] * 3))
+def test_what_is_left_is_never_too_much(budget: Budget, spent: tuple[int, int, int]) -> None:
+    left = spending(budget, *spent).left
+    if left is None:
+        assert limits(budget) == (None,) * 4
+        return
+    assert left >= 0
+    room = [(budget.per_call, 0), *zip(limits(budget)[1:], spent, strict=True)]
+    assert all(limit is None or before + left <= limit or left == 0 for limit, before in room)
+    assert any(limit is not None and before + left + 1 > limit for limit, before in room)

@@ -1,0 +1,164 @@
+"""What is signed: known vectors, and a general encoder of typed data as the second opinion."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.messages import SignableMessage, encode_typed_data
+from eth_utils.crypto import keccak
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tradesdk import LocalSigner
+from tradesdk.payments.eip3009 import DOMAIN_SEPARATOR, TYPE_HASH, authorization_digest, keccak256, new_nonce
+from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
+from tradesdk.payments.protocol import Authorization
+
+KEY = b"\x01" * 32
+VECTOR = Authorization(
+    payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
+    to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+    value=30_000,
+    valid_after=0,
+    valid_before=1_795_176_348,
+    nonce="0x" + "0" * 63 + "1",
+)
+DIGEST = "68d49d6f7fc2ec80392af8634f10a04401ae72761e1462f373768b38058fed8d"
+SIGNATURE = (
+    "df041869fe73b44afa112ae557934674384f222789251693565b0565b35f4bc4"
+    "12ad04a75cc27a00a41598f7574bd8e1481d6031a5ac18064dd68b5c54052a701b"
+)
+DOMAIN = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+TYPE = (
+    "TransferWithAuthorization(address from,address to,uint256 value,"
+    "uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+)
+
+
+def test_the_vector() -> None:
+    digest = authorization_digest(VECTOR)
+    assert digest.hex() == DIGEST
+    signer = LocalSigner.from_key(KEY)
+    assert signer.address == VECTOR.payer
+    assert signer.sign_digest(digest).hex() == SIGNATURE
+
+
+def test_the_two_constants_are_what_they_say() -> None:
+    assert keccak(text=TYPE) == TYPE_HASH
+    domain = keccak(text=DOMAIN) + keccak(text=DOMAIN_NAME) + keccak(text=DOMAIN_VERSION)
+    domain += (8453).to_bytes(32, "big") + bytes(12) + bytes.fromhex(USDC[2:])
+    assert keccak(domain) == DOMAIN_SEPARATOR
+
+
+def typed_data(authorization: Authorization) -> SignableMessage:
+    """The same as eth-account encodes it."""
+    names = ("from:address", "to:address", "value:uint256", "validAfter:uint256", "validBefore:uint256")
+    fields = [dict(zip(("name", "type"), name.split(":"), strict=True)) for name in (*names, "nonce:bytes32")]
+    message: dict[str, Any] = {**authorization.wire(), "nonce": bytes.fromhex(authorization.nonce[2:])}
+    for name in ("value", "validAfter", "validBefore"):
+        message[name] = int(message[name])
+    domain = {"name": "USD Coin", "version": "2", "chainId": 8453, "verifyingContract": USDC}
+    return encode_typed_data(domain, {"TransferWithAuthorization": fields}, message)
+
+
+ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda value: "0x" + value.hex())
+NUMBERS = st.integers(0, 2**256 - 1) | st.integers(0, 2**40)
+AUTHORIZATIONS = st.builds(
+    Authorization,
+    payer=ADDRESSES,
+    to=ADDRESSES,
+    value=NUMBERS,
+    valid_after=NUMBERS,
+    valid_before=NUMBERS,
+    nonce=st.binary(min_size=32, max_size=32).map(lambda value: "0x" + value.hex()),
+)
+
+
+@given(authorization=AUTHORIZATIONS)
+@settings(max_examples=150)
+def test_it_agrees_with_a_general_encoder(authorization: Authorization) -> None:
+    encoded = typed_data(authorization)
+    assert authorization_digest(authorization) == keccak(b"\x19" + encoded.version + encoded.header + encoded.body)
+
+
+@given(first=AUTHORIZATIONS, second=AUTHORIZATIONS)
+def test_every_field_counts(first: Authorization, second: Authorization) -> None:
+    digests = {authorization_digest(first)}
+    for name in ("payer", "to", "value", "valid_after", "valid_before", "nonce"):
+        if getattr(first, name) != getattr(second, name):
+            digest = authorization_digest(replace(first, **{name: getattr(second, name)}))
+            assert digest not in digests
+            digests.add(digest)
+
+
+def test_capitals_in_an_address_do_not_matter() -> None:
+    assert authorization_digest(replace(VECTOR, payer=VECTOR.payer.lower(), to=VECTOR.to.lower())).hex() == DIGEST
+
+
+def test_the_signature_leads_back_to_the_payer() -> None:
+    assert Account.recover_message(typed_data(VECTOR), signature=bytes.fromhex(SIGNATURE)) == VECTOR.payer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payer": ""},
+        {"payer": VECTOR.payer[2:]},
+        {"payer": VECTOR.payer[:-2]},
+        {"payer": VECTOR.payer + "00"},
+        {"payer": "0x" + "0 " * 20},
+        {"payer": "0x" + "00 " * 20},
+        {"payer": "0x" + "zz" * 20},
+        {"to": "0X" + VECTOR.to[2:]},
+        {"to": "vitalik.eth"},
+        {"to": VECTOR.nonce},
+        {"nonce": "0x01"},
+        {"nonce": "0" * 66},
+        {"nonce": VECTOR.to},
+        {"value": -1},
+        {"value": 2**256},
+        {"valid_after": -1},
+        {"valid_before": 2**256},
+    ],
+)
+def test_what_cannot_be_signed(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\d+ bytes are needed|between 0 and 2\^256|non-hexadecimal"):
+        authorization_digest(replace(VECTOR, **changes))
+
+
+def test_nonces_are_32_random_bytes() -> None:
+    nonces = [new_nonce() for _ in range(500)]
+    assert len(set(nonces)) == 500
+    for nonce in nonces:
+        assert nonce.startswith("0x")
+        assert len(bytes.fromhex(nonce[2:])) == 32
+    positions = list(zip(*nonces, strict=True))[2:]
+    assert min(len(set(digits)) for digits in positions) >= 8, "a digit that hardly ever changes"
+
+
+@given(data=st.binary(max_size=300))
+def test_the_hash(data: bytes) -> None:
+    assert keccak256(data) == keccak(data)
+
+
+def test_the_hash_is_known() -> None:
+    assert keccak256(b"").hex() == "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
+
+
+def test_a_digest_does_not_need_the_whole_library() -> None:
+    """eth-account takes half a second to import, and stays away until it signs."""
+    program = """
+import sys
+from tradesdk.payments.eip3009 import authorization_digest
+from tradesdk.payments.protocol import Authorization
+assert not {name.partition(".")[0] for name in sys.modules} & {"Crypto", "eth_account", "eth_utils", "httpx"}
+address = "0x" + "11" * 20
+print(len(authorization_digest(Authorization(address, address, 1, 0, 2, "0x" + "22" * 32))))
+assert "Crypto" in sys.modules
+assert not {name.partition(".")[0] for name in sys.modules} & {"eth_account", "eth_utils", "eth_hash", "httpx"}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("32", "")

@@ -1,0 +1,189 @@
+"""What follows an answer to a payment: the same bytes again, or an end, and what the ledger says then."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk._retry import Failure, FailureCause, RetryPolicy
+from tradesdk.payments.answers import Answer, Verdict
+from tradesdk.payments.flow import MARGIN, MAX_AFTER_BARE, MAX_REPEATS, Flow, Step
+from tradesdk.payments.records import LIVE, PaymentState, Receipt
+
+NOW = 1_800_000_000.0
+STATUS = {
+    Verdict.DELIVERED: 200,
+    Verdict.PENDING: 402,
+    Verdict.UNKNOWN: 500,
+    Verdict.BARE: 402,
+    Verdict.REJECTED: 402,
+    Verdict.REFUSED: 404,
+    Verdict.SPENT: 402,
+    Verdict.UNSEEN: 429,
+    Verdict.STRAY: 302,
+}
+IN_DOUBT = (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN)
+
+
+def answer(verdict: Verdict, headers: dict[str, str] | None = None) -> Answer:
+    return Answer(verdict, verdict.value, Failure(FailureCause.STATUS, STATUS[verdict], headers or {}))
+
+
+def flow(
+    state: PaymentState = PaymentState.RESERVED, *, valid: float = 10_000, policy: RetryPolicy | None = None
+) -> Flow:
+    return Flow(policy or RetryPolicy(), valid_before=int(NOW + valid), state=state, random=lambda: 0.0)
+
+
+def next_of(walk: Flow, verdict: Verdict, *, at: float = NOW, time_left: float = 10_000) -> Step:
+    return walk.next(answer(verdict), at=at, now=NOW, time_left=time_left)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state", "again"),
+    [
+        (Verdict.DELIVERED, PaymentState.DELIVERED, False),
+        (Verdict.SPENT, PaymentState.UNKNOWN, False),
+        (Verdict.REJECTED, PaymentState.REJECTED_LIVE, False),
+        (Verdict.REFUSED, PaymentState.REJECTED_LIVE, False),
+        (Verdict.PENDING, PaymentState.PENDING, True),
+        (Verdict.UNKNOWN, PaymentState.UNKNOWN, True),
+        (Verdict.BARE, PaymentState.UNKNOWN, True),
+        (Verdict.UNSEEN, PaymentState.REJECTED_LIVE, True),
+        (Verdict.STRAY, PaymentState.UNKNOWN, False),
+    ],
+)
+def test_after_the_first_answer(verdict: Verdict, state: PaymentState, again: bool) -> None:
+    step = next_of(flow(), verdict)
+    assert step.state is state
+    assert (step.wait is not None) == again
+
+
+@pytest.mark.parametrize("before", IN_DOUBT)
+@pytest.mark.parametrize(
+    ("verdict", "state"),
+    [
+        (Verdict.DELIVERED, PaymentState.DELIVERED),
+        (Verdict.SPENT, PaymentState.PAID_UNDELIVERED),
+        (Verdict.REJECTED, PaymentState.UNKNOWN),
+        (Verdict.REFUSED, PaymentState.UNKNOWN),
+        (Verdict.PENDING, PaymentState.PENDING),
+        (Verdict.UNKNOWN, PaymentState.UNKNOWN),
+        (Verdict.BARE, PaymentState.UNKNOWN),
+        (Verdict.UNSEEN, PaymentState.UNKNOWN),
+    ],
+)
+def test_after_a_presentation_in_doubt_a_refusal_proves_nothing(
+    before: PaymentState, verdict: Verdict, state: PaymentState
+) -> None:
+    assert next_of(flow(before), verdict).state is state
+
+
+@pytest.mark.parametrize("doubt", [Verdict.UNKNOWN, Verdict.PENDING, Verdict.BARE])
+@pytest.mark.parametrize("refusal", [Verdict.REJECTED, Verdict.REFUSED])
+def test_doubt_within_the_call_counts_as_well(doubt: Verdict, refusal: Verdict) -> None:
+    walk = flow()
+    assert next_of(walk, doubt).wait is not None
+    assert next_of(walk, refusal) == Step(PaymentState.UNKNOWN)
+
+
+def test_a_refused_payment_that_is_handed_over_again_and_refused_again_stays_refused() -> None:
+    assert next_of(flow(PaymentState.REJECTED_LIVE), Verdict.REJECTED) == Step(PaymentState.REJECTED_LIVE)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNKNOWN, Verdict.PENDING, Verdict.UNSEEN])
+def test_at_most_five_repeats(verdict: Verdict) -> None:
+    walk = flow()
+    waits = [next_of(walk, verdict).wait for _ in range(7)]
+    assert waits == [2, 4, 8, 16, 32, None, None]
+    assert walk.repeats == MAX_REPEATS
+
+
+def test_at_most_two_repeats_after_a_bare_402() -> None:
+    walk = flow()
+    waits = [next_of(walk, Verdict.BARE).wait for _ in range(4)]
+    assert waits == [2, 4, None, None]
+    assert walk.repeats == MAX_AFTER_BARE
+
+
+def test_bare_ones_count_apart_from_the_others() -> None:
+    walk = flow()
+    verdicts = [Verdict.UNKNOWN, Verdict.BARE, Verdict.UNKNOWN, Verdict.BARE, Verdict.BARE]
+    assert [next_of(walk, verdict).wait for verdict in verdicts] == [2, 4, 8, 16, None]
+
+
+def test_the_policy_may_allow_fewer() -> None:
+    walk = flow(policy=RetryPolicy(max_retries=1))
+    assert [next_of(walk, Verdict.UNKNOWN).wait for _ in range(2)] == [2, None]
+
+
+@pytest.mark.parametrize(("valid", "again"), [(2 + MARGIN, False), (2 + MARGIN + 1, True)])
+def test_nothing_is_handed_over_in_the_last_seconds(valid: float, again: bool) -> None:
+    step = next_of(flow(valid=valid), Verdict.UNKNOWN)
+    assert step.state is PaymentState.UNKNOWN
+    assert (step.wait is not None) == again
+
+
+def test_nothing_is_handed_over_past_the_deadline() -> None:
+    assert next_of(flow(), Verdict.UNKNOWN, time_left=1.9).wait is None
+    assert next_of(flow(), Verdict.UNKNOWN, time_left=2.0).wait == 2.0
+
+
+def test_a_wait_that_the_service_asks_for_is_kept_or_given_up() -> None:
+    asked = answer(Verdict.UNSEEN, {"retry-after": "20"})
+    assert flow().next(asked, at=NOW, now=NOW, time_left=1000).wait == 20
+    assert flow(valid=25).next(asked, at=NOW, now=NOW, time_left=1000).wait is None
+    too_long = answer(Verdict.UNSEEN, {"retry-after": "121"})
+    assert flow().next(too_long, at=NOW, now=NOW, time_left=1000).wait is None
+
+
+def test_a_first_answer_that_says_it_was_settled_before() -> None:
+    """A receipt is believed; a used nonce that was never shown to anybody is not."""
+    settled = Receipt(success=True, transaction="0x1", network="base", raw={})
+    walk = flow()
+    assert walk.next(replace(answer(Verdict.SPENT), receipt=settled), at=NOW, now=NOW, time_left=1000) == Step(
+        PaymentState.PAID_UNDELIVERED
+    )
+
+
+def test_what_cannot_be_helped_is_not_tried_again() -> None:
+    """A certificate that is refused, a host that is not known."""
+    refused = Answer(Verdict.UNSEEN, "certificate", Failure(FailureCause.HOPELESS))
+    assert flow().next(refused, at=NOW, now=NOW, time_left=1000) == Step(PaymentState.REJECTED_LIVE)
+
+
+def test_what_never_arrived_is_no_presentation() -> None:
+    walk = flow()
+    next_of(walk, Verdict.UNSEEN)
+    assert walk.presentations == 0
+    next_of(walk, Verdict.UNKNOWN)
+    assert walk.presentations == 1
+
+
+@given(
+    before=st.sampled_from([PaymentState.RESERVED, PaymentState.REJECTED_LIVE, *IN_DOUBT]),
+    verdicts=st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=12),
+    valid=st.integers(7, 600),
+    deadline=st.floats(1, 600),
+)
+def test_a_call_always_ends_and_never_forgets_a_doubt(
+    before: PaymentState, verdicts: list[Verdict], valid: int, deadline: float
+) -> None:
+    walk = flow(before, valid=valid)
+    doubt, clock, sent = before in IN_DOUBT, 0.0, 0
+    for verdict in verdicts:
+        sent += 1
+        doubt = doubt or verdict in (Verdict.PENDING, Verdict.UNKNOWN, Verdict.BARE)
+        step = walk.next(answer(verdict), at=NOW + clock, now=NOW + clock, time_left=deadline - clock)
+        if doubt:
+            assert step.state is not PaymentState.REJECTED_LIVE
+        if verdict is Verdict.STRAY:
+            assert step == Step(PaymentState.UNKNOWN)
+        if step.wait is None:
+            break
+        assert step.state in LIVE
+        clock += step.wait
+        assert clock <= deadline
+        assert clock + MARGIN < valid
+    assert sent <= 1 + MAX_REPEATS

@@ -1,0 +1,270 @@
+"""What is refused before anything is signed, under which code, and which of several offers is taken."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk import ConfigError
+from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.payments.guards import Guards, check_url, choose, window
+from tradesdk.payments.protocol import Requirement, parse_offer
+
+from ._hostile_offers import HOSTILE, OTHER
+from ._offers import DOMAIN, MISSING, PAY_TO, USDC, answer_1, answer_2, offer_1, offer_2, requirement_1, requirement_2
+
+GUARDS = Guards()
+
+
+def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Requirement:
+    return choose(parse_offer(answer_2(offer_2(*accepts))), most=most, pay_to=pay_to, guards=guards)
+
+
+def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Any:
+    with pytest.raises(PaymentRefusedError) as caught:
+        chosen(*accepts, most=most, pay_to=pay_to, guards=guards)
+    assert caught.value.hint
+    assert caught.value.charged is False
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+    return caught.value
+
+
+def test_a_good_offer_is_taken_in_both_versions() -> None:
+    assert chosen(requirement_2()).raw == requirement_2()
+    offer = parse_offer(answer_1(offer_1()))
+    assert choose(offer, most=60_000, guards=GUARDS).raw == requirement_1()
+
+
+@pytest.mark.parametrize(("changes", "code"), HOSTILE)
+def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) -> None:
+    assert refusal(requirement_2(**changes)).code == code
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"network": "eip155:8453"}, "unsupported_network"),
+        ({"network": "base-sepolia"}, "unsupported_network"),
+        ({"maxAmountRequired": MISSING, "amount": "60000"}, "bad_amount"),
+        ({"maxAmountRequired": "60001"}, "over_price"),
+        ({"extra": MISSING}, "unsupported_domain"),
+        ({"extra": {**DOMAIN, "assetTransferMethod": "permit2"}}, "unsupported_method"),
+        ({"payTo": None}, "bad_recipient"),
+        ({"maxTimeoutSeconds": 5}, "short_validity"),
+    ],
+)
+def test_version_1_has_the_same_guards(changes: dict[str, Any], code: str) -> None:
+    offer = parse_offer(answer_1(offer_1(requirement_1(**changes))))
+    with pytest.raises(PaymentRefusedError) as caught:
+        choose(offer, most=60_000, guards=GUARDS)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"asset": USDC.lower()},
+        {"asset": "0x" + USDC[2:].upper()},
+        {"payTo": PAY_TO.lower()},
+        {"amount": "1"},
+        {"amount": "0060000"},
+        {"maxTimeoutSeconds": 10},
+        {"maxTimeoutSeconds": 10.5},
+        {"maxTimeoutSeconds": 1e308},
+        {"maxTimeoutSeconds": 10**40},
+        {"extra": {**DOMAIN, "assetTransferMethod": "eip3009"}},
+        {"extra": {**DOMAIN, "assetTransferMethod": None}},
+        {"extra": {**DOMAIN, "paymentFlow": "authorization"}},
+        {"extra": {**DOMAIN, "further": {"a": [1]}}},
+        {"further": "keys"},
+    ],
+)
+def test_what_is_no_attack(changes: dict[str, Any]) -> None:
+    assert chosen(requirement_2(**changes)).raw == requirement_2(**changes)
+
+
+def test_no_offer() -> None:
+    offer = parse_offer(answer_2(offer_2(accepts=[])))
+    with pytest.raises(PaymentRefusedError) as caught:
+        choose(offer, most=60_000, guards=GUARDS)
+    assert caught.value.code == "no_offer"
+
+
+def test_the_price_is_a_ceiling() -> None:
+    assert chosen(requirement_2(), most=60_000).amount == "60000"
+    error = refusal(requirement_2(), most=59_999)
+    assert error.code == "over_price"
+    assert error.message == "the service asks for $0.06, and $0.059999 is what this may cost"
+    assert error.hint == "to pay that all the same, allow it: max_price='0.06'"
+    assert refusal(requirement_2(), most=0).code == "over_price"
+
+
+def test_an_absurd_price_is_not_spelled_out_and_not_suggested() -> None:
+    error = refusal(requirement_2(amount=str(2**255)))
+    assert "absurd" in error.message
+    assert "max_price" not in error.hint
+
+
+def test_the_cheapest_is_taken_and_of_equals_the_first() -> None:
+    accepts = [requirement_2(amount=amount, note=note) for note, amount in enumerate(("9", "10", "010", "8", "08"))]
+    assert chosen(*accepts).raw["note"] == 3
+    assert chosen(*reversed(accepts)).raw["note"] == 4
+    assert chosen(*accepts[:3]).raw["note"] == 0
+
+
+def test_what_is_cheaper_and_not_acceptable_is_passed_over() -> None:
+    good = requirement_2(amount="50000")
+    others = [requirement_2(**{"amount": "1", **changes}) for changes, code in HOSTILE if "amount" not in changes]
+    for other in others:
+        assert chosen(other, good).raw == good
+        assert chosen(good, other).raw == good
+    assert chosen(*others, good, *others).raw == good
+
+
+def test_only_known_recipients_when_there_are_any() -> None:
+    assert chosen(requirement_2(), pay_to=[PAY_TO.lower()]).pay_to == PAY_TO
+    assert chosen(requirement_2(), pay_to=(OTHER, PAY_TO)).pay_to == PAY_TO
+    assert chosen(requirement_2(payTo=OTHER), pay_to={OTHER.lower(): 1}).pay_to == OTHER
+    error = refusal(requirement_2(payTo=OTHER), pay_to=[PAY_TO])
+    assert error.code == "recipient_changed"
+    assert OTHER in error.message
+    assert PAY_TO in error.message
+    assert f"trade pay trust {OTHER}" in error.hint
+
+
+def test_a_dearer_offer_to_a_known_recipient_beats_a_cheap_one_to_a_stranger() -> None:
+    cheap, known = requirement_2(amount="1", payTo=OTHER), requirement_2()
+    assert chosen(cheap, known, pay_to=[PAY_TO]).raw == known
+
+
+ORDER: list[tuple[dict[str, Any], str]] = [
+    ({"scheme": "upto"}, "unsupported_scheme"),
+    ({"network": "eip155:1"}, "unsupported_network"),
+    ({"asset": OTHER}, "unsupported_asset"),
+    ({"extra": {}}, "unsupported_domain"),
+    ({"extra": {**DOMAIN, "assetTransferMethod": "permit2"}}, "unsupported_method"),
+    ({"extra": {**DOMAIN, "paymentFlow": "upfront"}}, "upfront_flow"),
+    ({"amount": "-1"}, "bad_amount"),
+    ({"amount": "70000"}, "over_price"),
+    ({"payTo": "nobody"}, "bad_recipient"),
+    ({"payTo": OTHER}, "recipient_changed"),
+    ({"maxTimeoutSeconds": None}, "bad_validity"),
+    ({"maxTimeoutSeconds": 1}, "short_validity"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations(range(len(ORDER)), 2)))
+def test_of_several_refusals_the_closest_is_told(first: int, second: int) -> None:
+    far, near = requirement_2(**ORDER[first][0]), requirement_2(**ORDER[second][0])
+    for accepts in ((far, near), (near, far)):
+        error = refusal(*accepts, pay_to=[PAY_TO])
+        assert error.code == ORDER[second][1]
+        assert "1 other offer was refused as well" in error.message
+
+
+def test_of_several_that_are_too_dear_the_cheapest_is_told() -> None:
+    error = refusal(*(requirement_2(amount=amount) for amount in ("90000", "70000", "80000")))
+    assert "$0.07" in error.message
+    assert "2 other offers were refused as well" in error.message
+
+
+def test_foreign_text_in_a_refusal_is_shown_with_care() -> None:
+    long = "\x1b[2J\n" + "x" * 10_000
+    fields: dict[str, Any] = dict.fromkeys(("scheme", "network", "asset", "amount", "payTo"), long)
+    for changes in ({name: value} for name, value in {**fields, "extra": {"name": long, "version": long}}.items()):
+        error = refusal(requirement_2(**changes))
+        for text in (error.message, error.hint, str(error)):
+            assert "\x1b" not in text
+            assert len(text) < 600
+
+
+@pytest.mark.parametrize(
+    ("offered", "cap", "seconds"),
+    [(60, 120, 60), (121, 120, 120), (10**40, 120, 120), (1e308, 120, 120), (59.9, 120, 59), (60, 30, 30), (-5, 60, 0)],
+)
+def test_a_payment_is_valid_no_longer_than_offered_and_than_allowed(offered: Any, cap: int, seconds: int) -> None:
+    offer = parse_offer(answer_2(offer_2(requirement_2(maxTimeoutSeconds=offered))))
+    assert window(offer.accepts[0], Guards(max_validity=cap)) == seconds
+
+
+def test_the_least_validity_is_a_setting() -> None:
+    strict = Guards(min_validity=61)
+    assert refusal(requirement_2(), guards=strict).code == "short_validity"
+    assert chosen(requirement_2(maxTimeoutSeconds=61), guards=strict).max_timeout == 61
+    assert chosen(requirement_2(maxTimeoutSeconds=7), guards=Guards(min_validity=7)).max_timeout == 7
+
+
+@pytest.mark.parametrize("name", ["max_validity", "min_validity"])
+@pytest.mark.parametrize("value", [0, -1, 6, 3601, True, 60.0, "60", None])
+def test_a_validity_that_makes_no_sense(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        Guards(**{name: value})
+
+
+def test_validities_in_order() -> None:
+    assert (Guards().max_validity, Guards().min_validity) == (120, 10)
+    assert Guards(min_validity=30, max_validity=30).min_validity == 30
+    with pytest.raises(ConfigError, match=r"min_validity \(31 s\) is above max_validity \(30 s\)"):
+        Guards(min_validity=31, max_validity=30)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://example.com/v1/token-prices", "HTTPS://example.com", "https://10.0.0.1:8443/x"),
+        *("http://127.0.0.1:8402", "http://localhost/v1", "http://[::1]:8402/v1", "http://127.8.9.1/"),
+    ],
+)
+def test_where_a_payment_may_go(url: str) -> None:
+    check_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://example.com/v1", "http://localhost.example.com", "http://127.0.0.1.example.com", "http://[::2]/"),
+        *("http://user:secret@example.com/", "http://127.0.0.1@example.com/", "http://0.0.0.0/", "http://[bad"),
+        *("", "/v1", "example.com", "//example.com", "https://", "https:///v1", "ftp://127.0.0.1", "ws://localhost"),
+    ],
+)
+def test_where_it_may_not_go(url: str) -> None:
+    with pytest.raises(PaymentRefusedError) as caught:
+        check_url(url)
+    assert caught.value.code == "insecure_url"
+    assert "secret" not in str(caught.value)
+
+
+AMOUNTS = st.integers(0, 200_000).map(str) | st.sampled_from(["-1", "1e3", "", None, str(2**256), "0007"])
+REQUIREMENTS = st.builds(
+    requirement_2,
+    scheme=st.sampled_from(["exact", "exact", "exact", "upto"]),
+    amount=AMOUNTS,
+    payTo=st.sampled_from([PAY_TO, PAY_TO.lower(), OTHER]),
+    maxTimeoutSeconds=st.sampled_from([60, 5, 1000.5, None]),
+)
+
+
+@given(accepts=st.lists(REQUIREMENTS, max_size=6), most=st.integers(0, 150_000), pinned=st.booleans())
+def test_never_more_than_allowed_and_never_more_than_needed(
+    accepts: list[dict[str, Any]], most: int, pinned: bool
+) -> None:
+    offer = parse_offer(answer_2(offer_2(accepts=accepts)))
+    good = [
+        int(raw["amount"])
+        for raw in accepts
+        if raw["scheme"] == "exact"
+        and str(raw["amount"]).isdecimal()
+        and 0 < int(raw["amount"]) <= most
+        and (not pinned or raw["payTo"].lower() == PAY_TO.lower())
+        and raw["maxTimeoutSeconds"] in (60, 1000.5)
+    ]
+    try:
+        taken = choose(offer, most=most, pay_to=[PAY_TO] if pinned else [], guards=GUARDS)
+    except PaymentRefusedError:
+        assert good == []
+    else:
+        assert int(taken.amount) == min(good) <= most
+        assert taken.raw in accepts

@@ -1,0 +1,94 @@
+"""The hint of an error is where somebody looks: in the traceback, and in words that Python can use."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import traceback
+
+import pytest
+
+from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState, TradeError
+from tradesdk._sync.payments import Payments
+from tradesdk.payments.ledger_rules import not_unresolved, recipient_refusal
+from tradesdk.payments.outcomes import in_doubt, in_the_way, undelivered
+
+from .._payments import payment
+
+NAME = "pay_000000000000000000000001"
+
+
+def shown(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def test_every_error_has_a_hint_and_most_have_none_to_give() -> None:
+    assert ConfigError("no").hint == TradeError("no").hint == ""
+    assert "hint" not in shown(PaymentRefusedError("no", code="x"))
+
+
+def test_a_traceback_shows_it_once_and_so_does_a_copys() -> None:
+    error = PaymentRefusedError("no", code="x", hint="do\nthis")
+    pickled = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    for one in (error, copy.copy(error), pickled):
+        assert shown(one).splitlines()[-2:] == [
+            "tradesdk.payments.errors.PaymentRefusedError: x: no",
+            "hint: do\\nthis",
+        ]
+    assert "hint" not in str(error)
+
+
+def errors() -> list[PaymentError]:
+    open_, spoiled = payment(state=PaymentState.UNKNOWN), payment(state=PaymentState.PAID_UNDELIVERED)
+    return [
+        in_doubt(open_, "status 500"),
+        undelivered(spoiled, "no JSON"),
+        in_the_way(open_),
+        in_the_way(spoiled),
+        not_unresolved(open_),
+        not_unresolved(payment(state=PaymentState.DELIVERED)),
+    ]
+
+
+@pytest.mark.parametrize("error", errors(), ids=lambda error: error.code)
+def test_python_comes_first_and_the_command_second(error: PaymentError) -> None:
+    call = re.search(rf"client\.payments\.(\w+)\('{NAME}'", error.hint)
+    assert call is not None
+    assert hasattr(Payments, call[1])
+    command = re.search(rf"trade pay [\w|\- ]+{NAME}", error.hint)
+    assert command is None or command.start() > call.start()
+
+
+def test_another_recipient() -> None:
+    other = "0x" + "ab" * 20
+    refusal = recipient_refusal(other, origin="https://x.example", configured=(), known=("0x" + "cd" * 20,))
+    assert refusal is not None
+    assert f"client.payments.trust('{other}') (trade pay trust {other})" in refusal.hint
+
+
+def test_what_became_of_it_is_said() -> None:
+    live = not_unresolved(payment(state=PaymentState.REJECTED_LIVE))
+    moments = re.findall(r"\d\d:\d\d:\d\d UTC", live.message)
+    assert len(moments) == 2
+    assert moments[0] < moments[1]
+    for state, words in (
+        (PaymentState.DELIVERED, "delivered, nobody said whether it was paid"),
+        (PaymentState.MARKED_UNPAID, "marked unpaid, it was not paid"),
+        (PaymentState.MARKED_PAID, "marked paid, it was paid"),
+    ):
+        assert not_unresolved(payment(state=state)).message.endswith(f"is known already: {words}")
+
+
+def test_when_time_is_up_it_says_from_when_on() -> None:
+    open_ = payment(state=PaymentState.UNKNOWN)
+    error = in_the_way(open_)
+    assert error.code == "time_is_up"
+    assert "has ended, or is about to" in error.message
+    assert re.match(r"from \d\d:\d\d:\d\d UTC on look at the wallet", error.hint)
+
+
+def test_plain_http_is_told_apart_from_the_account() -> None:
+    with pytest.raises(ConfigError, match="nothing is paid over plain http") as caught:
+        MarketClient(base_url="http://example.com")
+    assert "API key" not in str(caught.value)

@@ -1,0 +1,146 @@
+"""Signatures of signers that are not ours: put right where that can be done, refused where it can't, never shown."""
+
+from typing import Any
+
+import pytest
+from eth_account import Account
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tradesdk import ConfigError, LocalSigner, wallet_message
+from tradesdk.errors import InvalidArgumentError
+from tradesdk.payments.secp256k1 import ORDER
+from tradesdk.payments.signer import check_signature, checked_signer, sign_message, signed
+
+KEY = b"\x01" * 32
+MINE = LocalSigner.from_key(KEY)
+OTHER = LocalSigner.from_key(b"\x02" * 32)
+DIGEST = bytes(range(32))
+SIGNATURE = MINE.sign_digest(DIGEST)
+
+
+class Service:
+    """A key service whose answers are changed on their way."""
+
+    def __init__(self, change: Any = lambda signature: signature, address: str = MINE.address) -> None:
+        self.address = address
+        self.change = change
+
+    def sign_digest(self, digest: bytes, /) -> Any:
+        return self.change(MINE.sign_digest(digest))
+
+
+def mirrored(signature: bytes) -> bytes:
+    """The same signature with s in the other half, as half of those of a key service are."""
+    s = ORDER - int.from_bytes(signature[32:64], "big")
+    return signature[:32] + s.to_bytes(32, "big") + bytes([55 - signature[64]])
+
+
+def plain(signature: bytes) -> bytes:
+    """With v as 0 or 1."""
+    return signature[:64] + bytes([signature[64] - 27])
+
+
+FORMS = [bytes, bytearray, memoryview, plain, mirrored, lambda signature: plain(mirrored(signature))]
+
+
+@pytest.mark.parametrize("change", FORMS, ids=range(len(FORMS)))
+def test_what_can_be_put_right_is(change: Any) -> None:
+    assert signed(Service(change), DIGEST) == SIGNATURE
+    assert type(signed(Service(change), DIGEST)) is bytes
+
+
+@settings(max_examples=25)
+@given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32), st.booleans(), st.booleans())
+def test_every_form_becomes_the_same(number: int, digest: bytes, mirror: bool, low_v: bool) -> None:
+    signer = LocalSigner.from_key(number.to_bytes(32, "big"))
+    given = right = signer.sign_digest(digest)
+    given = mirrored(given) if mirror else given
+    given = plain(given) if low_v else given
+    assert check_signature(signer.address, digest, given) == right
+    assert check_signature(signer.address.lower(), digest, given, recover=False) == right
+    assert str(Account._recover_hash(digest, signature=right)) == signer.address
+
+
+WRONG: list[tuple[Any, str]] = [
+    (SIGNATURE[:64], "64 bytes; 65 are needed"),
+    (SIGNATURE + b"\0", "66 bytes; 65 are needed"),
+    (b"", "0 bytes; 65 are needed"),
+    (b"\x30" * 71, "71 bytes; 65 are needed"),
+    ("0x" + SIGNATURE.hex(), "gave a str; 65 bytes are needed"),
+    (None, "gave a NoneType"),
+    (65, "gave a int"),
+    (list(SIGNATURE), "gave a list"),
+    *((SIGNATURE[:64] + bytes([v]), f"v = {v};") for v in (2, 26, 29, 37, 38, 255)),
+    (bytes(32) + SIGNATURE[32:], "no key can have made"),
+    (SIGNATURE[:32] + bytes(32) + SIGNATURE[64:], "no key can have made"),
+    (ORDER.to_bytes(32, "big") + SIGNATURE[32:], "no key can have made"),
+    (SIGNATURE[:32] + ORDER.to_bytes(32, "big") + SIGNATURE[64:], "no key can have made"),
+    ((5).to_bytes(32, "big") + SIGNATURE[32:], "no key can have made"),  # no point of the curve has x = 5
+]
+
+
+@pytest.mark.parametrize(("given", "why"), WRONG, ids=range(len(WRONG)))
+def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        signed(Service(lambda _: given), DIGEST)
+    for part in (SIGNATURE[:32], SIGNATURE[32:64]):
+        assert part.hex() not in str(caught.value)
+        assert repr(part)[2:-1] not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_the_signature_of_another_key_is_refused() -> None:
+    for wrong in (OTHER.sign_digest(DIGEST), MINE.sign_digest(bytes(32))):
+        with pytest.raises(ConfigError, match=rf"^the signer signed as 0x\w{{40}}, and its address is {MINE.address}$"):
+            check_signature(MINE.address, DIGEST, wrong)
+    flipped = SIGNATURE[:64] + bytes([55 - SIGNATURE[64]])
+    with pytest.raises(ConfigError, match="the signer signed as"):
+        signed(Service(lambda _: flipped), DIGEST)
+    assert check_signature(MINE.address, DIGEST, flipped, recover=False) == flipped
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=70) | st.binary(min_size=64, max_size=64).map(lambda raw: raw + b"\x1b"))
+@example(b"\xff" * 65)
+def test_any_bytes_are_refused_and_by_one_error(given: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"^the signer "):
+        check_signature(MINE.address, DIGEST, given)
+
+
+def test_ours_is_not_checked_and_a_relative_of_ours_is() -> None:
+    class Relative(LocalSigner):
+        def sign_digest(self, digest: bytes, /) -> bytes:
+            return OTHER.sign_digest(digest)
+
+    assert signed(MINE, DIGEST) == SIGNATURE
+    with pytest.raises(ConfigError, match=f"signed as {OTHER.address}"):
+        signed(Relative.from_key(KEY), DIGEST)
+
+
+def test_messages_are_checked_too() -> None:
+    message = wallet_message(MINE.address, 8453)
+    assert sign_message(Service(lambda signature: plain(mirrored(signature))), message) == sign_message(MINE, message)
+    with pytest.raises(ConfigError, match=f"and its address is {OTHER.address}"):
+        sign_message(Service(address=OTHER.address), message)
+
+
+@pytest.mark.parametrize("address", ["", "vitalik.eth", "0x12", None])
+def test_a_signer_without_a_usable_address(address: Any) -> None:
+    with pytest.raises(ConfigError, match="no usable address"):
+        signed(Service(address=address), DIGEST)
+
+
+def test_what_a_signer_raises_goes_through() -> None:
+    def down(_: bytes) -> bytes:
+        raise TimeoutError("the key service does not answer")
+
+    with pytest.raises(TimeoutError, match="the key service does not answer"):
+        signed(Service(down), DIGEST)
+
+
+@pytest.mark.parametrize("bad", [LocalSigner, Service, Account.from_key(KEY), "signer", 5])
+def test_what_is_no_signer(bad: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="must have address and sign_digest") as caught:
+        checked_signer(bad)
+    assert KEY.hex() not in str(caught.value)

@@ -1,0 +1,162 @@
+"""Where a signer gets its key: a variable, a function. Whatever goes wrong, the key is in no error and in no frame."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tradesdk import ConfigError, LocalSigner, Signer
+from tradesdk.payments.signer import checked_signer
+
+from .._secrets import WALLET_KEY, Seen
+
+ADDRESS = LocalSigner.from_key(WALLET_KEY).address
+SHORT, LONG, WRONG, ZERO = WALLET_KEY[:-1], WALLET_KEY + "00", WALLET_KEY[:-1] + "x", "0x" + "0" * 64
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen("a password that no file holds")
+
+
+def test_from_the_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_WALLET_KEY", f" {WALLET_KEY}\n")
+    assert LocalSigner.from_env().address == ADDRESS
+    assert LocalSigner.from_env().sign_digest(bytes(32)) == LocalSigner.from_key(WALLET_KEY).sign_digest(bytes(32))
+
+
+def test_from_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRADE_WALLET_KEY", raising=False)
+    monkeypatch.setenv("BOT_KEY", WALLET_KEY.removeprefix("0x").upper())
+    assert LocalSigner.from_env("BOT_KEY").address == ADDRESS
+    assert LocalSigner.from_env(name="BOT_KEY").address == ADDRESS
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_variable_that_is_not_set(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    monkeypatch.delenv("BOT_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("BOT_KEY", value)
+    with pytest.raises(ConfigError, match=r"^BOT_KEY is not set"):
+        LocalSigner.from_env("BOT_KEY")
+
+
+@pytest.mark.parametrize("value", [SHORT, LONG, WRONG, ZERO, "0x", f"'{WALLET_KEY}'", f"{WALLET_KEY},"])
+def test_a_variable_that_holds_no_key(monkeypatch: pytest.MonkeyPatch, seen: Seen, value: str) -> None:
+    monkeypatch.setenv("BOT_KEY", value)
+    with pytest.raises(ConfigError, match=r"^BOT_KEY: the private key") as caught:
+        LocalSigner.from_env("BOT_KEY")
+    seen.error(caught.value)
+    assert caught.value.__context__ is None
+    assert seen.found() == []
+
+
+@pytest.mark.parametrize(
+    "name", [WALLET_KEY, WALLET_KEY[2:], "f" + WALLET_KEY[3:], "a" + WALLET_KEY[2:], "", "BOT KEY", "A=B", "A\0", None]
+)
+def test_a_key_in_place_of_a_name_is_not_shown(seen: Seen, name: Any) -> None:
+    with pytest.raises(ConfigError, match="must be the name of an environment variable") as caught:
+        LocalSigner.from_env(name)
+    seen.error(caught.value, frames=False)
+    assert seen.found() == []
+    assert WALLET_KEY[10:40] not in str(caught.value)
+
+
+class Vault:
+    """Gives keys, one after the other, and counts how often it was asked; errors are raised."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given = list(given)
+        self.asked = 0
+
+    def __call__(self) -> Any:
+        self.asked += 1
+        given = self.given.pop(0)
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+
+@pytest.mark.parametrize("key", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:])])
+def test_a_function_is_asked_once_and_when_it_is_needed(key: str | bytes) -> None:
+    vault = Vault(key)
+    signer = LocalSigner.from_callable(vault)
+    assert repr(signer) == "LocalSigner(not asked for its key yet)"
+    assert checked_signer(signer) is signer
+    assert vault.asked == 0
+    assert signer.sign_digest(bytes(32)) == LocalSigner.from_key(WALLET_KEY).sign_digest(bytes(32))
+    assert signer.address == ADDRESS
+    assert signer.sign_digest(b"1" * 32)
+    assert vault.asked == 1
+    assert repr(signer) == f"LocalSigner({ADDRESS})"
+    assert isinstance(signer, Signer)
+
+
+def test_a_digest_of_the_wrong_length_does_not_ask() -> None:
+    vault = Vault(WALLET_KEY)
+    with pytest.raises(ValueError, match="32 bytes, not 3"):
+        LocalSigner.from_callable(vault).sign_digest(b"abc")
+    assert vault.asked == 0
+
+
+def test_threads_ask_once() -> None:
+    started = threading.Barrier(8)
+    vault = Vault(WALLET_KEY)
+    signer = LocalSigner.from_callable(vault)
+    addresses: list[str] = []
+
+    def use() -> None:
+        started.wait()
+        addresses.append(signer.address)
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert addresses == [ADDRESS] * 8
+    assert vault.asked == 1
+
+
+def test_what_the_function_raises_goes_through_and_it_is_asked_again() -> None:
+    vault = Vault(ConnectionError("the vault is sealed"), WALLET_KEY)
+    signer = LocalSigner.from_callable(vault)
+    with pytest.raises(ConnectionError, match="the vault is sealed"):
+        signer.sign_digest(bytes(32))
+    assert signer.address == ADDRESS
+    assert vault.asked == 2
+
+
+@pytest.mark.parametrize("given", [SHORT, LONG, WRONG, ZERO, "", None, int(WALLET_KEY, 16), [WALLET_KEY]])
+@pytest.mark.parametrize(
+    "use", [lambda signer: signer.address, lambda signer: signer.sign_digest(bytes(32))], ids=["address", "sign"]
+)
+def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[LocalSigner], Any]) -> None:
+    signer = LocalSigner.from_callable(Vault(given))
+    with pytest.raises(ConfigError, match=r"^the function that gives the key gave something else") as caught:
+        use(signer)
+    seen.error(caught.value)
+    assert caught.value.__context__ is None
+    assert seen.found() == []
+
+
+@pytest.mark.parametrize("key", [WALLET_KEY, bytes.fromhex(WALLET_KEY[2:]), None])
+def test_a_key_in_place_of_a_function_is_not_shown(seen: Seen, key: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a function") as caught:
+        LocalSigner.from_callable(key)
+    seen.error(caught.value, frames=False)
+    assert seen.found() == []
+
+
+def test_no_signer_shows_its_key(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
+    monkeypatch.setenv("TRADE_WALLET_KEY", WALLET_KEY)
+    fresh, used = LocalSigner.from_callable(Vault(WALLET_KEY)), LocalSigner.from_callable(Vault(WALLET_KEY))
+    assert used.address == ADDRESS
+    for signer in (LocalSigner.from_key(WALLET_KEY), LocalSigner.from_env(), used):
+        seen(signer)
+        seen.raises(signer.sign_digest, b"short")
+        seen.text += [repr(getattr(signer, name)) for name in dir(signer) if name != "__doc__"]
+    seen(fresh)
+    assert seen.found() == []
+    assert seen.errors == 3
