@@ -3,7 +3,7 @@
 import os
 
 CHUNK = 100
-QUICK = 200
+QUICK = 100
 
 
 def chunks(*, quick: bool) -> list[int]:

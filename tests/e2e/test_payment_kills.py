@@ -132,7 +132,7 @@ def server() -> Iterator[MockServer]:
     ("kind", "ways"),
     [
         ("clean", "any"),
-        ("429", "any"),
+        pytest.param("429", "any", marks=pytest.mark.long),
         *(pytest.param(kind, "call,resume,reconcile", marks=pytest.mark.long) for kind in ("clean", "429", "lost")),
     ],
 )

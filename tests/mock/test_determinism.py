@@ -45,6 +45,7 @@ def test_same_seed_same_bytes(played: Player) -> None:
     same(played, play_in_process(everything))
 
 
+@pytest.mark.long
 def test_a_socket_adds_nothing(played: Player) -> None:
     same(played, play_over_sockets(everything))
 
@@ -125,6 +126,7 @@ def without_cursor(step: tuple[Any, ...]) -> tuple[Any, ...]:
     return method, path.partition("&cursor=")[0], status, kept, re.sub(rb',"next_cursor":"[^"]+"', b"", content)
 
 
+@pytest.mark.long
 def test_another_seed_another_world(alone: Player) -> None:
     other = play_in_process(course, seed=1)
     kinds = ("acc", "agt", "wal", "trd", "pos", "sig")
@@ -261,6 +263,7 @@ def random_course(chosen: list[tuple[str, str, Any, str | None]]) -> Callable[[P
     return script
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(chosen=st.lists(steps, min_size=3, max_size=14))
 def test_any_course_is_the_same_bytes_again(chosen: list[tuple[str, str, Any, str | None]]) -> None:

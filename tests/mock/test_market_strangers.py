@@ -15,7 +15,7 @@ from tradesdk_mock.tokens import find, tokens
 
 from ._market import ALL, JSON, Answer, Headers, Market
 
-FIXED = settings(max_examples=80, deadline=None)
+FIXED = settings(max_examples=50, deadline=None)
 KNOWN = [name for token in tokens(7, 8453)[::60] for name in (token.symbol, token.coin_id, token.address)]
 WRAPPED = {200, 400, 404, 422}
 
@@ -72,7 +72,13 @@ def check(shop: Market, answer: Answer) -> None:
     assert shop.world.gaps.b_invalid == "422" or answer.status != 422
 
 
-@pytest.mark.parametrize("shop", SHOPS.values(), ids=list(SHOPS))
+QUICK_AND_LONG = [
+    pytest.param(shop, id=name, marks=[pytest.mark.long] if place else [])
+    for place, (name, shop) in enumerate(SHOPS.items())
+]
+
+
+@pytest.mark.parametrize("shop", QUICK_AND_LONG)
 @FIXED
 @given(path=st.sampled_from(ALL), body=values | requests)
 @example(path="token-prices", body={"tokens": [{"identifier": "\u0000"}]})
@@ -84,7 +90,7 @@ def test_bodies(shop: Market, path: str, body: Any) -> None:
     check(shop, shop.post(path, body))
 
 
-@pytest.mark.parametrize("shop", SHOPS.values(), ids=list(SHOPS))
+@pytest.mark.parametrize("shop", QUICK_AND_LONG)
 @FIXED
 @given(path=st.sampled_from(ALL), content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 @example(path="token-prices", content=b'{"tokens":' * 100_000)

@@ -38,7 +38,9 @@ def served() -> Iterator[MockServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=["process", "strict", pytest.param("socket", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module", params=["process", *(pytest.param(one, marks=pytest.mark.long) for one in ("strict", "socket"))]
+)
 def stranger(request: pytest.FixtureRequest, served: MockServer) -> Iterator[httpx.Client]:
     """Over a socket; without one; and without one under other gap options."""
     key = "mock_full_enterprise_main"
