@@ -59,18 +59,20 @@ class Run:
                     self.clock.advance(amount)
                 case "resume":
                     for payment in await self.client.payments.list(limit=1):
-                        await self._attempt(partial(self.client.payments.resume, payment.id))
+                        # What has been delivered is kept, and given once more.
+                        had = payment.state is PaymentState.DELIVERED
+                        await self._attempt(partial(self.client.payments.resume, payment.id), had=had)
                 case "reconcile":
                     self.delivered += len((await self.client.payments.reconcile()).delivered)
             await self.check()
         await self.settle()
 
-    async def _attempt(self, call: Callable[[], Any]) -> None:
+    async def _attempt(self, call: Callable[[], Any], *, had: bool = False) -> None:
         try:
             result = await call()
         except TradeError:
             return
-        self.delivered += 1
+        self.delivered += not had
         assert result.data.results[0].symbol == "ETH"
 
     async def check(self) -> None:

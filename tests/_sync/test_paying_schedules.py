@@ -60,18 +60,20 @@ class Run:
                     self.clock.advance(amount)
                 case "resume":
                     for payment in self.client.payments.list(limit=1):
-                        self._attempt(partial(self.client.payments.resume, payment.id))
+                        # What has been delivered is kept, and given once more.
+                        had = payment.state is PaymentState.DELIVERED
+                        self._attempt(partial(self.client.payments.resume, payment.id), had=had)
                 case "reconcile":
                     self.delivered += len((self.client.payments.reconcile()).delivered)
             self.check()
         self.settle()
 
-    def _attempt(self, call: Callable[[], Any]) -> None:
+    def _attempt(self, call: Callable[[], Any], *, had: bool = False) -> None:
         try:
             result = call()
         except TradeError:
             return
-        self.delivered += 1
+        self.delivered += not had
         assert result.data.results[0].symbol == "ETH"
 
     def check(self) -> None:
