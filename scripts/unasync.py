@@ -39,7 +39,8 @@ RULES = [
         (r"\bAnyIOBackend\b", "SyncBackend"),
         (r"\bhandle_async_request\b", "handle_request"),
         (r"\baiter_(raw|stream)\b", r"iter_\1"),
-        (r"\ba(close|next)\b", r"\1"),
+        (r"\baconnect_sse\b", "connect_sse"),
+        (r"\ba(close|iter|next)\b", r"\1"),
         # tests
         (r"\basynccontextmanager\b", "contextmanager"),
         (r"\baread\b", "read"),

@@ -58,6 +58,9 @@ NOT_RUN = {
     ".venv-bench/bin/python benchmarks/cli_start.py",
     ".venv-bench/bin/python benchmarks/get_sync.py",
     ".venv-bench/bin/python benchmarks/page_decode.py",
+    ".venv-bench/bin/python benchmarks/sse_decode.py",
+    ".venv-bench/bin/python benchmarks/stream_signals.py",
+    ".venv-bench/bin/python benchmarks/stream_delay.py",
     ".venv-bench/bin/python benchmarks/payment_header.py",
     ".venv-bench/bin/python benchmarks/ledger_write.py",
     "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
@@ -72,6 +75,7 @@ CHANGES_EVERY_TIME = [
     (re.compile(r'(?<=cursor: )\S+|(?<="next_cursor":")[^"]+'), "<cursor>"),
     (re.compile(r"\bpay_[0-9a-f]{24}\b"), "<payment>"),
     (re.compile(r"\b0x[0-9a-f]{64}\b"), "<nonce or transaction>"),
+    (re.compile(r"(?<= signals in )\d+\.\d(?= s)"), "<time>"),
     (re.compile(r"(?<=took )\d+\.\d(?= s)|(?<=passed in )\d+\.\d\ds( \(.+\))?"), "<time>"),
 ]
 

@@ -137,6 +137,9 @@ def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
                 "testing_your_bot.py",
                 "paid_market_data.py",
                 "paid_batches_async.py",
+                "follow_signals.py",
+                "follow_signals_async.py",
+                "signal_bot.py",
             )
         ),
     ],

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 import tradesdk
+import tradesdk.errors
 import tradesdk_mock
 from tradesdk_mock import GapOptions
 from tradesdk_mock.faults import describe

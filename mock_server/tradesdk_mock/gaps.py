@@ -95,6 +95,13 @@ class GapOptions:
     resume: str = _choice("the stream's events carry ids, and Last-Event-ID is honoured", "none", "ids")
     stream_filter: str = _choice("min_confidence on the stream: without effect, or honoured", "none", "honoured")
     history_lag: int = _number("seconds until a signal that was streamed is in the history", 0, 0, 3_600, 2)
+    history_lag_spread: int = _number(
+        "up to so many seconds more, for each signal others: a later one may be in the history before an earlier one",
+        0,
+        0,
+        3_600,
+        2,
+    )
     b_port: str = _choice("market data is served at the same address, or on a port of its own", "same", "another")
     b_bearer: str = _choice("market data needs an API key as well", "not-required", "required")
     b_invalid: str = _choice(

@@ -20,21 +20,21 @@ def page(
     time: str,
     filters: Mapping[str, object],
     where: Sequence[tuple[str, object]] = (),
-    passing: Sequence[tuple[str, object]] = (),
+    passing: Sequence[tuple[str, Sequence[object]]] = (),
     always_newest_first: bool = False,
 ) -> Answer:
     """A page of `table`: rows whose columns equal `filters` (None: not filtered) and satisfy `where` and `passing`.
 
     Rows are in the order of (`time`, seq), and a cursor is the place of a page's last row in it: what is inserted or
-    deleted elsewhere moves nothing. A cursor is good for the same filters and `where`; `passing` may differ from page
-    to page. `columns` has `time` among them.
+    deleted elsewhere moves nothing. A cursor is good for the same filters and `where`; `passing`, clauses with their
+    values, may differ from page to page. `columns` has `time` among them.
     """
     world = call.world
     limit = query.limit()
     newest = always_newest_first or world.gaps.order == "newest"
     bound = [(name, value) for name, value in filters.items() if value is not None]
     clauses = [f"{name} = ?" for name, _ in bound] + [clause for clause, _ in (*where, *passing)]
-    args = [value for _, value in (*bound, *where, *passing)]
+    args = [value for _, value in (*bound, *where)] + [value for _, values in passing for value in values]
     scope = (call.tenant, table, "newest" if newest else "oldest", bound, list(where))
     cursor = query.text("cursor")
     if cursor is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import schema
 from .errors import ApiError, MockServerError, closed, overloaded
+from .identity import Dice
 
 Row = tuple[Any, ...]
 
@@ -47,6 +48,7 @@ class Store:
             raise
 
     def _prepare(self) -> None:
+        self._db.create_function("chance", 3, _chance, deterministic=True)
         if self.path is not None:
             # With a write-ahead log a commit outlives the process, and readers don't block the writer.
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -169,3 +171,8 @@ class Store:
         if self._closed:
             raise closed()
         return self._db
+
+
+def _chance(seed: str, kind: str, ident: str) -> float:
+    """For SQL: a number in [0, 1) for something that happens to a row, the same whenever it is asked for."""
+    return Dice(int(seed), kind, ident, rolls=1).unit()

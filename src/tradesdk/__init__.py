@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._async.client import AsyncTradeClient
     from ._async.market import AsyncMarketClient
     from ._async.pager import AsyncPager
+    from ._async.stream import AsyncSignalStream
     from ._clock import Clock, SystemClock
     from ._config import Timeout
     from ._market import TokenQuery
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ._sync.client import TradeClient
     from ._sync.market import MarketClient
     from ._sync.pager import Pager
+    from ._sync.stream import SignalStream
     from .errors import (
         AmbiguousOutcomeError,
         APIConnectionError,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
         APITimeoutError,
         AuthenticationError,
         BadGatewayError,
+        CheckpointError,
         ConfigError,
         ConflictError,
         InternalServerError,
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
         PermissionDeniedError,
         RateLimitError,
         ServiceUnavailableError,
+        StreamEndedError,
+        StreamError,
         TradeError,
         UnprocessableEntityError,
     )
@@ -70,6 +75,17 @@ if TYPE_CHECKING:
     )
     from .models.positions import Position
     from .models.signals import Signal
+    from .models.stream import (
+        Connected,
+        Disconnected,
+        Gap,
+        Heartbeat,
+        InvalidEvent,
+        StreamItem,
+        StreamSignal,
+        StreamStats,
+        UnknownEvent,
+    )
     from .models.trades import Trade, TradeDetail
     from .models.wallets import TokenBalance, Wallet, WalletBalance
     from .payments.batch import Batch
@@ -93,12 +109,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "_async.client": ("AsyncTradeClient",),
     "_async.pager": ("AsyncPager",),
+    "_async.stream": ("AsyncSignalStream",),
     "_clock": ("Clock", "SystemClock"),
     "_config": ("Timeout",),
     "_response": ("RateLimit", "RawResponse"),
     "_retry": ("Failure", "FailureCause", "Operation", "RetryAction", "RetryPolicy", "RetryWait"),
     "_sync.client": ("TradeClient",),
     "_sync.pager": ("Pager",),
+    "_sync.stream": ("SignalStream",),
     "errors": (
         "AmbiguousOutcomeError",
         "APIConnectionError",
@@ -108,6 +126,7 @@ _HOMES = {
         "APITimeoutError",
         "AuthenticationError",
         "BadGatewayError",
+        "CheckpointError",
         "ConfigError",
         "ConflictError",
         "InternalServerError",
@@ -118,6 +137,8 @@ _HOMES = {
         "PermissionDeniedError",
         "RateLimitError",
         "ServiceUnavailableError",
+        "StreamEndedError",
+        "StreamError",
         "TradeError",
         "UnprocessableEntityError",
     ),
@@ -126,6 +147,17 @@ _HOMES = {
     "models.agents": ("Agent", "AgentStats", "AgentSummary", "Risk"),
     "models.positions": ("Position",),
     "models.signals": ("Signal",),
+    "models.stream": (
+        "Connected",
+        "Disconnected",
+        "Gap",
+        "Heartbeat",
+        "InvalidEvent",
+        "StreamItem",
+        "StreamSignal",
+        "StreamStats",
+        "UnknownEvent",
+    ),
     "models.trades": ("Trade", "TradeDetail"),
     "models.wallets": ("TokenBalance", "Wallet", "WalletBalance"),
     "payments.signer": ("LocalSigner", "Signer", "wallet_message"),
@@ -277,6 +309,20 @@ __all__ = [
     "TradeError",
     "UnprocessableEntityError",
     "__version__",
+    "SignalStream",
+    "AsyncSignalStream",
+    "CheckpointError",
+    "StreamError",
+    "StreamEndedError",
+    "StreamSignal",
+    "Heartbeat",
+    "UnknownEvent",
+    "InvalidEvent",
+    "Gap",
+    "Connected",
+    "Disconnected",
+    "StreamStats",
+    "StreamItem",
 ]
 
 

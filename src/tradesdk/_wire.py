@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from functools import lru_cache
@@ -27,6 +28,21 @@ def parsed_url(url: str) -> httpx.URL:
 
 def headers_of(response: httpx.Response) -> Headers:
     return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
+
+
+def cut_off(reading: object) -> None:
+    """Let a read that another thread waits for come to its end. Closing the socket would not wake it."""
+    stream = getattr(reading, "network_stream", reading)
+    extra = getattr(stream, "get_extra_info", None)
+    if extra is None:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+        return
+    sock = extra("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's own would take the session from under the reader
 
 
 def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:

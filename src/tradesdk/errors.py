@@ -4,6 +4,7 @@
 TradeError
 ├── ConfigError                       a setting is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused here; nothing was sent
+├── CheckpointError                   a stream's checkpoint cannot be read or written
 ├── PaymentError                      something about a payment (these are in `payments/errors.py`)
 │   ├── PaymentRefusedError           a guard or a budget of yours said no; nothing was signed
 │   ├── PaymentRejectedError          the service said no; the authorization stays reserved until it expires
@@ -26,6 +27,8 @@ TradeError
     │   ├── BadGatewayError           502
     │   └── ServiceUnavailableError   503
     ├── APIResponseError              an answer that is not what the service promises; its bytes are kept
+    ├── StreamError                   what was opened is no stream of events, or cannot be read as one
+    │   └── StreamEndedError          the service ended the stream for good (204)
     └── AmbiguousOutcomeError         a create may or may not have happened, and looking did not tell
 ```
 
@@ -90,6 +93,15 @@ class ConfigError(TradeError):
 
 class InvalidArgumentError(TradeError, ValueError):
     """An argument was refused before anything was sent."""
+
+
+class CheckpointError(TradeError):
+    """A stream's checkpoint, `path`, cannot be read or written. Signals that were not acknowledged come again."""
+
+    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.hint = hint
 
 
 class APIError(TradeError):
@@ -275,6 +287,31 @@ class APIResponseError(APIError):
     ) -> None:
         super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
         self.response = response
+
+
+class StreamError(APIError):
+    """What was opened is no stream of events, or cannot be read as one: another content type or coding.
+
+    Attributes:
+        response: the answer as far as it was read; None when there is none to show.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        method: str,
+        url: str,
+        response: RawResponse | None = None,
+        outcome: Outcome = "none",
+        retries: int = 0,
+    ) -> None:
+        super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
+        self.response = response
+
+
+class StreamEndedError(StreamError):
+    """The service ended the stream for good (204): opening it again would be of no use."""
 
 
 class AmbiguousOutcomeError(APIError):

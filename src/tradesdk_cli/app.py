@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from tradesdk_cli import options
-from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Unwritable, UsageProblem
+from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.plumbing import TradeGroup, add_lazily, examples
 from tradesdk_cli.text import one_line, visible
 
@@ -25,7 +25,8 @@ _NOUNS = {
     "wallets": "Wallets: list, connect, balance.",
     "trades": "Trades that agents made: list, get.",
     "positions": "Open positions: list.",
-    "signals": "BUY and SELL signals: latest, history.",
+    "signals": "BUY and SELL signals: latest, history, stream.",
+    "replay": "Play a recorded stream back.",
     "market": "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.",
     "pay": "Payments: quote, history, show, budget, resume, reconcile, trust, key.",
     "mock": "The mock service on this machine, served and controlled.",
@@ -100,6 +101,8 @@ def run(argv: list[str]) -> int:
     except (ClosedPipe, BrokenPipeError):
         _forget_stdout()
         return 0
+    except Interrupted as interrupted:
+        return interrupted.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except SystemExit as end:  # Typer's way out of completion, and of a pipe that closed while it printed help

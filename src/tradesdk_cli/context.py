@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tradesdk import SystemClock
 from tradesdk_cli.config import Settings, is_loopback, resolve
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.output import Output
@@ -112,7 +113,6 @@ class Session:
 
         `limit` is what the client knows of its rate limit, `now` another wall clock than the system's.
         """
-        from tradesdk import SystemClock
         from tradesdk_cli.logs import LastReason, listening
 
         reason = LastReason()
@@ -213,7 +213,7 @@ def wire(model: Any) -> dict[str, Any]:
     return dumped
 
 
-class SayingClock:
+class SayingClock(SystemClock):  # so that a stream that is closed wakes up from it
     """A clock that says on stderr when it waits for more than a second, until when, and why, if `reason` is given."""
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
+STREAM_ENDED, TERMINATED = 15, 143
 REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
 """Of payments: by my own budget or guard; by the service; nobody knows, so do not pay again blindly."""
 
@@ -48,6 +49,14 @@ class Unwritable(CliError):
 
 class ClosedPipe(Exception):
     """Whoever read our output has gone. Not an OSError: Typer would turn that into exit code 1."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM ended what would not end by itself, and whatever there is to say has been said."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__()
+        self.exit_code = exit_code
 
 
 class RefusedByMock(CliError):

@@ -134,6 +134,10 @@ class Output:
                 self._write(chunk)
         return count
 
+    def line(self, item: Mapping[str, Any]) -> None:
+        """Prints one object on a line of its own, at once."""
+        self._write(self._json(item) + "\n")
+
     def _table(self, columns: Sequence[Column], pages: Iterable[list[dict[str, Any]]]) -> int:
         from tradesdk_cli.table import render_list
 
@@ -158,6 +162,22 @@ class Output:
             self._say(self._paint("dim", one_line(text)))
             for key, value in fields.items():
                 self._say(self._paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
+
+    def event(self, kind: str, text: str, **fields: Any) -> None:
+        """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
+        if self.machine_notes:
+            self._say(to_json({"type": kind, "note": one_line(text), **fields}))
+        else:
+            self._say(self._paint("dim", one_line(text)))
+
+    def after_ctrl_c(self) -> None:
+        """On a terminal the line already holds ^C; what is said next begins on its own."""
+        if self.stderr.isatty():
+            self._say("")
+
+    def report(self, item: Mapping[str, Any]) -> None:
+        """Prints something on stderr that is for programs in every format."""
+        self._say(to_json(item))
 
     def problem(self, problem: Problem) -> None:
         """Prints an error: one line and a hint, or one JSON object."""

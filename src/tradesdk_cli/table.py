@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _GAP = 2
 _TEXT_WIDTH = 32
 _TEXT_FLOOR = 10
+_USUAL_WIDTHS: dict[Kind, int] = {"text": 12, "state": 4, "number": 5, "price": 10, "time": 20}
 _CHAIN_NAMES = {number: name for name, number in CHAINS.items()}
 _STATES = {
     "active": "green",
@@ -46,6 +47,9 @@ _STATES = {
     "rejected_live": "yellow",
     "paid_undelivered": "red",
     "expired_unknown": "red",
+    "live": "dim",
+    "replayed": "cyan",
+    "late": "yellow",
 }
 
 
@@ -124,6 +128,43 @@ def render_list(
     return ", ".join(column.heading for i, column in enumerate(columns) if i not in shown)
 
 
+class GrowingTable:
+    """A table whose rows come one by one, so its widths are chosen before most of them are known."""
+
+    def __init__(self, columns: Sequence[Column], sample: Mapping[str, Any], width: int | None) -> None:
+        """`sample` shows how long ids are; `width` is in cells, None without a limit."""
+        self._columns = columns
+        self._cut = width is not None
+        self._needed = [_usual_width(column, sample) for column in columns]
+        fitting = _fit(columns, self._needed, width)
+        # Too narrow even for what is always shown: the terminal breaks the lines.
+        self._shown = [i for i, c in enumerate(columns) if not c.optional] if fitting is None else fitting
+
+    @property
+    def left_out(self) -> str:
+        """The headings that do not fit, comma separated."""
+        return ", ".join(column.heading for i, column in enumerate(self._columns) if i not in self._shown)
+
+    def header(self) -> Text:
+        """The line above the rows."""
+        return self._line([Text(column.heading, style="bold") for column in self._columns])
+
+    def row(self, item: Mapping[str, Any]) -> Text:
+        """One row. A value that is longer than its column moves what follows; only text is cut."""
+        return self._line([cell(column.kind, item.get(column.key)) for column in self._columns])
+
+    def _line(self, cells: list[Text]) -> Text:
+        line = _side_by_side(cells, self._columns, self._needed, self._shown, cut=self._cut)
+        line.rstrip()
+        return line
+
+
+def _usual_width(column: Column, sample: Mapping[str, Any]) -> int:
+    least = _USUAL_WIDTHS.get(column.kind, 0) if column.key != "came" else len("replayed")
+    shown = cell_len(cell(column.kind, sample.get(column.key)).plain) if column.kind == "id" else 0
+    return max(least, shown, cell_len(column.heading))
+
+
 def _columns_of(columns: Sequence[Column], grid: list[list[Text]]) -> Iterator[list[str]]:
     for index, column in enumerate(columns):
         yield [column.heading, *(line[index].plain for line in grid)]
@@ -155,11 +196,13 @@ def _fit(columns: Sequence[Column], needed: list[int], width: int | None) -> lis
         shown.remove(last)
 
 
-def _side_by_side(cells: list[Text], columns: Sequence[Column], needed: list[int], shown: list[int]) -> Text:
+def _side_by_side(
+    cells: list[Text], columns: Sequence[Column], needed: list[int], shown: list[int], *, cut: bool = True
+) -> Text:
     line = Text()
     for i in shown:
         content, column = cells[i], columns[i]
-        if column.kind == "text":
+        if column.kind == "text" and cut:
             _cut(content, needed[i])
         padding = " " * (needed[i] - cell_len(content.plain))
         line.append(padding if column.right else "")

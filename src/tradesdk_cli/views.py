@@ -90,6 +90,18 @@ SIGNALS = (
     Column("token_address", "id", optional=True),
 )
 
+STREAM = (
+    Column("id", "id"),
+    Column("token_symbol", title="token"),
+    Column("direction", "state", title="side"),
+    Column("confidence", "number"),
+    Column("price_usd", "price", optional=True),
+    Column("came", "state", optional=True),
+    Column("timestamp", "time", optional=True, title="time"),
+    Column("token_address", "id", optional=True),
+)
+"""`came` is ours: live, replayed or late."""
+
 _TOKEN = Column("tokenSymbol", title="token")
 _ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
 _SIGNALS_OF_TOKENS = (

@@ -8,15 +8,29 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tradesdk_cli.demo.checking as checking
+import tradesdk_cli.demo.live as live
 import tradesdk_cli.demo.story as story
-from tradesdk import Budget, Ledger, LocalSigner, MarketClient, Risk, SystemClock, TradeClient, TradeError
-from tradesdk_mock import MockClock, MockServer
+from tradesdk import (
+    Budget,
+    Ledger,
+    LocalSigner,
+    MarketClient,
+    Risk,
+    SignalStream,
+    StreamItem,
+    StreamSignal,
+    SystemClock,
+    TradeClient,
+    TradeError,
+)
+from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._terminal import Terminal
 
@@ -74,12 +88,20 @@ def test_the_calls_it_shows_are_the_ones_it_makes(trade: Terminal, monkeypatch: 
             names |= {"LocalSigner": LocalSigner, "Risk": Risk, "forged": "0x" + "11" * 64 + "1b"}
             names["private_key"] = hashlib.sha256(b"trade demo 7").hexdigest()
             names |= {"Budget": Budget, "Ledger": Ledger}
+
+            def five_signals(stream: SignalStream[StreamItem]) -> Iterator[StreamItem]:
+                live.publish(server)  # now that it is open
+                return live.five_signals(stream)
+
+            names["five_signals"] = five_signals
             names["MarketClient"] = functools.partial(MarketClient, base_url=server.url, clock=clock)
             for code in shown:
                 if "while it is running" in code:
                     server.start_agent(names["agent"].id)
                 elif "after it was stopped" in code:
                     server.stop_agent(names["agent"].id)
+                elif "signals.stream" in code:
+                    live.plan_the_cut(server)
                 elif "lost after settling" in code:
                     server.add_fault("reset", paid="only", executed=True, nth=1)
                 with contextlib.suppress(TradeError):  # some are made to be refused
@@ -96,6 +118,9 @@ def test_what_it_shows(trade: Terminal) -> None:
         "a forged signature is refused: 400 invalid_signature",
         "refused: 409 conflict",
         "250 trades on 3 pages",
+        "cut: the connection broke off",
+        "(from the history)",
+        "5 were published, 5 came: each once, in order, none is missing",
         "8 open, 242 closed",
         "throttle=False",
         "another world, kept between commands",
@@ -122,9 +147,9 @@ def test_it_fits_a_terminal(trade: Terminal, columns: int) -> None:
 def test_for_programs(trade: Terminal) -> None:
     told = trade("demo", "-o", "json").json
     assert told["ok"] is True
-    assert len(told["steps"]) == 8
+    assert len(told["steps"]) == 9
     assert told["steps"][2]["rows"][0]["name"] == "momentum"
-    ledger = told["steps"][7]["rows"]
+    ledger = told["steps"][8]["rows"]
     assert [(row["endpoint"], row["amount_usd"], row["presentations"], row["charged"]) for row in ledger] == [
         ("token-prices", "0.06", 1, True),
         ("token-signals", "0.05", 1, True),
@@ -149,8 +174,11 @@ def test_a_terminal_without_unicode(trade: Terminal) -> None:
 
 def test_the_commands_it_names_work(trade: Terminal) -> None:
     for line in trade("demo", "-o", "json").json["next"]:
+        arguments = line.split()[1:]
+        if "stream" in arguments:
+            arguments += ["--since", "1h", "--count", "2"]
         if line != "trade mock serve":
-            assert trade(*line.split()[1:]).code == 0
+            assert trade(*arguments).code == 0
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -161,6 +189,21 @@ def faulty_populate(server: MockServer, tenant: str, *, trades: int) -> Any:
     from tradesdk_mock import seedworld
 
     return seedworld.populate(server.world, tenant, trades=trades - 1)
+
+
+def only_faults_of_the_stream(server: MockServer, kind: str, **options: Any) -> Any:
+    return MockService.add_fault(server, kind, **options) if kind == "drop" else None
+
+
+def one_is_lost(server: MockServer, publish: Callable[[MockServer], list[str]] = live.publish) -> list[str]:
+    return [*publish(server), "sig_that_never_comes"]
+
+
+def everything_twice(
+    stream: SignalStream[StreamItem], items: Callable[..., Iterator[StreamItem]] = live.five_signals
+) -> Iterator[StreamItem]:
+    for item in items(stream):
+        yield from [item, item] if isinstance(item, StreamSignal) else [item]
 
 
 def no_limits(*_: Any) -> Budget:
@@ -180,7 +223,10 @@ def no_limits(*_: Any) -> Budget:
         ),
         ("tradesdk_mock.ratelimit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
         ("tradesdk_mock.MockServer.set_gaps", nothing, "paid_undelivered"),
-        ("tradesdk_mock.MockServer.add_fault", nothing, "not handed over twice"),
+        ("tradesdk_mock.MockServer.add_fault", nothing, "the stream was cut 0 times, not once"),
+        ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not handed over twice"),
+        ("tradesdk_cli.demo.live.five_signals", everything_twice, "a signal came twice"),
+        ("tradesdk_cli.demo.live.publish", one_is_lost, "signals are missing: 1"),
         ("tradesdk.payments.purse.Purse.limits", no_limits, "a call beyond the limit was paid"),
         ("tradesdk_mock.payments.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
     ],

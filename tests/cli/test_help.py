@@ -15,6 +15,7 @@ from tradesdk_cli.errors import INTERRUPTED
 from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
+from ._streams import event, tape_of
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
@@ -61,6 +62,8 @@ def test_the_commands_are_all_there() -> None:
         "positions list",
         "signals latest",
         "signals history",
+        "signals stream",
+        "replay",
         "market signals",
         "market prices",
         "market history",
@@ -204,6 +207,8 @@ def test_example(
         "0x1a64…": LocalSigner.from_key(KEY).address,
         "SIGNATURE": "0x" + "11" * 65,
     }
+    if "signals.tape" in line:
+        values["signals.tape"] = str(tape_of(own.home / "signals.tape", (0, event(1)), (0.1, event(2))))
     if "KEY_ID" in line:
         values["KEY_ID"] = own(*same, "mock", "key", "create", "--name", "example").json["id"]
     if "FAULT_ID" in line:

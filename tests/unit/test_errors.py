@@ -17,9 +17,11 @@ from tradesdk.errors import (
     APIError,
     APIResponseError,
     APIStatusError,
+    CheckpointError,
     ConfigError,
     InvalidArgumentError,
     RateLimitError,
+    StreamError,
     TradeError,
     printable,
 )
@@ -54,6 +56,9 @@ TREE = {
     "ServiceUnavailableError": "APIStatusError",
     "APIResponseError": "APIError",
     "AmbiguousOutcomeError": "APIError",
+    "StreamError": "APIError",
+    "StreamEndedError": "StreamError",
+    "CheckpointError": "TradeError",
 }
 
 
@@ -69,7 +74,9 @@ def arguments(cls: type[TradeError]) -> dict[str, Any]:
     if issubclass(cls, APIStatusError):
         given |= {"status": 429, "code": "rate_limited", "response": RESPONSE, "headers": RESPONSE.headers}
         given |= {"retry_after": 5.0, "retry_at": MOMENT, "rate_limit": RateLimit(60, 0, MOMENT)}
-    if issubclass(cls, APIResponseError):
+    if issubclass(cls, CheckpointError):
+        given |= {"path": "/home/me/place.json", "hint": "look there"}
+    if issubclass(cls, APIResponseError | StreamError):
         given["response"] = RESPONSE
     if issubclass(cls, AmbiguousOutcomeError):
         given["candidates"] = ("agt_1", "agt_2")

@@ -30,6 +30,7 @@ from tradesdk import (
 )
 from tradesdk.models._base import Model
 from tradesdk.models.signals import SignalList
+from tradesdk.models.stream import Heartbeat, StreamSignal
 
 from ._pickled import pickled
 
@@ -101,6 +102,8 @@ WIRE: dict[type[Model], st.SearchStrategy[Any]] = {
     TradeDetail: wire(**trade, entry_tx_hash=texts, exit_tx_hash=st.none() | texts),
     Position: wire(**token, agent_id=texts, **dict.fromkeys(prices, numbers), opened_at=times),
     Signal: wire(**signal),
+    StreamSignal: wire(type=st.just("signal"), **signal),
+    Heartbeat: wire(type=st.just("heartbeat"), timestamp=signal["timestamp"]),
     SignalList: wire(data=st.lists(wire(**signal), max_size=3)),
     Page[Signal]: wire({"next_cursor": texts.filter(bool)}, data=st.lists(wire(**signal), max_size=3)),
 }

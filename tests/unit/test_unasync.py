@@ -181,7 +181,7 @@ def test_a_rule_that_matches_nowhere_is_found(
         ("import trio\n", "trio"),
         ("x = MyAsyncThing\n", "MyAsyncThing"),
         ("# this is async as well\n", "async"),
-        ("y = aiter(x)\n", "aiter"),
+        ("y = x.aiter_text()\n", "aiter_text"),
         ("y = x.aenter_context\n", "aenter_context"),
         ("y = (await\n    x)\n", "await"),
     ],

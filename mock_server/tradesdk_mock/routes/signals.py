@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from .. import signals
 from ..pages import page
 from ..web import Answer, Call, Endpoint, Routes
+
+if TYPE_CHECKING:
+    from ..world import World
 
 
 def latest(call: Call) -> Answer:
@@ -29,7 +35,6 @@ def history(call: Call) -> Answer:
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
     start, end = query.integer("from"), query.integer("to")
     equal = "=" if call.world.gaps.time_bounds == "inclusive" else ""
-    lag = call.world.gaps.history_lag
     where: list[tuple[str, object]] = []
     if start is not None:
         where.append((f"timestamp >{equal} ?", start))
@@ -43,9 +48,19 @@ def history(call: Call) -> Answer:
         time="timestamp",
         filters=filters,
         where=where,
-        passing=[("published_at <= ?", call.world.now() - lag)] if lag else [],
+        passing=_arrived(call.world),
         always_newest_first=True,
     )
+
+
+def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
+    """Which signals the history has by now."""
+    spread, now = world.gaps.history_lag_spread, world.now() - world.gaps.history_lag
+    if not spread:
+        return [("published_at <= ?", [now])] if world.gaps.history_lag else []
+    # Only those of the last moments need a number of their own.
+    late = "published_at + ? * chance(?, 'history lag', id) <= ?"
+    return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(world.seed), now])]
 
 
 ROUTES: Routes = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,19 +47,35 @@ class AsyncCalls:
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids of what this client created: none of them can be the outcome of another create."""
 
+    throttled: bool = False
+    """Whether somebody else asks the throttle."""
+
+    watch: Callable[[object], None] | None = None
+    """Told of every connection that is used, for whoever may want to cut it."""
+
+    trace: Callable[..., object] | None = None
+    """The same for an injected client, in the way of its own library."""
+
     creating: list[tuple[object, ...]] = field(default_factory=list)
     """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
-        self._headers = httpx.Headers(self._header_list(None)) if fixed else None
-        self._headers_json = httpx.Headers(self._header_list(b"")) if fixed else None
+        self._headers = httpx.Headers(self.header_list(None)) if fixed else None
+        self._headers_json = httpx.Headers(self.header_list(b"")) if fixed else None
 
     def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> AsyncCalls:
         twin = copy.copy(self)
         twin.timeout = timeout or self.timeout
         twin.policy = policy or self.policy
         twin.deadline = deadline or self.deadline
+        return twin
+
+    def for_stream(self, watch: Callable[[object], None], trace: Callable[..., object]) -> AsyncCalls:
+        """A copy that waits for nothing by itself, and whose reading can be cut off."""
+        twin = copy.copy(self)
+        twin.hold_back, twin.throttled = False, self.hold_back
+        twin.watch, twin.trace = watch, trace
         return twin
 
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T:
@@ -131,7 +148,9 @@ class AsyncCalls:
         try:
             outgoing = self._outgoing(request, url, give_up - started, payment)
             incoming = await self._send(outgoing)
-            headers, body = await self._receive(incoming, give_up)
+            if self.watch is not None and self.injected:
+                self.watch(incoming.extensions.get("network_stream") or incoming)
+            headers, body = await self.receive(incoming, give_up)
             content = body.content()
             if body.cut_short and incoming.is_success:
                 raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
@@ -160,7 +179,7 @@ class AsyncCalls:
         except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
             return error.response
 
-    async def _receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
+    async def receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
         headers = headers_of(incoming)
         body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
         try:
@@ -198,13 +217,18 @@ class AsyncCalls:
     def _outgoing(self, request: Request[T], url: str, time_left: float, payment: Payment | None) -> httpx.Request:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
-            headers = httpx.Headers(self._header_list(request.body))
+            headers = httpx.Headers(self.header_list(request.body))
         if payment is not None:
             headers = httpx.Headers([*headers.raw, payment.sent()])
         timeout = self.timeout.within(time_left)
         if self.injected:
             outgoing = self.http.build_request(
-                request.method, url, headers=headers, content=request.body, timeout=httpx.Timeout(**timeout)
+                request.method,
+                url,
+                headers=headers,
+                content=request.body,
+                timeout=httpx.Timeout(**timeout),
+                extensions=None if self.trace is None else {"trace": self.trace},
             )
             outgoing.url = parsed_url(url)  # default parameters of that client would replace the query
             return outgoing
@@ -213,10 +237,10 @@ class AsyncCalls:
             parsed_url(url),
             headers=headers,
             content=request.body,
-            extensions={"timeout": timeout, "deadline": time_left},
+            extensions={"timeout": timeout, "deadline": time_left, "watch": self.watch},
         )
 
-    def _header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
+    def header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
         headers = [
             (b"Accept", b"application/json"),
             (b"Accept-Encoding", b"gzip"),

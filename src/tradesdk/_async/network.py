@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import httpcore
@@ -28,6 +28,15 @@ class AsyncTimedConnection(httpcore.AsyncHTTPConnection):
             network_backend=_AsyncBackend(self),
         )
         self.give_up = math.inf
+        self.network_stream: httpcore.AsyncNetworkStream | None = None
+        self.watch: Callable[[object], None] | None = None
+        self.lasting = False
+
+    def reads_from(self, stream: httpcore.AsyncNetworkStream) -> None:
+        """It stands, or has become a secure one."""
+        self.network_stream = stream
+        if self.watch is not None:
+            self.watch(stream)
 
     def has_leftover(self) -> bool:
         """Whether more has come than the answer: it would be taken for the answer to the next request."""
@@ -57,6 +66,7 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        self._connection.reads_from(stream)
         return _AsyncStream(self._connection, stream)
 
 
@@ -84,6 +94,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
             with shielded():
                 await self._inner.aclose()
             raise
+        self._connection.reads_from(secure)
         return _AsyncStream(self._connection, secure)
 
     def get_extra_info(self, info: str) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import current_token
 
 from .._clock import Clock
+from .._forks import bind
 from ..errors import TradeError
 
 T = TypeVar("T")
@@ -40,6 +41,54 @@ class AsyncSlots:
 
 async def sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep_async(seconds)
+
+
+class Interrupted(Exception):
+    """Somebody has shut the gate behind which this waited."""
+
+
+class AsyncGate:
+    """Lets one consumer in at a time, and can send it away from whatever it waits for."""
+
+    def __init__(self) -> None:
+        self.shut = self.foreign = False
+        bind(self)
+        self._inside: anyio.CancelScope | None = None
+
+    async def run(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Do `step`. Raises `Interrupted` when the gate is shut meanwhile."""
+        if self._inside is not None:
+            raise TradeError("a stream belongs to one consumer: another one is reading it")
+        if self.shut:
+            raise Interrupted
+        with anyio.CancelScope() as self._inside:
+            try:
+                return await step()
+            finally:
+                self._inside = None
+        raise Interrupted
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        await clock.sleep_async(seconds)
+
+    def watch(self, reading: object) -> None:
+        """Nothing to be kept: whoever waits is cancelled, whatever it reads from."""
+
+    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
+        """Nothing to be kept either."""
+
+    def forked(self) -> None:
+        """What is read here belongs to the parent."""
+        self.shut = self.foreign = True
+        self._inside = None
+
+    def close(self) -> bool:
+        """Shut it. False when somebody is inside, who will see it."""
+        self.shut = True
+        if self._inside is None:
+            return True
+        self._inside.cancel()
+        return False
 
 
 class AsyncHome:

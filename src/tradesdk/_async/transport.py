@@ -38,11 +38,17 @@ class AsyncConnections(httpx.AsyncBaseTransport):
         url = request.url
         if self._home.is_new():
             self._start_afresh()
-        if not await self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+        # A stream lasts: in a place of its own for ever, a hundred of them would leave none for calls.
+        lasting = request.extensions.get("lasting", False)
+        if not lasting and not await self._slots.take(request.extensions.get("timeout", {}).get("pool")):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = await self._connection(url)
+            connection.lasting = lasting
+            connection.watch = request.extensions.get("watch")
+            if connection.watch is not None:
+                connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
             connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
             response = await connection.handle_async_request(
                 httpcore.Request(
@@ -55,7 +61,8 @@ class AsyncConnections(httpx.AsyncBaseTransport):
             )
         except BaseException as error:
             if connection is None:
-                self._slots.give_back()
+                if not lasting:
+                    self._slots.give_back()
             else:
                 await self.finished(url, connection)
             if isinstance(error, _ERRORS):
@@ -94,6 +101,8 @@ class AsyncConnections(httpx.AsyncBaseTransport):
 
     async def finished(self, url: httpx.URL, connection: AsyncTimedConnection) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it."""
+        lasting = connection.lasting  # now: once it is back in the list, somebody else may have it
+        connection.watch = None
         try:
             if connection.is_closed():
                 return
@@ -111,7 +120,8 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                     idle.remove(oldest)
                     await oldest.aclose()
         finally:
-            self._slots.give_back()
+            if not lasting:
+                self._slots.give_back()
 
     async def aclose(self) -> None:
         self._closed = True

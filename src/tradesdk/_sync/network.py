@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import httpcore
@@ -29,6 +29,15 @@ class TimedConnection(httpcore.HTTPConnection):
             network_backend=_Backend(self),
         )
         self.give_up = math.inf
+        self.network_stream: httpcore.NetworkStream | None = None
+        self.watch: Callable[[object], None] | None = None
+        self.lasting = False
+
+    def reads_from(self, stream: httpcore.NetworkStream) -> None:
+        """It stands, or has become a secure one."""
+        self.network_stream = stream
+        if self.watch is not None:
+            self.watch(stream)
 
     def has_leftover(self) -> bool:
         """Whether more has come than the answer: it would be taken for the answer to the next request."""
@@ -58,6 +67,7 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
         stream = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        self._connection.reads_from(stream)
         return _Stream(self._connection, stream)
 
 
@@ -85,6 +95,7 @@ class _Stream(httpcore.NetworkStream):
             with shielded():
                 self._inner.close()
             raise
+        self._connection.reads_from(secure)
         return _Stream(self._connection, secure)
 
     def get_extra_info(self, info: str) -> Any:

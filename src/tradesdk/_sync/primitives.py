@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, TypeVar
 
-from .._clock import Clock
+from .._clock import Clock, SystemClock
+from .._forks import bind
+from .._wire import cut_off
+from ..errors import TradeError
 
 T = TypeVar("T")
 
@@ -29,6 +32,77 @@ class Slots:
 
 def sleep(clock: Clock, seconds: float) -> None:
     clock.sleep(seconds)
+
+
+class Interrupted(Exception):
+    """Somebody has shut the gate behind which this waited."""
+
+
+class Gate:
+    """Lets one consumer in at a time, and can send it away from whatever it waits for."""
+
+    def __init__(self) -> None:
+        self.shut = self.foreign = False
+        bind(self)
+        self._inside = False
+        # Both may be wanted by a signal's handler that interrupts this very thread: an Event would wait for itself.
+        self._lock = threading.RLock()
+        self._wake = threading.Lock()  # held until the gate is shut
+        self._wake.acquire()
+        self._reading: object = None
+
+    def run(self, step: Callable[[], T]) -> T:
+        """Do `step`. Raises `Interrupted` when the gate is shut meanwhile."""
+        if self._inside:
+            raise TradeError("a stream belongs to one consumer: another one is reading it")
+        self._inside = True  # before looking at `shut`, as `close` does it the other way round
+        try:
+            if self.shut:
+                raise Interrupted
+            return step()
+        except Exception:
+            if self.shut:  # its connection was taken away
+                raise Interrupted from None
+            raise
+        finally:
+            self._inside = False
+
+    def sleep(self, clock: Clock, seconds: float) -> None:
+        if not isinstance(clock, SystemClock):
+            clock.sleep(seconds)
+        elif self._wake.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+            self._wake.release()
+            raise Interrupted
+
+    def watch(self, reading: object) -> None:
+        """What is read from here on: a connection, its network stream, or something with `close`; None: nothing."""
+        with self._lock:
+            self._reading = reading
+            if not self.shut:
+                return
+        cut_off(reading)
+
+    def trace(self, name: str, info: Mapping[str, Any]) -> None:
+        """For an HTTP client of somebody else: its library tells what it does. A connection used again is not seen."""
+        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
+            self.watch(info["return_value"])
+
+    def forked(self) -> None:
+        """What is read here belongs to the parent."""
+        self.shut = self.foreign = True
+        self._lock, self._reading, self._inside = threading.RLock(), None, False
+
+    def close(self) -> bool:
+        """Shut it. False when somebody is inside, who will see it."""
+        with self._lock:
+            first, self.shut = not self.shut, True
+            reading, inside = self._reading, self._inside
+        if first:
+            with suppress(RuntimeError):  # a signal's handler was here in between
+                self._wake.release()
+        if inside:
+            cut_off(reading)
+        return not inside
 
 
 class Home:

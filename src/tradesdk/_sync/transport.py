@@ -39,11 +39,17 @@ class Connections(httpx.BaseTransport):
         url = request.url
         if self._home.is_new():
             self._start_afresh()
-        if not self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+        # A stream lasts: in a place of its own for ever, a hundred of them would leave none for calls.
+        lasting = request.extensions.get("lasting", False)
+        if not lasting and not self._slots.take(request.extensions.get("timeout", {}).get("pool")):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = self._connection(url)
+            connection.lasting = lasting
+            connection.watch = request.extensions.get("watch")
+            if connection.watch is not None:
+                connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
             connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
             response = connection.handle_request(
                 httpcore.Request(
@@ -56,7 +62,8 @@ class Connections(httpx.BaseTransport):
             )
         except BaseException as error:
             if connection is None:
-                self._slots.give_back()
+                if not lasting:
+                    self._slots.give_back()
             else:
                 self.finished(url, connection)
             if isinstance(error, _ERRORS):
@@ -95,6 +102,8 @@ class Connections(httpx.BaseTransport):
 
     def finished(self, url: httpx.URL, connection: TimedConnection) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it."""
+        lasting = connection.lasting  # now: once it is back in the list, somebody else may have it
+        connection.watch = None
         try:
             if connection.is_closed():
                 return
@@ -112,7 +121,8 @@ class Connections(httpx.BaseTransport):
                     idle.remove(oldest)
                     oldest.close()
         finally:
-            self._slots.give_back()
+            if not lasting:
+                self._slots.give_back()
 
     def close(self) -> None:
         self._closed = True

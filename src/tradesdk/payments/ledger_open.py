@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from ..errors import ConfigError
+from .._home import data_folder
 from . import ledger_errors as errors
 from . import ledger_sql as sql
 
@@ -25,15 +25,7 @@ def default_path() -> Path:
     Raises:
         ConfigError: there is no home folder.
     """
-    home = os.environ.get("TRADE_HOME")
-    try:
-        if home:
-            return Path(home).expanduser() / "ledger.sqlite3"
-        from platformdirs import user_data_path
-
-        return user_data_path("trade", appauthor=False) / "ledger.sqlite3"
-    except RuntimeError:
-        raise ConfigError("there is no home folder for the ledger: set TRADE_HOME to a folder") from None
+    return data_folder("the ledger") / "ledger.sqlite3"
 
 
 def open_file(path: str, *, sync: bool, timeout: float, told: str) -> sqlite3.Connection:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tradesdk_cli.options import Chain, Confidence, pages, parse_moment, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.streaming import actions
+from tradesdk_cli.watching import parse_span
 
 if TYPE_CHECKING:
+    from tradesdk_cli.context import Session
     from tradesdk_cli.paging import Walk
+    from tradesdk_cli.streaming import Actions
 
-app = noun("signals", "BUY and SELL signals: latest, history.")
+LAST = "last"
+
+app = noun("signals", "BUY and SELL signals: latest, history, stream.")
 
 
 @app.command(
@@ -71,3 +78,99 @@ def history(
         signals = run.client.signals
         found = signals.history(chain=chain, token_address=token_address, start=start, end=end, **walk.asked)
         run.show_list(SIGNALS, walk, found, empty="no signals like this")
+
+
+def _parse_since(value: str) -> float | str:
+    return LAST if value.strip().lower() == LAST else parse_moment(value)
+
+
+def _parse_direction(value: str) -> str:
+    if value.strip().upper() not in ("BUY", "SELL"):
+        raise typer.BadParameter("a direction is BUY or SELL")
+    return value.strip().upper()
+
+
+@app.command(
+    "stream",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade signals stream --chain base --since 1h --count 5",
+        "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
+    ),
+)
+@gathered(wanted=actions)
+def stream(
+    ctx: typer.Context,
+    *,
+    chain: Chain,
+    since: Annotated[
+        Any,
+        typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Remember in this file what is done.")
+    ] = None,
+    min_confidence: Confidence = None,
+    direction: Annotated[
+        str | None,
+        typer.Option("--direction", parser=_parse_direction, metavar="BUY|SELL", help="Only this side."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", metavar="TOKEN", help="Only this token: its address or symbol.")
+    ] = None,
+    wanted: Actions,
+    duration: Annotated[
+        float | None, typer.Option("--duration", parser=parse_span, metavar="SPAN", help="End after this time: 10m.")
+    ] = None,
+    until_idle: Annotated[
+        float | None,
+        typer.Option("--until-idle", parser=parse_span, metavar="SPAN", help="End when nothing came for so long: 30s."),
+    ] = None,
+    heartbeats: Annotated[bool, typer.Option("--heartbeats", help="Print the signs of life as well.")] = False,
+    tape: Annotated[Path | None, typer.Option("--tape", metavar="FILE", help="Record it, for trade replay.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Record over a tape that exists.")] = False,
+) -> None:
+    """Print signals as they come, each once, until Ctrl-C.
+
+    It connects again by itself and takes from the history what came meanwhile; what is on stderr says when. With
+    --since last it goes on where the last run ended: a signal is done when it was printed, its commands have ended and
+    it was forwarded, so after a crash the last one may come again.
+    """
+    from tradesdk_cli.following import SETTLE, follow
+    from tradesdk_cli.streaming import Delivery
+
+    with session(ctx) as run:
+        delivery = Delivery(run, wanted, tape, force=force)
+        place = _checkpoint(run, chain, since, checkpoint)
+        signals = run.client.signals
+        run.closing(delivery.close)
+        follow(
+            run.out,
+            delivery,
+            lambda: signals.stream(
+                chain=chain,
+                since=since if isinstance(since, float) else None,
+                min_confidence=min_confidence,
+                direction=direction,
+                token=token,
+                checkpoint=place,
+                manual_ack=place is not False,
+                heartbeats=heartbeats,
+                reports=True,
+                settle=SETTLE,
+            ),
+            acknowledge=place is not False,
+            duration=duration,
+            idle=until_idle,
+        )
+
+
+def _checkpoint(run: Session, chain: int, since: float | str | None, file: Path | None) -> Path | bool:
+    """Where it is remembered what was done; True is the SDK's own place."""
+    if file is not None or since != LAST:
+        return file or False
+    if not run.settings.mock:
+        return True
+    from tradesdk_cli.embedded import world_file
+
+    return world_file(run.settings).with_suffix(f".{chain}.checkpoint.json")  # all worlds have one address and key

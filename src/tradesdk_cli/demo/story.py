@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.context import wire
 from tradesdk_cli.demo.checking import START, check, private_key
+from tradesdk_cli.demo.live import live_stream
 from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.embedded import mock_server_class
@@ -57,6 +58,7 @@ def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
             _agents(screen, client, server, wallet_id)
             _trades(screen, client)
             signal = _signals(screen, client)
+            live_stream(screen, client, server)
         _rate_limit(screen, server)
         paid_data(screen, server, seed, signal)
         calls = len(server.journal())
@@ -65,6 +67,7 @@ def _tell(screen: Screen, server_class: type[MockServer], seed: int) -> None:
             (
                 ("trade --mock agents list", "another world, kept between commands"),
                 ("trade --mock signals latest --chain base", "what the market says"),
+                ("trade --mock signals stream --chain base", "the same as it happens, until Ctrl-C"),
                 ("trade --mock market prices ETH --max-price 0.05", "buy with play money"),
                 ("trade mock serve", "the mock for your own bot's tests"),
                 ("trade --help", "all commands"),

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..._request import (
     Listing,
@@ -18,6 +20,11 @@ from ..._request import chain as checked_chain
 from ...models.signals import Signal, SignalList
 from ..calls import Calls
 from ..pager import Pager
+
+if TYPE_CHECKING:
+    from ...models._types import Direction
+    from ...models.stream import StreamItem, StreamSignal
+    from ..stream import SignalStream
 
 
 class SignalsResource:
@@ -72,3 +79,110 @@ class SignalsResource:
         }
         listing = Listing(endpoint("signals", "history"), Signal, query)
         return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+
+    @overload
+    def stream(  # pyright: ignore[reportOverlappingOverload] # what is not asked for is not yielded
+        self,
+        *,
+        chain: int,
+        since: datetime | float | None = None,
+        min_confidence: float | None = None,
+        direction: Direction | None = None,
+        token: str | None = None,
+        checkpoint: str | os.PathLike[str] | bool = False,
+        manual_ack: bool = False,
+        heartbeats: Literal[False] = False,
+        unknown_events: Literal[False] = False,
+        reports: Literal[False] = False,
+        idle_timeout: float = 90.0,
+        settle: float = 3.0,
+        recovery_timeout: float = 600.0,
+        max_reconnects: int | None = None,
+    ) -> SignalStream[StreamSignal]: ...
+
+    @overload
+    def stream(
+        self,
+        *,
+        chain: int,
+        since: datetime | float | None = None,
+        min_confidence: float | None = None,
+        direction: Direction | None = None,
+        token: str | None = None,
+        checkpoint: str | os.PathLike[str] | bool = False,
+        manual_ack: bool = False,
+        heartbeats: bool = False,
+        unknown_events: bool = False,
+        reports: bool = False,
+        idle_timeout: float = 90.0,
+        settle: float = 3.0,
+        recovery_timeout: float = 600.0,
+        max_reconnects: int | None = None,
+    ) -> SignalStream[StreamItem]: ...
+
+    def stream(
+        self,
+        *,
+        chain: int,
+        since: datetime | float | None = None,
+        min_confidence: float | None = None,
+        direction: Direction | None = None,
+        token: str | None = None,
+        checkpoint: str | os.PathLike[str] | bool = False,
+        manual_ack: bool = False,
+        heartbeats: bool = False,
+        unknown_events: bool = False,
+        reports: bool = False,
+        idle_timeout: float = 90.0,
+        settle: float = 3.0,
+        recovery_timeout: float = 600.0,
+        max_reconnects: int | None = None,
+    ) -> SignalStream[Any]:
+        """Signals as they are generated (`GET /v1/signals/stream`), without gaps and without doubles.
+
+        The stream reconnects by itself, without limit, and reads from the history what it has missed. What cannot be
+        recovered is logged, counted in `stats.gaps`, and yielded as a `Gap` with `reports=True`.
+
+        Args:
+            chain: 8453 (Base) or 56 (BNB Chain).
+            since: begin with the signals from this moment on: an aware datetime, or Unix seconds. Else with the next.
+            min_confidence: only signals with this confidence or more, 0.0 to 1.0; filtered here.
+            direction: only `BUY` or only `SELL`; filtered here.
+            token: only those of this token, by address or by symbol, in any case; filtered here.
+            checkpoint: a file that keeps the place, so that a restart goes on there; True is a file of its own for
+                this service, key and chain in TRADE_HOME or in the user's data folder. It wins over `since`.
+            manual_ack: signals count as taken when `ack` is called, not when the next one is asked for.
+            heartbeats: yield `Heartbeat` too.
+            unknown_events: yield `UnknownEvent` too: events of kinds that this version does not know.
+            reports: yield `Gap`, `InvalidEvent`, `Connected` and `Disconnected` too, in their places.
+            idle_timeout: seconds without an event after which the connection counts as dead, until the interval of
+                the heartbeats is known; from then on three times that.
+            settle: seconds that the history may be late. After a disconnect nothing newer is yielded before that.
+            recovery_timeout: seconds to keep trying when the history fails after a disconnect; then a `Gap` follows.
+            max_reconnects: give up after so many failures in a row; None never does.
+
+        Raises:
+            InvalidArgumentError: an argument cannot be used.
+        """
+        from ..._streamoptions import stream_options  # only where there is a stream
+        from ..stream import SignalStream
+
+        asked, checkpoint_file = stream_options(
+            self._calls.base_url,
+            self._calls.key,
+            chain=chain,
+            since=since,
+            min_confidence=min_confidence,
+            direction=direction,
+            token=token,
+            checkpoint=checkpoint,
+            manual_ack=manual_ack,
+            heartbeats=heartbeats,
+            unknown_events=unknown_events,
+            reports=reports,
+            idle_timeout=idle_timeout,
+            settle=settle,
+            recovery_timeout=recovery_timeout,
+            max_reconnects=max_reconnects,
+        )
+        return SignalStream(self._calls, asked, checkpoint_file)

@@ -1,0 +1,174 @@
+"""A small bot that trades on paper, and acts on each signal exactly once, whatever happens to it: kill -9 included.
+
+    python signal_bot.py [BOOK.sqlite3]
+
+What makes that so: a signal's id and what was done on it are written in one transaction, and only then is the signal
+acknowledged. Killed in between, the bot is given the signal again, and finds its id in the book.
+
+With TRADE_API_KEY and TRADE_BASE_URL set it follows the service until Ctrl-C or SIGTERM; how far it got stands in a
+second file beside the book, BOOK.checkpoint.json. With neither it plays on a mock in this process, which takes a
+second, and crashes on the way.
+"""
+
+import logging
+import os
+import signal
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+
+from tradesdk import Clock, Gap, StreamSignal, SystemClock, TradeClient
+from tradesdk_mock import MockClock, MockService
+
+BASE = 8453
+SURE = 0.7  # the least confidence that it acts on
+STAKE = 100.0  # USD for each BUY
+MOST = 5  # stakes at a time
+STALE = 300.0  # seconds after which a signal is only noted: after a night without the bot, prices are others
+
+TABLES = """
+    CREATE TABLE IF NOT EXISTS taken (signal_id TEXT PRIMARY KEY, time REAL NOT NULL, action TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS positions (token TEXT PRIMARY KEY, symbol TEXT NOT NULL, stakes INTEGER NOT NULL,
+        units REAL NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS results (signal_id TEXT PRIMARY KEY, symbol TEXT NOT NULL, usd REAL NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS missed (start TEXT NOT NULL, end TEXT NOT NULL, reason TEXT NOT NULL) STRICT;
+"""
+
+
+class Book:
+    """What the bot has done and what it holds, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._database = sqlite3.connect(file, isolation_level=None)  # so that BEGIN and COMMIT stand where they stand
+        self._database.executescript(TABLES)
+
+    def take(self, signal: StreamSignal, now: float) -> str | None:
+        """Act on a signal; what was done, None if that was before. At the end all of it is on the disk, or nothing."""
+        database = self._database
+        database.execute("BEGIN IMMEDIATE")
+        with database:  # COMMIT at its end, or ROLLBACK
+            if database.execute("SELECT 1 FROM taken WHERE signal_id = ?", [signal.id]).fetchone():
+                return None
+            action = self._act(signal, now)
+            database.execute("INSERT INTO taken VALUES (?, ?, ?)", [signal.id, signal.timestamp.timestamp(), action])
+        return action
+
+    def _act(self, signal: StreamSignal, now: float) -> str:
+        database, token = self._database, signal.token_address
+        if now - signal.timestamp.timestamp() > STALE:
+            return "too old"
+        held = database.execute("SELECT stakes, units FROM positions WHERE token = ?", [token]).fetchone()
+        if signal.direction == "SELL" and held:
+            stakes, units = held
+            result = units * signal.price_usd - stakes * STAKE
+            database.execute("DELETE FROM positions WHERE token = ?", [token])
+            database.execute("INSERT INTO results VALUES (?, ?, ?)", [signal.id, signal.token_symbol, result])
+            return f"sold, {result:+.2f} USD"
+        if signal.direction == "BUY" and sum(self.positions().values()) < MOST:
+            database.execute(
+                "INSERT INTO positions VALUES (?, ?, 1, ?) "
+                "ON CONFLICT (token) DO UPDATE SET stakes = stakes + 1, units = units + excluded.units",
+                [token, signal.token_symbol, STAKE / signal.price_usd],
+            )
+            return "bought"
+        return "nothing to do"
+
+    def missed(self, gap: Gap) -> None:
+        """Signals may be missing from that time: somebody should look at the positions."""
+        row = [gap.start.isoformat(), gap.end.isoformat(), gap.reason]
+        self._database.execute("INSERT INTO missed VALUES (?, ?, ?)", row)
+
+    def positions(self) -> dict[str, int]:
+        """Stakes by symbol."""
+        return dict(self._database.execute("SELECT symbol, stakes FROM positions ORDER BY rowid"))
+
+    def taken(self) -> int:
+        [count] = self._database.execute("SELECT count(*) FROM taken").fetchone()
+        return int(count)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def run(
+    client: TradeClient,
+    file: Path,
+    *,
+    clock: Clock | None = None,
+    say: Callable[[str], object] = print,
+    settle: float = 3.0,
+) -> None:
+    """Follow the signals until something ends it. It may be ended anywhere: the next run goes on there."""
+    clock = clock or SystemClock()
+    checkpoint = file.with_suffix(".checkpoint.json")
+    with (
+        closing(Book(file)) as book,
+        client.signals.stream(
+            chain=BASE, min_confidence=SURE, checkpoint=checkpoint, manual_ack=True, reports=True, settle=settle
+        ) as stream,
+    ):
+        say(f"following; {book.taken()} signals are in the book")
+        for item in stream:
+            if isinstance(item, StreamSignal):
+                action = book.take(item, clock.now())
+                say(f"{item.direction:<4} {item.token_symbol:<7} {action or 'was in the book already'}")
+                stream.ack(item)  # not before it is in the book
+            elif isinstance(item, Gap):
+                book.missed(item)
+                say(f"signals may be missing: {item.reason}")
+
+
+class Crash(Exception):
+    """What stands for kill -9 in the rehearsal."""
+
+
+def rehearse() -> None:
+    """Two runs, and between them the worst moment for a crash: the signal is in the book, but not acknowledged."""
+    clock = MockClock(1_800_000_000)
+
+    def until(lines: int) -> Callable[[str], None]:
+        said: list[str] = []
+
+        def say(text: str) -> None:
+            print(text)
+            said.append(text)
+            if len(said) == lines:
+                raise Crash
+
+        return say
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MockService(seed=7, clock=clock) as mock,
+        httpx.Client(transport=mock.transport()) as http,
+        TradeClient(api_key="mock_full_me", base_url=mock.url, http_client=http, clock=clock) as client,
+    ):
+        mock.add_fault("drop", route="/v1/signals/stream", after=4, how="reset", nth=2)
+        for lines in (5, 10):
+            try:
+                run(client, Path(folder) / "bot.sqlite3", clock=clock, say=until(lines))
+            except Crash:
+                print("-- crash --")
+                clock.advance(20)
+        with closing(Book(Path(folder) / "bot.sqlite3")) as book:
+            print(f"{book.taken()} signals in the book, positions: {', '.join(book.positions())}")
+
+
+def stop(number: int, frame: object) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
+    if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGTERM, stop)
+        with TradeClient() as client:
+            run(client, Path(sys.argv[1] if len(sys.argv) > 1 else "signal_bot.sqlite3"))
+    else:
+        rehearse()

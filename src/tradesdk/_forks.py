@@ -1,0 +1,31 @@
+"""What must not be used on in a forked process: its connections belong to the parent."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Bound(Protocol):
+    """Something that belongs to one process."""
+
+    def forked(self) -> None:
+        """This process is a new one."""
+
+
+_BOUND: WeakSet[Bound] = WeakSet()
+
+
+def bind(thing: Bound) -> None:
+    """Tell `thing` in every process that is forked from this one."""
+    _BOUND.add(thing)
+
+
+def _tell() -> None:
+    for thing in list(_BOUND):
+        thing.forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_tell)

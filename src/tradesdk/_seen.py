@@ -1,0 +1,63 @@
+"""The ids that a stream has seen, and for how long they are remembered. No I/O; times are the service's Unix seconds.
+
+They are forgotten by the stream's own progress, not by the clock: on a quiet chain the last signal may be days old, and
+the next look into the history finds it all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+
+REMEMBERED = 900.0
+"""Seconds that ids are remembered, counted back from the position."""
+MOST_REMEMBERED = 50_000
+_EVERY = 64  # ids
+
+
+class SeenIds:
+    """Ids in the order in which they came, each with a fingerprint of what it stood for (0: not known)."""
+
+    def __init__(self) -> None:
+        # Numbers and strings only: tuples by the ten thousand would keep the garbage collector busy.
+        self.prints: dict[str, int] = {}
+        self.ahead: dict[str, float] = {}
+        """Those dated in a time to come, with that time: every look finds them again until it has come."""
+        self.forgotten = -math.inf
+        """Of what is not newer than this, nobody knows whether it was seen."""
+        self._ids: deque[str] = deque()
+        self._marks: deque[float] = deque()
+
+    def add(self, signal_id: str, print_: int, reached: float) -> bool:
+        """It was seen when the stream had `reached` this time, which never goes back. Whether to `forget` some."""
+        self.prints[signal_id] = print_
+        self._ids.append(signal_id)
+        self._marks.append(reached)
+        return not len(self._ids) % _EVERY
+
+    def forget(self, position: float) -> None:
+        """Let go of those that no look from `position` on can find."""
+        bound = position - REMEMBERED
+        ids, marks = self._ids, self._marks
+        for _ in range(len(ids)):
+            if marks[0] >= bound and len(ids) <= MOST_REMEMBERED:
+                return
+            newest = marks[-1]
+            oldest, mark = ids.popleft(), marks.popleft()
+            if self.ahead.get(oldest, -math.inf) >= bound and len(self.ahead) <= MOST_REMEMBERED // 2:
+                ids.append(oldest)
+                marks.append(newest)
+                continue
+            del self.prints[oldest]
+            when = self.ahead.pop(oldest, mark)
+            self.forgotten = max(self.forgotten, mark, when if when <= newest else mark)
+
+    def since(self, start: float) -> Iterator[tuple[str, float]]:
+        """Those that a look from `start` on may find, the newest first, with their times or later ones."""
+        for signal_id, mark in zip(reversed(self._ids), reversed(self._marks), strict=True):
+            if mark < start:
+                break
+            if signal_id not in self.ahead:
+                yield signal_id, mark
+        yield from self.ahead.items()

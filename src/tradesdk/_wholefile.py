@@ -1,0 +1,144 @@
+"""A small file that is only ever there as a whole: written beside, synced, and put in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+
+_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+def prepare(path: str) -> None:
+    """Make the folder of a file, private, when it is not there; refuse what is no file.
+
+    Raises:
+        OSError: it cannot be made.
+        ValueError: something else than a file is there.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _must_be_file(os.stat(path).st_mode)
+    _make_folder(os.path.dirname(path))
+
+
+def try_to_replace(path: str) -> None:
+    """Find out whether `replace` may write here, and take away what a killed process left behind.
+
+    Raises:
+        OSError: it may not.
+    """
+    temp = f"{path}.tmp"
+    os.close(_new(temp))
+    os.unlink(temp)
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put `data` in the place of what is there, readable for its owner only; on disk when this returns.
+
+    One writer at a time: the caller has a lock.
+
+    Raises:
+        OSError: it failed. The old file is there as it was; only if the very last step fails, it is the new one.
+    """
+    temp = f"{path}.tmp"
+    file = _new(temp)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            _sync(file)
+        finally:
+            os.close(file)
+        os.replace(temp, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temp)
+        raise
+    _sync_folder(os.path.dirname(path))
+
+
+def content(path: str, largest: int) -> bytes | None:
+    """What is in a file; None when there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no file, or has more than `largest` bytes.
+    """
+    try:
+        # A pipe would make us wait for somebody who writes.
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
+    except FileNotFoundError:
+        return None
+    try:
+        _must_be_file(os.fstat(file).st_mode)
+        with open(file, "rb", closefd=False) as stream:
+            data = stream.read(largest + 1)
+    finally:
+        os.close(file)
+    if len(data) > largest:
+        raise ValueError(f"it has more than {largest >> 20} MiB")
+    return data
+
+
+def _must_be_file(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise ValueError("it is a folder" if stat.S_ISDIR(mode) else "it is not a file")
+
+
+def _new(path: str) -> int:
+    """A new file, whatever was there before and whatever the mask of the process is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+    try:
+        file = os.open(path, flags, 0o600)
+    except FileExistsError:
+        os.unlink(path)
+        file = os.open(path, flags, 0o600)
+    try:
+        if os.name != "nt":
+            os.fchmod(file, 0o600)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _make_folder(folder: str) -> None:
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    if above != folder:
+        _make_folder(above)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another process was faster
+        return
+    os.chmod(folder, 0o700)  # the mask of the process may have taken even that
+    _sync_folder(above)
+
+
+def _sync(file: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not on every file system
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain sync leaves the bytes in the disk's cache
+            return
+    os.fsync(file)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a new name in it durable, where the system can do so."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY | _FLAGS)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,171 @@
+"""What a live stream of signals yields (`GET /v1/signals/stream`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, Self, TypeAlias
+
+from ._base import Model
+from ._types import Timestamp
+from .signals import Signal
+
+
+class StreamSignal(Signal):
+    """A signal as a stream yields it. `model_dump(mode="json")` gives what is on the wire.
+
+    Attributes:
+        type: always `signal`.
+    """
+
+    type: Literal["signal"]
+
+    # No fields: reading them would cost every signal time, and the service might send something of that name one day.
+
+    @cached_property
+    def replayed(self) -> bool:
+        """Whether it did not come live: the history had it, after a disconnect or at an audit."""
+        return False
+
+    @cached_property
+    def late(self) -> bool:
+        """Whether it is older than what was yielded before it: outside the promise of order."""
+        return False
+
+    def marked(self, *, replayed: bool, late: bool) -> Self:
+        """A copy with these marks. They are not compared, and not dumped."""
+        copy = self.model_copy()
+        vars(copy).update(replayed=replayed, late=late)
+        return copy
+
+    def __repr_args__(self) -> Any:
+        yield from super().__repr_args__()
+        yield from ((name, True) for name in ("replayed", "late") if getattr(self, name))
+
+
+class Heartbeat(Model):
+    """A sign of life of the stream.
+
+    Attributes:
+        type: always `heartbeat`.
+        timestamp: the service's time.
+    """
+
+    type: Literal["heartbeat"]
+    timestamp: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event of a kind that this version does not know.
+
+    Attributes:
+        type: its kind, as the service named it.
+        data: its JSON as Python values.
+        raw: its bytes.
+    """
+
+    type: str
+    data: dict[str, Any]
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidEvent:
+    """Something that should have been an event and could not be read. The stream goes on.
+
+    Attributes:
+        reason: what is wrong with it.
+        raw: its bytes, at most the first 64 KiB.
+        source: whether the stream or the history sent it.
+    """
+
+    reason: str
+    raw: bytes
+    source: Literal["stream", "history"] = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch of time of which signals may be missing, because the history could not be read.
+
+    Attributes:
+        start: nothing is missing before (aware, UTC, the service's time).
+        end: nothing is missing after.
+        reason: why it could not be closed.
+    """
+
+    start: datetime
+    end: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The stream is open.
+
+    Attributes:
+        connects: how many times it has been opened so far; 1 is the first.
+    """
+
+    connects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The stream broke off, or could not be opened; it is opened again after `wait` seconds.
+
+    Attributes:
+        reason: what happened.
+        wait: seconds until the next try.
+        tries: how many tries in a row this will have been without a minute of health between them.
+    """
+
+    reason: str
+    wait: float
+    tries: int
+
+
+Report: TypeAlias = Gap | InvalidEvent | Connected | Disconnected
+"""What `reports=True` adds."""
+
+StreamItem: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | Gap | InvalidEvent | Connected | Disconnected
+"""Everything that a stream may yield."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """What a stream has seen so far.
+
+    Attributes:
+        connects: times that it was opened.
+        signals: signals yielded or ready to be, replayed and late ones included.
+        replayed: signals that came from the history.
+        late: signals out of order, flagged.
+        duplicates: signals that came again and were dropped.
+        filtered: signals that the filters kept back.
+        conflicts: ids that came again with other content.
+        heartbeats: heartbeats.
+        unknown: events of unknown kinds.
+        invalid: events that could not be read.
+        gaps: stretches of time that could not be recovered.
+        audits: looks into the history for what the stream left out.
+        lag: seconds between the time of the last live signal and its arrival; None before the first.
+        position: the service's time up to which signals were yielded; None before the first.
+    """
+
+    connects: int = 0
+    signals: int = 0
+    replayed: int = 0
+    late: int = 0
+    duplicates: int = 0
+    filtered: int = 0
+    conflicts: int = 0
+    heartbeats: int = 0
+    unknown: int = 0
+    invalid: int = 0
+    gaps: int = 0
+    audits: int = 0
+    lag: float | None = None
+    position: datetime | None = None

@@ -1,0 +1,111 @@
+"""`trade replay`: a tape of a stream, played back."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import ClosedPipe, Interrupted
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, session, single
+from tradesdk_cli.streaming import actions, exit_code_of
+from tradesdk_cli.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
+from tradesdk_cli.watching import Watch, told_to_stop
+
+if TYPE_CHECKING:
+    from tradesdk_cli.output import Output
+    from tradesdk_cli.streaming import Actions, Delivery
+
+app = single("Play a recorded stream back.")
+
+
+@app.command(
+    "replay",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade replay signals.tape --speed 10",
+        "trade replay signals.tape --speed max --exec 'echo {direction} {token_symbol}'",
+    ),
+)
+@gathered(wanted=actions)
+def replay(
+    ctx: typer.Context,
+    *,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What signals stream --tape recorded.")],
+    speed: Annotated[
+        float | None,
+        typer.Option("--speed", parser=parse_speed, metavar="N|max", help="So many times as fast, or without pauses."),
+    ] = None,
+    wanted: Actions,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, instead of ending there.")
+    ] = False,
+) -> None:
+    """Play a recorded stream back.
+
+    Signals are printed, handed to commands and forwarded as by signals stream, at the pace at which they came. Neither
+    an account nor a network is needed.
+    """
+    from tradesdk_cli.streaming import Delivery
+
+    with session(ctx) as run:
+        delivery = Delivery(run, wanted)
+        delivery.begin()
+        try:
+            with told_to_stop():
+                try:
+                    bad = _play(run.out, delivery, file, speed or 1.0, skip_bad=skip_bad)
+                except KeyboardInterrupt as interrupt:
+                    run.out.after_ctrl_c()
+                    raise Interrupted(exit_code_of(interrupt)) from None
+        except ClosedPipe:
+            raise
+        except BaseException:
+            delivery.summary()
+            raise
+        delivery.summary(*([f"{bad} unreadable"] if bad else []), invalid=bad)
+        delivery.finish()
+
+
+def _play(out: Output, delivery: Delivery, file: Path, speed: float, *, skip_bad: bool) -> int:
+    """How many lines were left out."""
+    bad = 0
+    pause = Pause()
+    lines = read_tape(file)
+    with closing(lines), Watch(pause.over.set, out.stdout, duration=None, idle=None, grace=0):
+        for line in paced(lines, speed, pause):
+            if isinstance(line, Recorded):
+                if line.event["type"] == "heartbeat":
+                    delivery.heartbeat(line.event)
+                    continue
+                delivery.signal(line.event)
+                if delivery.complete:
+                    break
+                continue
+            text = f"line {line.number} of {file} cannot be read: {line.reason}"
+            if line.unfinished:
+                out.event("unfinished_tape", f"{text}; the recording broke off there", line=line.number)
+            elif skip_bad:
+                bad += 1
+                out.event("damaged_line", text, line=line.number, reason=line.reason)
+            else:
+                raise TapeProblem(text, "--skip-bad leaves such lines out")
+    return bad
+
+
+class Pause:
+    """Waits between two signals, but not for a reader that has gone."""
+
+    def __init__(self) -> None:
+        self.over = Event()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        if self.over.wait(seconds):
+            raise ClosedPipe

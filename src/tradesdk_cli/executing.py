@@ -1,0 +1,202 @@
+"""`--exec`: a command for every signal, without a shell.
+
+The command line is split into words first and its placeholders are replaced inside the words afterwards, so whatever
+a stranger called their token stays part of one word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.text import one_line, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLACEHOLDERS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_GRACE = 2.0
+_STDERR = 2
+
+
+class NotRunnable(Exception):
+    """A value of this event cannot be handed to a program, or not as it stands."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word: literal text and placeholders in turn, beginning with text, which may be empty."""
+
+    parts: tuple[str, ...]
+
+    def filled(self, event: Mapping[str, Any]) -> str:
+        """The word with the values of `event`; numbers as in JSON."""
+        return "".join(_text(event.get(part)) if index % 2 else part for index, part in enumerate(self.parts))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its placeholders."""
+        return self.parts[1::2]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command whose words may hold placeholders. `timeout` is in seconds."""
+
+    template: tuple[Word, ...]
+    timeout: float
+
+    @property
+    def program(self) -> str:
+        """What is run. The other words may hold secrets of their writer."""
+        return self.template[0].parts[0]
+
+    def words(self, event: Mapping[str, Any]) -> list[str]:
+        """The words for one event.
+
+        Raises:
+            NotRunnable: a value cannot be handed to a program, or would be taken for an option.
+        """
+        words: list[str] = []
+        for template in self.template:
+            word = template.filled(event)
+            if "\0" in word or not _encodes(word):
+                raise NotRunnable(f"{_shown(template)} is text that no program can be given")
+            if word.startswith("-") and not template.parts[0] and "--" not in words:
+                # Tokens are named by strangers, and one may be called --output=FILE.
+                raise NotRunnable(f"{_shown(template)} begins with '-' and would be taken for an option: put -- first")
+            words.append(word)
+        return words
+
+    def run(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Runs it and waits for its end. The event is its standard input, as JSON; what it prints goes to stderr.
+
+        Returns None when all is well, else `error`, and `exit_code` or `signal` where there is one.
+        """
+        try:
+            child = _start(self.words(event))
+        except NotRunnable as error:
+            return {"error": one_line(str(error))}
+        except OSError as error:
+            return {"error": one_line(f"it cannot be run: {error.strerror or error}")}
+        try:
+            child.communicate(to_json(event).encode() + b"\n", timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return {"error": f"it was ended after {self.timeout:g} s"}
+        except BaseException:
+            _end(child)
+            raise
+        if child.returncode == 0:
+            return None
+        if child.returncode < 0:
+            name = _signal_name(-child.returncode)
+            return {"error": f"it was killed by {name}", "signal": name}
+        return {"error": f"it ended with {child.returncode}", "exit_code": child.returncode}
+
+
+def parse_command(line: str, timeout: float) -> Command:
+    """The command that `line` means.
+
+    Raises:
+        UsageProblem: it cannot be split into words, has an unknown placeholder, or its program does not exist.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageProblem(f"--exec cannot be split into words: {error}", "quote it as for a shell") from None
+    if not words or not words[0]:
+        raise UsageProblem("--exec is empty", "for example: --exec 'echo {direction} {token_symbol}'")
+    template = tuple(_parse(word) for word in words)
+    program, *more = template[0].parts
+    if more:
+        raise UsageProblem("--exec: the program cannot be a placeholder", "the service would choose what is run here")
+    if shutil.which(program) is None:
+        raise UsageProblem(
+            f"--exec: there is no program {one_line(program, 120)}", "there is no shell: name a program, or its path"
+        )
+    return Command(template, timeout)
+
+
+def _parse(word: str) -> Word:
+    parts, end = [""], 0
+    for found in _BRACES.finditer(word):
+        parts[-1] += word[end : found.start()]
+        end = found.end()
+        if found[0] in ("{{", "}}"):
+            parts[-1] += found[0][0]
+        elif found[1] in PLACEHOLDERS:
+            parts += [found[1], ""]
+        else:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise UsageProblem(
+                f"--exec: {one_line(found[0], 60)} is no placeholder",
+                f"there are {known}; a brace is written {{{{ or }}}}",
+            )
+    parts[-1] += word[end:]
+    return Word(tuple(parts))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else to_json(value)
+
+
+def _encodes(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(word: Word) -> str:
+    return " and ".join(f"{{{name}}}" for name in word.names) or "a word"
+
+
+def _start(words: list[str]) -> subprocess.Popen[bytes]:
+    # A process group of its own: all that it starts can be ended with it, and Ctrl-C reaches us alone.
+    if sys.platform == "win32":
+        return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+            words, stdin=subprocess.PIPE, stdout=_STDERR, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP
+        )
+    return subprocess.Popen(  # noqa: S603  # whoever calls us says what is run
+        words, stdin=subprocess.PIPE, stdout=_STDERR, process_group=0
+    )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends it and all that it started: politely, then not."""
+    _send(child, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE)
+    _send(child, None)
+    if child.stdin is not None:
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+    child.wait()
+
+
+def _send(child: subprocess.Popen[bytes], number: signal.Signals | None) -> None:
+    """The signal to its group; None ends it at once."""
+    if sys.platform == "win32":
+        child.kill()
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+        os.killpg(child.pid, number or signal.SIGKILL)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

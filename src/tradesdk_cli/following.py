@@ -1,0 +1,255 @@
+"""A live stream from its opening to its end: what it yields, what is said about it, and how the command ends."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
+from tradesdk_cli.logs import HOW_LONG
+from tradesdk_cli.streaming import Delivery, exit_code_of, many
+from tradesdk_cli.text import one_line
+from tradesdk_cli.watching import Watch, told_to_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tradesdk import StreamSignal, StreamStats
+    from tradesdk_cli.output import Output
+
+SETTLE = 3.0
+"""Seconds after a connect until the history is looked at once more."""
+_RAW = 2000
+
+
+class AnyStream(Protocol):
+    """The SDK's stream."""
+
+    @property
+    def stats(self) -> StreamStats: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def ack(self, signal: StreamSignal) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class StreamOver(CliError):
+    """The service ended the stream for good."""
+
+    exit_code = STREAM_ENDED
+    code = "stream_ended"
+
+
+class NoStream(CliError):
+    """What answers is no stream of events."""
+
+    exit_code = SERVER
+    code = "bad_response"
+
+
+def follow(
+    out: Output,
+    delivery: Delivery,
+    open_stream: Callable[[], AbstractContextManager[AnyStream]],
+    *,
+    acknowledge: bool,
+    duration: float | None,
+    idle: float | None,
+) -> None:
+    """Delivers what the stream yields until it is enough, and says at the end how much there was.
+
+    `acknowledge`: each signal when all of it is done. `duration` and `idle` are in seconds.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM.
+        ClosedPipe: nobody reads any more.
+    """
+    stats: StreamStats | None = None
+    reason = None
+    try:
+        with told_to_stop():
+            try:
+                with _waits_are_told(out), _explained(), open_stream() as stream:
+                    try:
+                        reason = _deliver(out, delivery, stream, acknowledge, duration, idle)
+                    finally:
+                        stats = stream.stats
+            except KeyboardInterrupt as interrupt:
+                out.after_ctrl_c()
+                raise Interrupted(exit_code_of(interrupt)) from None
+    except ClosedPipe:
+        raise
+    except BaseException as error:
+        if stats is not None or isinstance(error, Interrupted):  # else there is nothing but the error to speak of
+            _summary(delivery, stats)
+        raise
+    if reason == "unread":
+        raise ClosedPipe
+    _summary(delivery, stats)
+    delivery.finish()
+
+
+def _deliver(
+    out: Output, delivery: Delivery, stream: AnyStream, acknowledge: bool, duration: float | None, idle: float | None
+) -> str | None:
+    """Why it ended: as `Watch.reason`, or None when there was enough."""
+    from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
+
+    teller = _Teller(out)
+    delivery.begin()
+    with Watch(stream.close, out.stdout, duration=duration, idle=idle, grace=SETTLE) as watch:
+        watch.connected()
+        for item in stream:
+            if isinstance(item, StreamSignal):
+                watch.working()
+                teller.signal(item)
+                delivery.signal(wire_of(item))
+                if acknowledge:
+                    stream.ack(item)
+                if delivery.complete:
+                    break
+                watch.idle()
+            elif isinstance(item, Heartbeat):
+                delivery.heartbeat(item.model_dump(mode="json", exclude_unset=True))
+            elif watch.reason is None:  # after that, what breaks off was broken off by us
+                if isinstance(item, Disconnected):
+                    watch.working()
+                elif isinstance(item, Connected):
+                    watch.connected()
+                teller.report(item)
+        teller.end()
+    return watch.reason
+
+
+def wire_of(signal: StreamSignal) -> dict[str, Any]:
+    """A signal as the service sent it, and at the end `replayed` and `late`."""
+    event: dict[str, Any] = {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
+    for mark in ("replayed", "late"):
+        event.pop(mark, None)
+        event[mark] = getattr(signal, mark)
+    return event
+
+
+class _Teller:
+    """Says on stderr what happened to the stream."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._replayed = 0
+
+    def signal(self, signal: StreamSignal) -> None:
+        if signal.replayed:
+            self._replayed += 1
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """Says how many of the last signals came from the history."""
+        if self._replayed:
+            text = f"{many(self._replayed, 'signal')} came from the history, not live"
+            self._out.event("replayed", text, signals=self._replayed)
+            self._replayed = 0
+
+    def report(self, item: Any) -> None:
+        from tradesdk import Connected, Disconnected, Gap, InvalidEvent
+
+        self.end()
+        if isinstance(item, Connected):
+            again = "" if item.connects == 1 else " again"
+            self._out.event("connected", f"connected{again}", connects=item.connects)
+        elif isinstance(item, Disconnected):
+            when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
+            text = f"disconnected: {one_line(item.reason)}{when}"
+            self._out.event(
+                "disconnected", text, reason=one_line(item.reason), wait=round(item.wait, 3), tries=item.tries
+            )
+        elif isinstance(item, Gap):
+            start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
+            self._out.event(
+                "gap",
+                f"signals from {start} to {end} may be missing: {one_line(item.reason)}",
+                start=item.start.timestamp(),
+                end=item.end.timestamp(),
+                reason=one_line(item.reason),
+            )
+        elif isinstance(item, InvalidEvent):
+            raw = item.raw[:_RAW].decode("utf-8", "replace")
+            self._out.event(
+                "invalid_event",
+                f"left out, because it cannot be read ({one_line(item.reason, 200)}): {one_line(raw, 120)}",
+                reason=one_line(item.reason),
+                source=item.source,
+                raw=raw,
+            )
+
+
+def _summary(delivery: Delivery, stats: StreamStats | None) -> None:
+    if stats is None:
+        delivery.summary("never connected", connects=0)
+        return
+    counted = {
+        "connects": stats.connects,
+        "duplicates": stats.duplicates,
+        "filtered": stats.filtered,
+        "invalid": stats.invalid,
+        "gaps": stats.gaps,
+    }
+    told = (
+        (f"connected {stats.connects} times", stats.connects > 1),
+        (many(stats.duplicates, "duplicate") + " dropped", stats.duplicates),
+        (f"{stats.invalid} unreadable", stats.invalid),
+        (many(stats.gaps, "gap"), stats.gaps),
+    )
+    delivery.summary(*(text for text, there in told if there), **counted)
+
+
+class _Waits(logging.Handler):
+    """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__(logging.WARNING)
+        self._out = out
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if HOW_LONG.search(text) and not text.startswith("the stream of chain"):  # those are reports
+            self._out.event("waiting", one_line(text))
+
+
+@contextmanager
+def _waits_are_told(out: Output) -> Iterator[None]:
+    logger, handler = logging.getLogger("tradesdk"), _Waits(out)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Says of the stream's own errors what they mean for a terminal."""
+    from tradesdk import CheckpointError, StreamEndedError, StreamError
+
+    try:
+        yield
+    except StreamEndedError:
+        raise StreamOver(
+            "the service ended the stream for good (204)", "what it had is still there: trade signals history"
+        ) from None
+    except StreamError as error:
+        raise NoStream(
+            one_line(str(error)), "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
+        ) from None
+    except CheckpointError as error:
+        raise CheckpointProblem(one_line(str(error)), error.hint or None) from None
+
+
+class CheckpointProblem(ConfigProblem):
+    """The file that remembers what was taken cannot be used."""
+
+    code = "checkpoint"

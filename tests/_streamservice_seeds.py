@@ -1,0 +1,18 @@
+"""How many plans of a stream are played. `TRADE_STREAM_SEEDS=1000 pytest -m long -k stream_promise` plays so many."""
+
+import os
+
+BACKEND = "asyncio"  # what is decided is the same under trio, and one seed is ten thousand signals
+CHUNK = 5
+QUICK = 1
+
+
+def quick() -> list[int]:
+    """Each of them is a test of its own."""
+    return list(range(QUICK))
+
+
+def chunks() -> list[int]:
+    """The first seed of each five."""
+    count = max(20, int(os.environ.get("TRADE_STREAM_SEEDS", "20")))
+    return list(range(QUICK, QUICK + count, CHUNK))

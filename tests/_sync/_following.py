@@ -1,0 +1,68 @@
+# Generated from tests/_async/_following.py by scripts/unasync.py: change that file instead.
+"""Follows a stream that a test wrote down, until its signal `end`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import httpx
+
+from tradesdk import TradeClient
+from tradesdk._sync.stream import SignalStream
+from tradesdk.models.stream import StreamItem, StreamSignal, StreamStats
+
+from .._answers import BASE, KEY
+from .._streamscript import CHAIN, StreamScript
+
+T = TypeVar("T")
+
+
+@dataclass
+class Followed:
+    """Everything that came, `end` excluded; what the stream says of itself; and the error that ended it, if one did."""
+
+    items: list[StreamItem] = field(default_factory=list)
+    stats: StreamStats = field(default_factory=StreamStats)
+    error: Exception | None = None
+
+    @property
+    def signals(self) -> list[StreamSignal]:
+        return [item for item in self.items if isinstance(item, StreamSignal)]
+
+    @property
+    def ids(self) -> list[str]:
+        return [signal.id for signal in self.signals]
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [item for item in self.items if isinstance(item, kind)]
+
+
+@contextmanager
+def opened(script: StreamScript, **options: Any) -> Iterator[SignalStream[StreamItem]]:
+    """A stream of it with reports, not entered yet."""
+    settings: dict[str, Any] = {"chain": CHAIN, "reports": True} | options
+    http = httpx.Client(transport=script)
+    with http, TradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client:
+        yield client.signals.stream(**settings)
+    assert script.open == 0, "a stream was left open"
+
+
+def followed(script: StreamScript, *, after: Callable[[StreamItem], object] | None = None, **options: Any) -> Followed:
+    """Until the signal `end`, or the error that ends it. `after` is called with each item."""
+    found = Followed()
+    with opened(script, **options) as stream:
+        try:
+            with stream:
+                for item in stream:
+                    if isinstance(item, StreamSignal) and item.id == "end":
+                        break
+                    found.items.append(item)
+                    if after is not None:
+                        after(item)
+        except Exception as error:
+            found.error = error
+        found.stats = stream.stats
+    return found

@@ -1,0 +1,179 @@
+# Generated from tests/_async/test_stream_behaviour_checkpoint.py by scripts/unasync.py: change that file instead.
+"""Checkpoints that cannot be used or written, seen from the stream: told by type, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import CheckpointError, InvalidArgumentError
+from tradesdk import _wholefile as wholefile
+
+from .._answers import BASE, KEY
+from .._clock import START
+from .._streamscript import StreamScript, fields, live
+from .._streamservice_seeds import BACKEND
+from ._following import followed, opened
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return BACKEND
+
+
+LISTED = [fields(f"s{number}", number - 60) for number in range(1, 6)]
+SINCE = START - 100
+
+
+def taken(path: Path, most: int, *, last: str = "end", listed: Any = LISTED, **options: Any) -> list[str]:
+    """A run that ends with the block after so many signals, as a program does that is asked to stop."""
+    ids: list[str] = []
+    script = StreamScript([60.0, live(last, 60)], listed=listed)
+    with opened(script, checkpoint=path, reports=False, **options) as stream, stream:
+        for item in stream:
+            ids.append(getattr(item, "id", ""))
+            if len(ids) == most:
+                break
+    return ids
+
+
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    assert taken(path, 2, since=SINCE) == ["s1", "s2"]
+    assert taken(path, 2, since=SINCE) == ["s3", "s4"]
+    assert taken(path, 2) == ["s5", "end"]
+    saved = path.read_text()
+    assert KEY not in saved
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_the_consumer_broke_over_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+
+    def break_at(item: object) -> None:
+        if getattr(item, "id", "") == "s2":
+            raise ZeroDivisionError
+
+    found = followed(StreamScript([9.0], listed=LISTED), after=break_at, checkpoint=path, since=SINCE)
+    assert type(found.error) is ZeroDivisionError
+    assert taken(path, 1) == ["s2"]
+
+
+def test_by_hand_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    with opened(script, checkpoint=path, since=SINCE, manual_ack=True, reports=False) as stream, stream:
+        signals: Any = [next(stream) for _ in range(5)]
+        stream.ack(signals[3])
+        stream.ack(signals[0])
+        stream.ack(signals[0])
+    assert taken(path, 4) == ["s2", "s3", "s5", "end"]
+
+
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"version": 1, "serv',
+    "HTML": b"<h1>hello</h1>",
+    "zeros": b"\0" * 400,
+    "a list": b"[]",
+    "NaN": b'{"version": 1, "begin": NaN}',
+    "another account": json.dumps(
+        {"version": 1, "service": BASE, "key": "0" * 16, "chain": 8453, "begin": 0, "position": 0, "handled": []}
+    ).encode(),
+    "a later release": b'{"version": 99}',
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_one_that_cannot_be_used_is_refused_before_anything_is_asked(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    path.write_bytes(content)
+    script = StreamScript()
+    found = followed(script, checkpoint=path)
+    assert type(found.error) is CheckpointError
+    assert found.error.path == str(path)
+    assert found.error.hint
+    assert KEY not in str(found.error)
+    assert (script.requests, path.read_bytes()) == ([], content)
+
+
+def test_two_streams_cannot_have_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    script = StreamScript([9.0, live("end", 9)])
+    with opened(script, checkpoint=path) as stream, stream:
+        found = followed(StreamScript(), checkpoint=path)
+        assert type(found.error) is CheckpointError
+        assert "is in use by" in str(found.error)
+    assert taken(path, 1, listed=()) == ["end"]
+
+
+def test_a_disk_that_is_full_from_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(wholefile, "replace", full)
+    found = followed(StreamScript([live("end", 0)]), checkpoint=tmp_path / "place.json")
+    assert type(found.error) is CheckpointError
+    assert "No space left on device (ENOSPC)" in found.error.message
+
+
+def test_a_disk_that_is_full_for_a_while_costs_no_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "place.json"
+    really = wholefile.replace
+    left = 0
+
+    def replace(file: str, data: bytes) -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        really(file, data)
+
+    monkeypatch.setattr(wholefile, "replace", replace)
+    ids: list[str] = []
+    errors: list[str] = []
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    with opened(script, checkpoint=path, since=SINCE, reports=False) as stream, stream:
+        while "end" not in ids:
+            try:
+                ids.append(getattr(next(stream), "id", ""))
+            except CheckpointError as error:
+                errors.append(str(error))
+            else:
+                left = 2 if ids[-1] in ("s2", "s4") else 0
+    assert ids == ["s1", "s2", "s3", "s4", "s5", "end"]
+    assert len(errors) == 4
+    assert all("No space left on device (ENOSPC)" in error for error in errors)
+    assert script.connects == [0.0]
+    assert taken(path, 1, last="s6") == ["s6"]
+
+
+def test_an_acknowledgement_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "place.json"
+    really = wholefile.replace
+
+    def full(file: str, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    with opened(script, checkpoint=path, since=SINCE, manual_ack=True, reports=False) as stream, stream:
+        first: Any = next(stream)
+        second: Any = next(stream)
+        monkeypatch.setattr(wholefile, "replace", full)
+        with pytest.raises(CheckpointError, match="ENOSPC"):
+            stream.ack(first)
+        monkeypatch.setattr(wholefile, "replace", really)
+        assert getattr(next(stream), "id", "") == "s3"
+        stream.ack(second)  # with it the first one is written as well
+    assert taken(path, 1) == ["s3"]
+
+
+def test_without_a_checkpoint_there_is_nothing_to_acknowledge() -> None:
+    with opened(StreamScript([1.0, live("a", 1)]), reports=False) as stream, stream:
+        signal: Any = next(stream)
+        with pytest.raises(InvalidArgumentError, match="give the stream a checkpoint="):
+            stream.ack(signal)

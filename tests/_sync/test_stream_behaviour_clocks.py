@@ -1,0 +1,67 @@
+# Generated from tests/_async/test_stream_behaviour_clocks.py by scripts/unasync.py: change that file instead.
+"""No `Date` anywhere, and a local clock that is wrong: nothing is lost, nothing old is taken for new."""
+
+from __future__ import annotations
+
+import pytest
+
+from .._clock import START, VirtualClock
+from .._streamscript import Life, StreamScript, beat, fields, live
+from .._streamservice_seeds import BACKEND
+from ._following import followed
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return BACKEND
+
+
+class WrongClock(VirtualClock):
+    def __init__(self, hours: float) -> None:
+        super().__init__()
+        self._off = hours * 3600
+
+    def now(self) -> float:
+        return super().now() + self._off
+
+
+def calm(begin: int, end: int) -> list[bytes | float]:
+    return [step for at in range(begin, end, 15) for step in (15.0, beat(at))]
+
+
+OLD = [fields(f"old{number}", -10_000 + 50 * number) for number in range(198)]
+
+
+@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
+@pytest.mark.parametrize("hours", [-3.0, 0.0, 3.0])
+@pytest.mark.parametrize("beats", [True, False], ids=["heartbeats", "none"])
+@pytest.mark.parametrize("first", [True, False], ids=["after a signal", "before any"])
+def test_holes_are_closed_whatever_the_clocks_say(dated: bool, hours: float, beats: bool, first: bool) -> None:
+    lives: list[Life] = [
+        [5.0, *([beat(5)] if beats else []), *([live("a", 5)] if first else []), 5.0],
+        [20.0, *([beat(33)] if beats else []), live("b", 33), 4.0],
+        [20.0, live("end", 60)],
+    ]
+    listed = [*OLD, *([fields("a", 5)] if first else []), fields("h1", 11), fields("b", 33), fields("h2", 38)]
+    script = StreamScript(*lives, listed=listed, dated=dated, clock=WrongClock(hours))
+    found = followed(script)
+    assert found.error is None
+    assert found.ids == [*(["a"] if first else []), "h1", "b", "h2"]
+    assert (found.stats.gaps, found.stats.late) == (0, 0)
+
+
+@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
+@pytest.mark.parametrize("hours", [-3.0, 0.0, 3.0])
+def test_audits_find_what_was_left_out_whatever_the_clocks_say(dated: bool, hours: float) -> None:
+    lives: list[Life] = [[5.0, live("a", 5), *calm(20, 900), live("end", 900)]]
+    listed = [*OLD, fields("a", 5), fields("left out", 400)]
+    script = StreamScript(*lives, listed=listed, dated=dated, clock=WrongClock(hours))
+    found = followed(script)
+    assert found.ids == ["a", "left out"]
+
+
+@pytest.mark.parametrize("hours", [-3.0, 3.0])
+def test_since_is_the_services_time(hours: float) -> None:
+    script = StreamScript([20.0, live("end", 20)], listed=OLD, dated=False, clock=WrongClock(hours))
+    found = followed(script, since=START - 1_000)
+    assert found.ids == [one["id"] for one in OLD if one["timestamp"] >= START - 1_000]

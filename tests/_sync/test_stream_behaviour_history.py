@@ -1,0 +1,241 @@
+# Generated from tests/_async/test_stream_behaviour_history.py by scripts/unasync.py: change that file instead.
+"""Histories that refuse, lie or are broken: what can be had is yielded, the rest is a gap, and the stream goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AuthenticationError
+from tradesdk.models.stream import Gap, InvalidEvent
+
+from .._answers import KEY, bare, failed
+from .._clock import START
+from .._streamscript import Life, StreamScript, beat, fields, live
+from .._streamservice_seeds import BACKEND
+from ._following import followed
+
+Answer = Callable[[], httpx.Response]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return BACKEND
+
+
+def cut_once(*, until: float = 40.0) -> list[Life]:
+    """`a` comes live at 5, the stream is cut at 10; `end` comes live on the second connection."""
+    calm: list[Any] = [step for at in range(30, int(until), 15) for step in (15.0, beat(at))]
+    return [[5.0, live("a", 5), 5.0], [1.0, *calm, live("end", until)]]
+
+
+HOLE = [fields("a", 5), *(fields(f"h{number}", 6 + number // 100) for number in range(250))]
+WHOLE = ["a", *(f"h{number}" for number in range(250))]
+
+
+def answering(answer: Answer, *, until: float = float("inf")) -> StreamScript:
+    """Its history answers so from the first look until then."""
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        return answer() if "from" in query and script.now < until else script.honest(query)
+
+    return StreamScript(*cut_once(until=1_500.0), listed=HOLE, history=history)
+
+
+REFUSALS: dict[str, tuple[Answer, str]] = {
+    "301": (lambda: httpx.Response(301, headers={"location": "https://elsewhere.example"}), "301"),
+    "400": (lambda: failed(400), "400 invalid_request"),
+    "403": (lambda: failed(403, f"not with {KEY}"), "403 forbidden"),
+    "404": (lambda: failed(404), "404 not_found"),
+    "429 for ever": (lambda: failed(429), "429 rate_limited"),
+    "429 until tomorrow": (lambda: failed(429, retry_after="86400"), "429 rate_limited"),
+    "500 for ever": (lambda: failed(500), "500 internal_error"),
+    "502 for ever": (lambda: bare(502), "502"),
+    "HTML": (lambda: httpx.Response(200, content=b"<h1>hello</h1>"), "the history cannot be read"),
+    "nothing": (lambda: httpx.Response(200, content=b""), "the history cannot be read"),
+    "no list": (lambda: httpx.Response(200, json={"data": 5}), "the history cannot be read"),
+    "no data": (lambda: httpx.Response(200, json={}), "the history cannot be read"),
+    "204": (lambda: httpx.Response(204), "the history cannot be read"),
+    "br": (
+        lambda: httpx.Response(200, stream=httpx.ByteStream(b"x"), headers={"content-encoding": "br"}),
+        "coded as br",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), REFUSALS.values(), ids=REFUSALS)
+def test_a_history_that_refuses_is_a_gap(answer: Answer, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    script = answering(answer)
+    found = followed(script)
+    assert (found.error, found.ids, found.stats.connects) == (None, ["a"], 2)
+    (gap,) = found.of(Gap)
+    assert gap.start.timestamp() == START + 5
+    assert START + 10 <= gap.end.timestamp() <= START + 1_500
+    assert reason in gap.reason
+    assert found.stats.gaps == 1
+    assert "signals of chain 8453 may be missing from 2025-10-09 08:53:25" in caplog.text
+    assert KEY not in gap.reason
+    assert KEY not in caplog.text
+    assert len(script.asked) < 60
+
+
+@pytest.mark.parametrize("kind", ["403", "HTML", "500 for ever", "429 for ever"])
+def test_an_audit_finds_it_when_the_history_is_well_again(kind: str) -> None:
+    found = followed(answering(REFUSALS[kind][0], until=1_000.0))
+    assert found.ids == WHOLE
+    assert found.stats.gaps == 1
+    assert all(signal.replayed for signal in found.signals[1:])
+
+
+def test_a_history_that_refuses_the_key_ends_it() -> None:
+    found = followed(answering(lambda: failed(401)))
+    assert type(found.error) is AuthenticationError
+    assert found.ids == ["a"]
+
+
+@pytest.mark.parametrize("times", range(1, 6))
+def test_a_history_that_fails_a_few_times_loses_nothing(times: int) -> None:
+    left = times
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        nonlocal left
+        if "from" in query and left:
+            left -= 1
+            return failed(429 if left % 2 else 503, retry_after="2")
+        return script.honest(query)
+
+    found = followed(StreamScript(*cut_once(until=400), listed=HOLE, history=history))
+    assert (found.error, found.ids, found.stats.gaps, found.stats.late) == (None, WHOLE, 0, 0)
+
+
+def test_a_history_that_cannot_be_read_before_the_stream_does_no_harm() -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        return script.honest(query) if "from" in query else failed(500)
+
+    found = followed(StreamScript(*cut_once(), listed=HOLE, history=history))
+    assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
+
+
+def test_a_cursor_that_repeats_is_a_gap_and_no_endless_walk() -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        if "from" not in query:
+            return script.honest(query)
+        return script.page([fields("h249", 8)], "again")
+
+    script = StreamScript(*cut_once(), listed=HOLE, history=history)
+    found = followed(script)
+    (gap,) = found.of(Gap)
+    assert gap.reason == "the history repeats a cursor, so it would never end"
+    assert (found.error, found.ids, gap.start.timestamp()) == (None, ["a", "h249"], START + 5)
+    assert len(script.asked) < 10
+
+
+def shuffled(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+    """The oldest first, page by page."""
+    first = int(query.get("from", "0"))
+    found = [one for one in script.listed if one["timestamp"] >= first and script.happened(one)]
+    at = int(query.get("cursor", "0"))
+    return script.page(found[at : at + 100], str(at + 100) if len(found) > at + 100 else None)
+
+
+def heedless(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+    """All that there is, whatever `from` says."""
+    return script.honest(query | {"from": "0"})
+
+
+def doubling(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+    """Each signal twice."""
+    body = json.loads(script.honest(query | {"limit": "50"}).content)
+    return script.page(body["data"] * 2, body.get("next_cursor"))
+
+
+@pytest.mark.parametrize("history", [shuffled, heedless, doubling])
+def test_another_order_and_more_than_was_asked_for_do_no_harm(history: Any) -> None:
+    before = [fields(f"old{number}", number - 400) for number in range(400)]
+    found = followed(StreamScript(*cut_once(), listed=before + HOLE, history=history))
+    assert found.error is None
+    assert set(found.ids) == set(WHOLE)
+    assert len(found.ids) == len(WHOLE)
+    times = [signal.timestamp for signal in found.signals]
+    assert times == sorted(times)
+    assert (found.stats.gaps, found.stats.conflicts, found.stats.invalid) == (0, 0, 0)
+
+
+SPOILED: dict[str, tuple[Any, str]] = {
+    "NaN": (fields("bad", 7, price_usd=float("nan")), "price_usd: "),
+    "Infinity": (fields("bad", 7, price_usd=float("inf")), "price_usd: "),
+    "no price": (fields("bad", 7, price_usd=None), "price_usd: "),
+    "no time": (fields("bad", 7, timestamp="soon"), "timestamp: "),
+    "another chain": (fields("bad", 7, chain_id=56), "another chain: 56"),
+    "a number": (5, ""),
+    "null": (None, ""),
+}
+
+
+@pytest.mark.parametrize(("item", "reason"), SPOILED.values(), ids=SPOILED)
+def test_one_item_that_cannot_be_read_hides_no_other(item: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        body = json.loads(script.honest(query).content)
+        return script.page([*body["data"][:50], item, *body["data"][50:99]], body.get("next_cursor"))
+
+    listed = [one for number, one in enumerate(HOLE) if number in (0, *range(1, 100))]
+    found = followed(StreamScript(*cut_once(), listed=listed, history=history))
+    assert found.error is None
+    assert len(found.ids) >= 99
+    assert "bad" not in found.ids
+    (bad,) = found.of(InvalidEvent)
+    assert bad.source == "history"
+    assert reason in bad.reason
+    assert bad.raw
+    assert (found.stats.invalid, found.stats.gaps) == (1, 0)
+    assert "history of chain 8453 sent what cannot be read" in caplog.text
+
+
+def test_other_content_in_the_history_is_told_once() -> None:
+    listed = [fields("a", 5, price_usd=9.0), fields("h", 7)]
+    found = followed(StreamScript(*cut_once(until=700), listed=listed))
+    (bad,) = found.of(InvalidEvent)
+    assert (bad.source, bad.reason) == ("history", "the id 'a' came again with other content")
+    assert json.loads(bad.raw)["price_usd"] == 9.0
+    assert (found.ids, found.stats.conflicts, found.signals[0].price_usd) == (["a", "h"], 1, 0.25)
+
+
+@pytest.mark.parametrize("when", [99_999_999_999, 0], ids=["5138", "1970"])
+def test_absurd_dates_live_and_in_the_history(when: int) -> None:
+    """Never twice, nothing else is lost, and the position stays where it was."""
+    strange, hidden = fields("strange", when - START), fields("hidden", when - START)
+    lives: list[Life] = [
+        [5.0, live("a", 5), live("strange", when - START), 5.0],
+        [1.0, live("strange", when - START), beat(15), 6.0],
+        [30.0, beat(50), 5.0],
+        [*(step for at in range(65, 605, 15) for step in (15.0, beat(at))), live("end", 605)],
+    ]
+    listed = [fields("a", 5), fields("h1", 10), fields("h2", 20), strange, hidden]
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        script.listed = listed if script.now > 6 else []
+        return script.honest(query)
+
+    found = followed(StreamScript(*lives, history=history))
+    expected = {"a", "strange", "h1", "h2"} | ({"hidden"} if when else set())
+    assert found.error is None
+    assert set(found.ids) == expected
+    assert len(found.ids) == len(expected)
+    assert found.stats.position is not None
+    assert found.stats.position.timestamp() <= START + 605
+    assert found.stats.gaps == 0
+
+
+def test_a_page_of_nothing_but_rubbish_is_no_endless_work(caplog: pytest.LogCaptureFixture) -> None:
+    """As many bytes as an answer may have, and each item wrong."""
+    caplog.set_level(logging.CRITICAL, "tradesdk")
+    rubbish = b'{"data": [' + b"0," * 2_000_000 + b"0]}"
+    script = answering(lambda: httpx.Response(200, content=rubbish), until=60.0)
+    found = followed(script)
+    assert (found.error, found.stats.gaps) == (None, 1)
+    assert found.stats.invalid <= 10

@@ -1,0 +1,66 @@
+# Generated from tests/_async/test_stream_outage.py by scripts/unasync.py: change that file instead.
+"""Hours of outage: the service is asked seldom, the stream goes on by itself, history brings the rest."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from .._streamservice_outages import BEGIN, END, KINDS, Outage, during, most_within
+from .._streamservice_seeds import BACKEND
+from ._streamrun import StreamRun
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return BACKEND
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of notices would be kept for the report of a failure, which has a log of its own."""
+    caplog.set_level(logging.CRITICAL, "tradesdk")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_outage_of_two_hours(kind: str) -> None:
+    """At most 20 tries to connect in any five minutes, it never gives up, and nothing is missing without a word."""
+    outage = Outage(kind)
+    hidden = kind.endswith("without history")
+    run = StreamRun(outage.plan(), hook=outage, gaps_allowed=hidden)
+    run.play()
+    judge, tries = run.judge, run.service.tries
+    assert most_within(tries) <= 20
+    longest = 1300 if hidden else 660  # seconds from one try to the next, with ten minutes of patience with history
+    assert during(tries) >= (END - BEGIN) / longest
+    back = next(moment for moment in run.service.connects if moment >= END)
+    assert back - END <= longest
+    assert judge.reports["Disconnected"] >= during(tries)
+    assert bool(judge.gaps) == hidden
+    for number in judge.missing:
+        moment = run.plan.signals[number].fields["timestamp"]
+        assert any(gap.start.timestamp() <= moment <= gap.end.timestamp() for gap in judge.gaps), number
+
+
+def crowded(kind: str, seed: int) -> None:
+    outage = Outage(kind)
+    run = StreamRun(outage.crowded(seed), hook=outage)
+    stats = run.play()
+    assert stats.signals == run.plan.expected
+    assert stats.late == stats.gaps == 0
+
+
+@pytest.mark.long
+def test_a_crowded_outage() -> None:
+    """Eighteen thousand signals are missed, and come in order."""
+    crowded("refused", 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "kind", ["refused", "accepted, then cut", "accepted, then silence", "a minute of health, then cut"]
+)
+def test_more_crowded_outages(kind: str) -> None:
+    for seed in range(2):
+        crowded(kind, seed)

@@ -1,0 +1,114 @@
+# Generated from tests/_async/test_stream_promise.py by scripts/unasync.py: change that file instead.
+"""Nothing lost, nothing twice, nothing out of order: whole plans of faults from a seed, in virtual time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tracemalloc
+
+import pytest
+
+from .._streamservice_outages import most_within
+from .._streamservice_plan import Plan
+from .._streamservice_seeds import BACKEND, CHUNK, chunks, quick
+from ._streamrun import StreamRun
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return BACKEND
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of notices would be kept for the report of a failure, which has a log of its own."""
+    caplog.set_level(logging.CRITICAL, "tradesdk")
+
+
+def played(plan: Plan) -> StreamRun:
+    """Ten thousand signals through a hundred disconnects and all the rest, and that it really was all of it."""
+    run = StreamRun(plan)
+    stats = run.play()
+    service = run.service
+    assert stats.signals == plan.expected
+    assert stats.late == stats.gaps == 0
+    assert service.unfinished == service.escaped == 0
+    assert service.last_fate < plan.end, "the last cut came after the last signal"
+    assert len(service.connects) > len(plan.fates)
+    assert most_within(service.tries) <= 20
+    assert stats.replayed > 0
+    assert stats.duplicates > 0
+    return run
+
+
+@pytest.mark.parametrize("seed", quick())
+def test_a_few_seeds(seed: int) -> None:
+    played(Plan.of(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", chunks())
+def test_many_seeds(first: int) -> None:
+    """20 in each flavour, or as many as TRADE_STREAM_SEEDS says."""
+    for seed in range(first, first + CHUNK):
+        played(Plan.of(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [int(os.environ["TRADE_STREAM_SEED"])] if "TRADE_STREAM_SEED" in os.environ else [0])
+def test_one_seed(seed: int) -> None:
+    """The one that TRADE_STREAM_SEED names."""
+    played(Plan.of(seed))
+
+
+def test_what_the_stream_leaves_out_without_a_word_comes_from_the_history() -> None:
+    """Flagged as late when newer ones were there before; never lost, never twice."""
+    run = StreamRun(Plan.of(4, signals=2000, disconnects=20, stalls=5, dropped=40))
+    stats = run.play()
+    assert stats.signals == run.plan.expected
+    assert 0 < stats.late <= 40
+
+
+def test_signals_that_are_older_than_their_publication() -> None:
+    """The stream brings them in no order of time: what came after a newer one is flagged, and none is lost."""
+    run = StreamRun(Plan.of(6, signals=2000, disconnects=30, stalls=5, disorder=8.0))
+    stats = run.play()
+    assert stats.signals == run.plan.expected
+    assert stats.late > 100
+
+
+def test_a_consumer_that_pauses_for_an_hour() -> None:
+    """What was sent meanwhile lies unread or is lost with the connection, and comes once either way."""
+    plan = Plan.of(7, signals=3000, disconnects=12, stalls=3)
+    plan.dawdles = {100: 1000.0, 101: 1000.0, 105: 600.0, 1100: 3600.0, 2000: 300.0, 2001: 300.0, 2002: 400.0}
+    run = StreamRun(plan)
+    stats = run.play()
+    assert stats.signals == plan.expected
+    assert stats.late == 0
+
+
+@pytest.mark.long
+def test_memory_is_flat() -> None:
+    """After fifty thousand signals it needs no more than before: the peaks, by thousands, stay what they were.
+
+    The first twenty thousand are not counted: pydantic keeps up to 16,384 short strings that it has read.
+    """
+    plan = Plan.of(1, signals=50_000, disconnects=500, stalls=150, refusals=100)
+    plan.dawdles = {}  # else it is the longest pause that counts
+    peaks: list[int] = []
+
+    def sample() -> None:
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.reset_peak()
+
+    run = StreamRun(plan)
+    run.at_thousand = sample
+    tracemalloc.start()
+    try:
+        stats = run.play()
+    finally:
+        tracemalloc.stop()
+    assert stats.signals == plan.expected
+    begin, end = sorted(peaks[20:30]), sorted(peaks[-10:])
+    assert end[5] < begin[5] * 1.15, (begin, end)

@@ -1,0 +1,163 @@
+"""Signals for streams and tapes, and a receiver that they are forwarded to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tradesdk
+import tradesdk_cli.following as following
+from tradesdk import RetryPolicy, TradeClient
+from tradesdk_mock import MockServer
+
+from ._terminal import Run, Terminal
+
+STREAM = ("signals", "stream", "--chain", "base")
+ROUTE = "/v1/signals/stream"
+BEGIN = 1_767_268_800
+
+
+def event(number: int = 1, **fields: Any) -> dict[str, Any]:
+    """A signal as it is printed."""
+    return {
+        "type": "signal",
+        "id": f"sig_{number:024x}",
+        "token_address": "0x7D050D38d93e46546a1F4454f6f061C6a935B6a7",
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "confidence": 0.81,
+        "price_usd": 0.014597478,
+        "timestamp": BEGIN + number,
+        "replayed": False,
+        "late": False,
+    } | fields
+
+
+def tape_of(path: Path, *lines: tuple[float, dict[str, Any]]) -> Path:
+    """A tape with these lines."""
+    path.write_text("".join(json.dumps({"at": at, "event": held}) + "\n" for at, held in lines))
+    return path
+
+
+@contextmanager
+def quick_market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    """A market without signals of its own; `trade` is set to it, and does not wait long."""
+    quick = partial(TradeClient, retry=RetryPolicy(base=0.005, cap=0.02))
+    monkeypatch.setattr(tradesdk, "TradeClient", quick)
+    monkeypatch.setattr(following, "SETTLE", 0.05)
+    with MockServer(signals="scripted") as running:
+        running.clock.advance(3600)  # what was there from the beginning is old
+        trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_me"}
+        yield running
+
+
+def emit(market: MockServer, count: int) -> list[str]:
+    """Publishes so many signals; their ids."""
+    return [market.emit_signal().id for _ in range(count)]
+
+
+def recent(market: MockServer) -> tuple[str, ...]:
+    """A stream with all that a test has published so far."""
+    return (*STREAM, "--since", str(int(market.clock.now()) - 600))
+
+
+def ids(run: Run) -> list[str]:
+    """Of the signals that were printed."""
+    return [line["id"] for line in run.lines]
+
+
+def said(run: Run, kind: str) -> list[dict[str, Any]]:
+    """What was said of this kind on stderr, as a program reads it."""
+    return [note for note in run.notes if note.get("type") == kind]
+
+
+@contextmanager
+def publishing(
+    server: MockServer, *signals: dict[str, Any], first: Callable[[], object] = lambda: None, pause: float = 0
+) -> Iterator[list[str]]:
+    """As soon as a stream is open: does `first`, then publishes these signals, `pause` seconds apart; their ids."""
+    ids: list[str] = []
+    over = threading.Event()
+    while server.status()["streams"]:  # one that has ended is perhaps not forgotten yet, and is not the one meant
+        over.wait(0.005)
+
+    def publish() -> None:
+        while server.status()["streams"] == 0:
+            if over.wait(0.005):
+                return
+        first()
+        for signal in signals:
+            ids.append(server.emit_signal(**signal).id)
+            over.wait(pause)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield ids
+    finally:
+        over.set()
+        thread.join()
+
+
+class Hook:
+    """A receiver: answers with what stands in `answers`, the first once, the last for ever; 0 hangs up."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, str]]] = [(204, {})]
+        self.seen: list[tuple[str, dict[str, str], Any]] = []
+        self.url = ""
+
+    def says(self, *statuses: int, **headers: str) -> None:
+        self.answers = [
+            (status, {name.replace("_", "-"): value for name, value in headers.items()}) for status in statuses
+        ]
+
+    @property
+    def ids(self) -> list[str]:
+        return [body["id"] for _, _, body in self.seen]
+
+
+@contextmanager
+def hooked() -> Iterator[Hook]:
+    hook = Hook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            hook.seen.append(
+                (self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(body))
+            )
+            status, headers = hook.answers.pop(0) if len(hook.answers) > 1 else hook.answers[0]
+            if status == 0:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    hook.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    try:
+        yield hook
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

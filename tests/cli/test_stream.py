@@ -1,0 +1,235 @@
+"""`trade signals stream`: what is printed, what is said beside it, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from rich.cells import cell_len
+
+import tradesdk
+from tradesdk import RetryPolicy, TradeClient
+from tradesdk_mock import MockServer
+
+from ._services import Scripted
+from ._streams import ROUTE, STREAM, emit, ids, publishing, quick_market, recent, said
+from ._terminal import Terminal
+
+PLAIN = {"NO_COLOR": "1"}
+
+
+@pytest.fixture
+def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    with quick_market(trade, monkeypatch) as running:
+        yield running
+
+
+def test_a_line_is_what_the_service_sends_and_two_marks(trade: Terminal, market: MockServer) -> None:
+    emitted = emit(market, 3)
+    run = trade(*recent(market), "--count", "3")
+    assert run.code == 0
+    headers = {"Authorization": "Bearer mock_full_me"}
+    sent = httpx.get(f"{market.url}/v1/signals?chain=8453&limit=3", headers=headers, trust_env=False).json()["data"][
+        ::-1
+    ]
+    assert [signal["id"] for signal in sent] == emitted
+    marks = {"replayed": True, "late": False}
+    assert run.lines == [{"type": "signal", **signal, **marks} for signal in sent]
+    assert [list(line) for line in run.lines] == [["type", *signal, "replayed", "late"] for signal in sent]
+    assert said(run, "connected") == [{"type": "connected", "note": "connected", "connects": 1}]
+    assert said(run, "replayed")[0]["signals"] == 3
+    (summary,) = said(run, "summary")
+    assert run.notes[-1] == summary
+    assert (summary["signals"], summary["replayed"], summary["connects"], summary["gaps"]) == (3, 3, 1, 0)
+
+
+def test_live_signals(trade: Terminal, market: MockServer) -> None:
+    emit(market, 2)
+    with publishing(market, {}, {"token": "BRETT"}) as published:
+        run = trade(*STREAM, "--count", "2")
+    assert (run.code, ids(run)) == (0, published), "what was there before is not asked for"
+    assert [line["replayed"] for line in run.lines] == [False, False]
+    assert run.lines[1]["token_symbol"] == "BRETT"
+    assert said(run, "replayed") == []
+
+
+def test_what_is_asked_for(trade: Terminal, market: MockServer) -> None:
+    wanted = market.emit_signal(token="BRETT", direction="BUY", confidence=0.9).id
+    market.emit_signal(token="BRETT", direction="SELL", confidence=0.9)
+    market.emit_signal(token="BRETT", direction="BUY", confidence=0.5)
+    market.emit_signal(token="TOSHI", direction="BUY", confidence=0.9)
+    market.emit_signal(token="BRETT", direction="BUY", confidence=0.9, chain_id=56)
+    filters = ("--token", "brett", "--direction", "buy", "--min-confidence", "0.8")
+    run = trade(*recent(market), *filters, "--until-idle", "0.3s")
+    assert (run.code, ids(run)) == (0, [wanted])
+    assert said(run, "summary")[0]["filtered"] == 3
+
+
+def test_it_is_cut_and_nothing_is_lost_or_doubled(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("drop", route=ROUTE, after=2, how="reset", count=3)
+    market.add_fault("duplicate", route=ROUTE, each=3)
+    with publishing(market, *[{}] * 20, pause=0.02) as published:
+        run = trade(*STREAM, "--count", "20")
+    assert (run.code, ids(run)) == (0, published)
+    assert len(set(published)) == 20
+    cuts = len(said(run, "disconnected"))
+    assert 1 <= cuts <= 3
+    assert [note["connects"] for note in said(run, "connected")] == list(range(1, cuts + 2))
+    assert {"reason", "wait", "tries"} <= set(said(run, "disconnected")[0])
+    assert sum(note["signals"] for note in said(run, "replayed")) == sum(line["replayed"] for line in run.lines) > 0
+    assert said(run, "summary")[0]["connects"] == cuts + 1
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_goes_on(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("inject", route=ROUTE, after=1, text='data: {"type":"signal","id":7,"x":"\x1b[2J"}\n\n')
+    with publishing(market, {}, {}) as published:
+        run = trade(*STREAM, "--count", "2")
+    assert (run.code, ids(run)) == (0, published)
+    (note,) = said(run, "invalid_event")
+    assert note["source"] == "stream"
+    assert note["raw"] == '{"type":"signal","id":7,"x":"\x1b[2J"}'
+    assert "\x1b" not in run.err
+    assert said(run, "summary")[0]["invalid"] == 1
+
+
+def test_a_gap_is_said(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("drop", route=ROUTE, after=2, count=1)
+    with publishing(market, {}, {}, first=lambda: market.add_fault("status", route="/v1/signals/history", status=403)):
+        run = trade(*STREAM, "--duration", "0.7s")
+    assert run.code == 0
+    (gap,) = said(run, "gap")
+    assert gap["start"] <= gap["end"]
+    assert "may be missing" in gap["note"]
+    assert said(run, "summary")[0]["gaps"] == 1
+
+
+def test_it_ends_after_a_time_or_when_nothing_comes(trade: Terminal, market: MockServer) -> None:
+    for end in (("--duration", "0.2s"), ("--until-idle", "0.2s")):
+        run = trade(*STREAM, *end)
+        assert (run.code, run.out) == (0, "")
+        summary = run.notes[-1]
+        assert (summary["type"], summary["signals"]) == ("summary", 0)
+        assert 0.19 < summary["seconds"] < 5
+    emitted = emit(market, 2)
+    assert ids(trade(*recent(market), "--until-idle", "0.3s")) == emitted
+
+
+def test_a_command_that_takes_long_is_no_idleness(trade: Terminal, market: MockServer) -> None:
+    emitted = emit(market, 3)
+    run = trade(*recent(market), "--until-idle", "0.2s", "--exec", "sleep 0.3")
+    assert (run.code, ids(run)) == (0, emitted)
+
+
+def test_a_time_that_is_over_ends_the_wait_for_another_try(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tradesdk, "TradeClient", partial(TradeClient, retry=RetryPolicy(base=30)))
+    market.add_fault("drop", route=ROUTE, after=1)
+    with publishing(market, {}):
+        run = trade(*STREAM, "--duration", "0.5s")
+    assert run.code == 0
+    assert said(run, "disconnected")[0]["wait"] > 50
+    assert run.notes[-1]["seconds"] < 10
+
+
+def test_heartbeats(trade: Terminal, market: MockServer) -> None:
+    beat = {"type": "heartbeat", "timestamp": 1_767_268_800}
+    market.add_fault("inject", route=ROUTE, after=0, text=f"data: {json.dumps(beat)}\n\n")
+    with publishing(market, {}) as published:
+        run = trade(*STREAM, "--count", "1", "--heartbeats")
+    assert run.code == 0
+    assert beat in run.lines
+    assert [line["id"] for line in run.lines if line["type"] == "signal"] == published
+    with publishing(market, {}):
+        assert len(trade(*STREAM, "--count", "1").lines) == 1
+    with publishing(market, {}):
+        screen = trade(*STREAM, "--count", "1", "--heartbeats", tty=True, env=PLAIN)
+    assert "heartbeat 2026-01-01 12:00:00Z" in screen.err
+    assert "heartbeat" not in screen.out
+
+
+# On a terminal
+
+
+def cells(line: str) -> str:
+    """As many characters as it takes cells."""
+    return "".join(char + "." * (cell_len(char) - 1) for char in line)
+
+
+def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
+    market.emit_signal(token="BRETT", direction="BUY", confidence=0.81, price_usd=0.0123)
+    market.emit_signal(token="AVERYLONGTOKENNAMEINDEED", direction="SELL", confidence=0.5, price_usd=3912.444)
+    emitted = [market.emit_signal(token="[bold]\u6f22[/bold]:smile:").id]
+    for columns, headings in (
+        (80, "id token side confidence price_usd came"),
+        (120, "id token side confidence price_usd came time"),
+        (150, "id token side confidence price_usd came time token_address"),
+    ):
+        run = trade(*recent(market), "--count", "3", tty=True, columns=columns, env=PLAIN)
+        assert run.code == 0
+        header, *rows = run.out.splitlines()
+        assert header.split() == headings.split()
+        assert len(rows) == 3
+        assert all(len(line) <= columns for line in (header, *rows[:2])), run.out
+        for place in ("side", "came"):
+            column = header.index(place)
+            assert all(cells(row)[column - 1] == " " and cells(row)[column] != " " for row in rows), run.out
+        assert rows[1].startswith(rows[1].split()[0] + "  AVERYLON")
+        assert "…" in rows[1]
+        assert emitted[0] in rows[2]
+        assert "\x1b" not in run.out
+        assert "connected\n" in run.err
+        assert "3 signals in " in run.err.splitlines()[-1]
+        assert ("not shown at this width" in run.err) is (columns < 150)
+
+
+def test_a_table_in_a_pipe_has_everything(trade: Terminal, market: MockServer) -> None:
+    market.emit_signal(token="AVERYLONGTOKENNAMEINDEED")
+    run = trade(*recent(market), "--count", "1", "-o", "table")
+    header, row = run.out.splitlines()
+    assert header.split()[-1] == "token_address"
+    assert "AVERYLONGTOKENNAMEINDEED" in row
+    assert run.err.splitlines()[0] == "connected"
+
+
+def test_colours_are_those_of_the_other_tables(trade: Terminal, market: MockServer) -> None:
+    market.emit_signal(direction="SELL")
+    run = trade(*recent(market), "--count", "1", tty=True)
+    assert "\x1b[1mid" in run.out
+    assert "\x1b[31mSELL" in run.out
+    assert "\x1b[2mconnected\x1b[0m" in run.err
+
+
+# A tape
+
+
+def test_a_tape_plays_what_was_seen(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
+    tape = tmp_path / "signals.tape"
+    market.add_fault("drop", route=ROUTE, after=2, count=1)
+    with publishing(market, {}, {}, {}, {}):
+        run = trade(*STREAM, "--count", "4", "--tape", str(tape), "--heartbeats")
+    assert run.code == 0
+    again = trade("replay", str(tape), "--speed", "max")
+    assert (again.code, again.out) == (0, run.out)
+    recorded = [json.loads(line)["at"] for line in tape.read_text().splitlines()]
+    assert recorded == sorted(recorded)
+    refused = trade(*STREAM, "--count", "1", "--tape", str(tape))
+    assert (refused.code, refused.problem["hint"]) == (2, "--force records over it")
+    forced = trade(*recent(market), "--count", "1", "--tape", str(tape), "--force")
+    assert trade("replay", str(tape)).out == forced.out
+
+
+def test_a_stream_that_never_opens_leaves_no_tape(trade: Terminal, service: Scripted, tmp_path: Path) -> None:
+    service.fails(401, "unauthorized", "no")
+    assert trade(*STREAM, "--tape", str(tmp_path / "tape")).code == 4
+    assert list(tmp_path.glob("tape")) == []
+
+
+def test_a_tape_that_cannot_be_written_ends_it(trade: Terminal, market: MockServer) -> None:
+    market.emit_signal()
+    run = trade(*recent(market), "--tape", str(trade.home / "no" / "tape"))
+    assert (run.code, run.problem["code"]) == (1, "tape")

@@ -1,0 +1,164 @@
+"""What a stream does in a process of its own: pipes, readers that go, Ctrl-C, SIGTERM, a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._streams import event, publishing, tape_of
+from ._terminal import Terminal
+from .test_processes import on_a_terminal, started
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pseudo-terminals as POSIX has them")
+
+STREAM = ("signals", "stream", "--chain", "base")
+
+
+@pytest.fixture
+def market(trade: Terminal) -> Iterator[MockServer]:
+    """A market without signals of its own; `trade` is set to it."""
+    with MockServer(signals="scripted") as running:
+        trade.env |= {"TRADE_BASE_URL": running.url, "TRADE_API_KEY": "mock_full_me"}
+        yield running
+
+
+def next_line(process: subprocess.Popen[str]) -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code, and what was said on stderr."""
+    assert process.stderr is not None
+    code = process.wait(30)
+    return code, [json.loads(line) for line in process.stderr.read().splitlines()]
+
+
+def test_every_signal_is_there_at_once_and_a_reader_that_has_enough_is_no_error(
+    trade: Terminal, market: MockServer
+) -> None:
+    with publishing(market, {}, {}, {}) as published, started(trade, *STREAM) as process:
+        assert [next_line(process)["id"] for _ in range(3)] == published
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        code, notes = ended(process)  # although nothing more comes
+        assert (code, [note["type"] for note in notes]) == (0, ["connected"])
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
+def test_it_ends_when_it_is_told_to(trade: Terminal, market: MockServer, number: signal.Signals, code: int) -> None:
+    with publishing(market, {}), started(trade, *STREAM) as process:
+        next_line(process)
+        process.send_signal(number)
+        ended_with, notes = ended(process)
+    assert (ended_with, [note["type"] for note in notes]) == (code, ["connected", "summary"])
+    assert (notes[-1]["signals"], notes[-1]["connects"]) == (1, 1)
+
+
+def stubborn(tmp_path: Path) -> tuple[str, Path]:
+    """A command that does not listen to SIGTERM, and where it writes its number."""
+    written = tmp_path / "pid"
+    code = (
+        "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "new = sys.argv[1] + '~'; open(new, 'w').write(str(os.getpid())); os.rename(new, sys.argv[1]); time.sleep(60)"
+    )
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} {shlex.quote(str(written))}", written
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_the_command_that_runs_as_well(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
+    command, written = stubborn(tmp_path)
+    with publishing(market, {}), started(trade, *STREAM, "--exec", command) as process:
+        next_line(process)
+        while not written.exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        code, notes = ended(process)
+    assert (code, notes[-1]["type"]) == (130, "summary")
+    assert not alive(int(written.read_text()))
+
+
+@pytest.mark.long
+def test_a_second_ctrl_c_ends_it_at_once(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
+    command, written = stubborn(tmp_path)
+    with publishing(market, {}), started(trade, *STREAM, "--exec", command) as process:
+        next_line(process)
+        while not written.exists():
+            assert process.poll() is None
+        try:
+            process.send_signal(signal.SIGINT)
+            while process.poll() is None:  # from some moment on, and well before the command would be killed
+                process.send_signal(signal.SIGINT)
+            assert process.returncode == -signal.SIGINT
+        finally:
+            os.kill(int(written.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_tape_whose_recording_is_killed_can_be_played(trade: Terminal, market: MockServer, tmp_path: Path) -> None:
+    tape = tmp_path / "tape"
+    with publishing(market, {}, {}), started(trade, *STREAM, "--tape", str(tape)) as process:
+        seen = [next_line(process) for _ in range(2)]
+        while tape.read_bytes().count(b"\n") < 2:
+            assert process.poll() is None
+        process.kill()
+        process.wait(30)
+    assert trade("replay", str(tape), "--speed", "max").lines == seen
+
+
+def test_ctrl_c_between_two_signals_of_a_tape(trade: Terminal, tmp_path: Path) -> None:
+    tape = tape_of(tmp_path / "tape", (0, event(1)), (3000, event(2)))
+    with started(trade, "replay", str(tape)) as process:
+        assert next_line(process) == event(1)
+        process.send_signal(signal.SIGINT)
+        code, notes = ended(process)
+    assert (code, [note["type"] for note in notes]) == (130, ["summary"])
+
+
+@pytest.mark.long
+def test_nobody_waits_for_a_tape_that_nobody_reads(trade: Terminal, tmp_path: Path) -> None:
+    tape = tape_of(tmp_path / "tape", (0, event(1)), (3000, event(2)))
+    with started(trade, "replay", str(tape)) as process:
+        assert next_line(process) == event(1)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        assert ended(process) == (0, [])
+
+
+def test_a_growing_table_on_a_real_terminal(trade: Terminal, market: MockServer) -> None:
+    with publishing(
+        market, {"token": "BRETT", "direction": "BUY"}, {"token": "TOSHI", "direction": "SELL"}
+    ) as published:
+        code, screen = on_a_terminal(trade, *STREAM, "--count", "2")
+    assert code == 0
+    lines = screen.splitlines()
+    assert "connected" in lines[0]
+    assert [identifier in line for identifier, line in zip(published, lines[-3:-1], strict=True)] == [True, True]
+    assert "\x1b[32mBUY" in screen
+    assert "\x1b[31mSELL" in screen
+    assert screen.count("\x1b[1mid") == 1
+    assert "2 signals in " in lines[-1]
+    assert "\x1b[?" not in screen, "no other screen, no hidden cursor"

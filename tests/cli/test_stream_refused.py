@@ -1,0 +1,96 @@
+"""How `signals stream` fails: exit codes, what is said, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._services import Scripted
+from ._streams import ROUTE, STREAM, ids, publishing, quick_market, said
+from ._terminal import Terminal
+
+
+@pytest.fixture
+def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    with quick_market(trade, monkeypatch) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "exit_code"),
+    [
+        (401, "unauthorized", 4),
+        (403, "forbidden", 5),
+        (404, "not_found", 6),
+        (301, "http_301", 10),
+        (204, "stream_ended", 15),
+    ],
+)
+def test_how_a_stream_is_refused(trade: Terminal, service: Scripted, status: int, code: str, exit_code: int) -> None:
+    service.answers = [(200, {}, b'{"data":[]}')]
+    service.then(status, b"" if status in (204, 301) else {"error": {"code": code, "message": "no"}})
+    run = trade(*STREAM, "--no-retry")
+    assert (run.code, run.problem["code"]) == (exit_code, code)
+    assert run.problem["hint"]
+    assert said(run, "summary") == []
+
+
+def test_a_page_is_no_stream(trade: Terminal, service: Scripted) -> None:
+    service.says(200, b"<html>", Content_Type="text/html")
+    run = trade(*STREAM, "--since", "1h", "--no-retry")
+    assert (run.code, run.problem["code"]) == (10, "bad_response")
+    assert "text/html" in run.problem["message"]
+
+
+def test_nobody_there(trade: Terminal) -> None:
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
+    run = trade(*STREAM, "--no-retry")
+    assert (run.code, run.problem["code"]) == (11, "network")
+
+
+def test_a_key_that_is_not_taken_any_more(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("drop", route=ROUTE, after=1, count=1)
+    with publishing(market, {}, first=lambda: market.add_fault("status", route=ROUTE, status=401)) as published:
+        run = trade(*STREAM)
+    assert (run.code, ids(run)) == (4, published)
+    assert json.loads(run.err.splitlines()[-1])["code"] == "unauthorized"
+    assert run.notes[-2]["type"] == "summary"
+
+
+def test_what_it_waits_for_before_it_is_connected_is_said(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("status", route=ROUTE, status=503, count=2)
+    with publishing(market, {}):
+        run = trade(*STREAM, "--count", "1")
+    assert run.code == 0
+    assert len(said(run, "waiting")) == 2
+    assert "503" in said(run, "waiting")[0]["note"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("-o", "json"), "-o json is one array"),
+        (("--count", "0"), "0"),
+        (("--duration", "soon"), "a span is"),
+        (("--duration", "0s"), "a span is"),
+        (("--until-idle", "-1s"), "a span is"),
+        (("--since", "yesterday"), "a moment is"),
+        (("--direction", "HOLD"), "a direction is BUY or SELL"),
+        (("--min-confidence", "2"), "2"),
+        (("--exec", "echo {symbol}"), "{symbol} is no placeholder"),
+        (("--exec", "no-such-program-anywhere"), "there is no program"),
+        (("--forward-to", "http://receiver.example.com/"), "not https"),
+        (("--tape", "."), "exists already"),
+    ],
+)
+def test_what_is_refused_before_anything_is_sent(
+    trade: Terminal, service: Scripted, options: tuple[str, ...], says: str
+) -> None:
+    run = trade(*STREAM, *options)
+    assert run.code == 2
+    assert says in run.problem["message"]
+    assert service.seen == []

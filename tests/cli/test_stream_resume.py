@@ -1,0 +1,76 @@
+"""`signals stream --since last` and `--checkpoint`: going on where the last run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import tradesdk_cli.following as following
+from tradesdk_mock import MockServer
+
+from ._streams import STREAM, emit, ids, quick_market, recent
+from ._terminal import Terminal
+
+
+@pytest.fixture
+def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    with quick_market(trade, monkeypatch) as running:
+        yield running
+
+
+def test_the_next_run_goes_on_where_the_last_one_ended(trade: Terminal, market: MockServer) -> None:
+    resume = (*STREAM, "--since", "last", "--until-idle", "0.3s")
+    assert trade(*resume).out == "", "the first time there is nothing to go on from"
+    first = emit(market, 3)
+    part = trade(*resume, "--count", "2")
+    assert ids(part) == first[:2]
+    second = emit(market, 2)
+    rest = trade(*resume)
+    assert ids(rest) == [first[2], *second]
+    assert trade(*resume).out == ""
+    assert ids(trade(*recent(market), "--until-idle", "0.3s")) == [*first, *second], "it is a place of its own"
+    (kept,) = (trade.home / "checkpoints").glob("*.json")
+    assert "mock_full_me" not in kept.read_text()
+
+
+def test_a_file_of_ones_own_remembers_it(trade: Terminal, market: MockServer) -> None:
+    file = trade.home / "mine.json"
+    first = emit(market, 2)
+    run = (*recent(market), "--checkpoint", str(file), "--until-idle", "0.3s")
+    assert ids(trade(*run)) == first
+    second = emit(market, 1)
+    assert ids(trade(*run)) == second
+    assert not (trade.home / "checkpoints").exists()
+
+
+def test_what_failed_was_said_and_does_not_come_again(trade: Terminal, market: MockServer) -> None:
+    resume = (*STREAM, "--since", "last", "--until-idle", "0.3s", "--exec", "false")
+    trade(*resume)
+    emitted = emit(market, 2)
+    run = trade(*resume)
+    assert (run.code, ids(run)) == (1, emitted)
+    assert trade(*resume).out == ""
+
+
+def test_a_checkpoint_that_is_damaged(trade: Terminal, market: MockServer) -> None:
+    file = trade.home / "mine.json"
+    file.write_text("{")
+    run = trade(*STREAM, "--checkpoint", str(file))
+    assert run.code == 3
+    problem = run.problem
+    assert problem["code"] == "checkpoint"
+    assert str(file) in problem["message"]
+    assert problem["hint"]
+    assert file.read_text() == "{"
+
+
+def test_worlds_of_the_mock_have_places_of_their_own(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "SETTLE", 0.05)
+    for world in ("one", "two"):
+        run = trade("--world", world, *STREAM, "--since", "last", "--duration", "0.1s")
+        assert run.code == 0, run.err
+    assert sorted(file.name for file in (trade.home / "mock").glob("*checkpoint.json")) == [
+        "one.8453.checkpoint.json",
+        "two.8453.checkpoint.json",
+    ]

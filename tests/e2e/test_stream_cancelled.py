@@ -1,0 +1,165 @@
+"""Reads of a stream that are cancelled, and a second consumer, in virtual time."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from tradesdk import AsyncTradeClient, TradeClient, TradeError
+from tradesdk.models.stream import StreamSignal
+
+from .._answers import BASE, KEY
+from .._async._following import opened
+from .._hostile import Visit, answer, hostile
+from .._streamscript import CHAIN, Step, StreamScript, fields, live
+from .._streamservice_outages import most_within
+
+EVERY = 7.0
+
+
+class Reader:
+    """Cancels its own reads when the service's script says so."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.cancelled = 0
+        self.ids: list[str] = []
+
+    def cancel(self) -> None:
+        self.scope.cancel()
+        self.cancelled += 1
+
+    async def read(self, stream: Any) -> None:
+        with anyio.CancelScope() as self.scope:
+            item = await anext(stream)
+            if isinstance(item, StreamSignal):
+                self.ids.append(item.id)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize("each", [1, 2, 3, 10])
+async def test_reads_that_are_cancelled_lose_nothing_and_cause_no_storm(each: int) -> None:
+    """Before every signal, before every second one, …; for a service that sends one in seven seconds."""
+    reader = Reader()
+    last = 300
+
+    def lively() -> Iterator[Step]:
+        while True:
+            number = int(script.now / EVERY + 1e-6) + 1
+            yield number * EVERY - script.now
+            if number % each == 0:
+                yield reader.cancel
+            yield live(f"s{number}", number * EVERY)
+
+    listed = [fields(f"s{number}", number * EVERY) for number in range(1, 2 * last)]
+    script = StreamScript(*[lively() for _ in range(2 * last)], listed=listed)
+    async with opened(script) as stream, stream:
+        while len(reader.ids) < last:
+            await reader.read(stream)
+    assert reader.ids[:last] == [f"s{number}" for number in range(1, last + 1)]
+    assert reader.cancelled >= 20
+    assert most_within(script.connects) <= 20
+    assert stream.stats.gaps == stream.stats.late == 0
+
+
+async def test_a_cancelled_look_is_made_again() -> None:
+    reader = Reader()
+    times = 0
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        nonlocal times
+        times += "from" in query
+        if "from" in query and times in (1, 3, 4, 8):
+            reader.cancel()
+        return script.honest(query)
+
+    later: list[Step] = [30.0, live("b", 0)]
+    script = StreamScript(
+        [5.0, live("a", 5), 5.0],
+        *[later] * 9,
+        listed=[fields("a", 5), fields("h1", 11), fields("h2", 12)],
+        history=history,
+    )
+    async with opened(script) as stream, stream:
+        while "b" not in reader.ids:
+            await reader.read(stream)
+    assert reader.ids == ["a", "h1", "h2", "b"]
+    assert reader.cancelled >= 2
+
+
+async def test_a_second_task_is_refused_and_the_first_reads_on() -> None:
+    refused: list[str] = []
+
+    def second() -> None:
+        with pytest.raises(TradeError) as caught:
+            anext(stream).__await__().send(None)
+        refused.append(str(caught.value))
+
+    script = StreamScript([live("a", 1), second, live("b", 2)])
+    async with opened(script, reports=False) as stream, stream:
+        assert [getattr(await anext(stream), "id", "") for _ in range(2)] == ["a", "b"]
+    assert refused == ["a stream belongs to one consumer: another one is reading it"]
+
+
+def test_a_second_thread_is_refused_and_the_first_reads_on() -> None:
+    refused: list[str] = []
+
+    def second() -> None:
+        with pytest.raises(TradeError) as caught:
+            next(stream)
+        refused.append(str(caught.value))
+
+    script = StreamScript([live("a", 1), second, live("b", 2)])
+    with (
+        httpx.Client(transport=script) as http,
+        TradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client,
+        client.signals.stream(chain=CHAIN) as stream,
+    ):
+        assert [next(stream).id for _ in range(2)] == ["a", "b"]
+    assert refused == ["a stream belongs to one consumer: another one is reading it"]
+
+
+async def test_cancelled_while_it_connects_for_the_first_time() -> None:
+    reader = Reader()
+    script = StreamScript([reader.cancel, live("a", 1)], [live("b", 2)], listed=[fields("a", 1), fields("b", 2)])
+    http = httpx.AsyncClient(transport=script)
+    async with http, AsyncTradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client:
+        stream = client.signals.stream(chain=CHAIN)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(stream)
+        assert script.connects == []
+        await reader.read(stream)
+        assert reader.ids == []
+        await reader.read(stream)
+        assert reader.ids
+        await stream.aclose()
+    assert script.open == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_leaving_it_leaves_nothing_to_the_garbage_collector() -> None:
+    """Warnings are errors here: trio warns of generators that nobody ended."""
+
+    def answering(visit: Visit) -> None:
+        if b"/v1/signals/history" in visit.head:
+            visit.send(answer(b'{"data": []}'))
+        else:
+            visit.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", live("a", 1))
+            visit.hold()
+
+    with hostile(answering) as server:
+        async with AsyncTradeClient(api_key=KEY, base_url=server.url) as client:
+            async with client.signals.stream(chain=CHAIN) as stream:
+                assert (await anext(stream)).id == "a"
+            del stream
+            gc.collect()

@@ -1,0 +1,141 @@
+"""Signals of the system while a stream is read: an interrupt, and a handler that closes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .._hostile import Visit, hostile
+from ._streamplaces import EMPTY, OPEN, signal_event
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such signals on this system")
+ROOT = Path(__file__).parents[2]
+
+CTRL_C = """
+import sys
+from tradesdk import TradeClient
+
+with TradeClient(api_key="key", base_url=sys.argv[1]) as client:
+    stream = client.signals.stream(chain=8453, checkpoint=sys.argv[2], settle=0.1)
+    try:
+        with stream:
+            for signal in stream:
+                print(signal.id, flush=True)
+    except KeyboardInterrupt:
+        slots = client._calls.http._transport._slots._free
+        assert [slots.acquire(blocking=False) for _ in range(100)] == [True] * 100
+        for _ in range(100):
+            slots.release()
+        assert list(stream) == []
+        with client.signals.stream(chain=8453, checkpoint=sys.argv[2], settle=0.1) as another:
+            print("again", next(another).id, flush=True)
+"""
+
+# A handler runs between any two steps of the thread that reads, so it must not wait for a lock that this one has.
+# Here it runs at every step in turn, of those that have to do with waiting; until a stream has ended before it.
+HANDLER = """
+import faulthandler, logging, sys
+import httpx
+from tradesdk import RetryPolicy, TradeClient
+
+faulthandler.dump_traceback_later(100, exit=True)
+logging.disable()
+OPCODES = ("tradesdk/_sync/primitives.py", "lib/python3.%d/threading.py" % sys.version_info[1])
+LINES = ("_sync/stream.py", "_sync/streamlink.py", "_sync/lookback.py")
+opened = closed = left = 0
+
+class Body(httpx.SyncByteStream):
+    def __iter__(self):
+        yield b'data: {"type": "heartbeat", "timestamp": 1760000000}\\n\\n'
+
+    def close(self):
+        global closed
+        closed += 1
+
+def answer(request):
+    global opened
+    if not request.url.path.endswith("stream"):
+        return httpx.Response(200, json={"data": []})
+    opened += 1
+    if opened == 3:
+        stream.close()
+    return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Body())
+
+def entering(frame, event, arg):
+    name = frame.f_code.co_filename.replace(chr(92), "/")
+    if name.endswith(OPCODES):
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return at_a_step
+    return at_a_step if name.endswith(LINES) else None
+
+def at_a_step(frame, event, arg):
+    global left
+    if event in ("line", "opcode"):
+        left -= 1
+        if left == 0:
+            stream.close()
+    return at_a_step
+
+stride, place, times = int(sys.argv[1]), 0, 0
+at_once = RetryPolicy(base=0, jitter=0, cap=0.0001)
+with (
+    httpx.Client(transport=httpx.MockTransport(answer)) as http,
+    TradeClient(api_key="key", base_url="http://localhost", http_client=http, retry=at_once) as client,
+):
+    while left <= 0:
+        place, times = place + stride, times + 1
+        opened, closed, left = 0, 0, place
+        stream = client.signals.stream(chain=8453, since=1.0, settle=0.0001, heartbeats=True)
+        sys.settrace(entering)
+        with stream:
+            for _ in stream:
+                pass
+        sys.settrace(None)
+        assert opened == closed, (place, opened, closed)
+print(times)
+"""
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """It ends the block at once and leaves nothing behind; the checkpoint knows what was taken."""
+    streams = 0
+    now = int(time.time())
+
+    def answering(visit: Visit) -> None:
+        nonlocal streams
+        if b"/stream" in visit.head:
+            streams += 1
+            visit.send(OPEN, *(signal_event(number, now) for number in range(1, streams + 2)))
+            visit.hold()
+        visit.send(EMPTY)
+
+    with hostile(answering) as server:
+        command = [sys.executable, "-W", "error", "-c", CTRL_C, server.url, str(tmp_path / "checkpoint")]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            first = [process.stdout.readline() for _ in range(2)]
+            time.sleep(0.05)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            try:
+                out, err = process.communicate(timeout=30)
+            finally:
+                process.kill()
+        assert (process.returncode, err, first, out) == (0, "", ["sig_1\n", "sig_2\n"], "again sig_3\n")
+        assert time.monotonic() - began < 5
+        assert server.settled(open_connections=0)
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
+def test_a_handler_that_closes_it_at_any_step(stride: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLER, str(stride)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 500 / stride

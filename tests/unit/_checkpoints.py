@@ -1,0 +1,63 @@
+"""Checkpoints for the tests of their file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk._checkpoint import CheckpointFile, CheckpointState, fingerprint
+from tradesdk.errors import CheckpointError
+
+URL = "https://api.trade.example"
+KEY = "trade_live_7Yh2kQ9vXw4LmN8pR3sT"
+PRINT = fingerprint(KEY)
+BASE = 8453
+NOW = 1_760_000_000.0
+
+
+def checkpoint(path: Path | str, **changes: Any) -> CheckpointFile:
+    values: dict[str, Any] = {"base_url": URL, "key_fingerprint": PRINT, "chain": BASE}
+    return CheckpointFile(path, **{**values, **changes})
+
+
+def state(number: int, ids: int = 3) -> CheckpointState:
+    """The state after `number` steps."""
+    return CheckpointState(NOW, NOW + number, tuple((f"sig_{number}_{i}", NOW + number - i / 7) for i in range(ids)))
+
+
+def kept(path: Path | str, **changes: Any) -> CheckpointState | None:
+    """What a run that starts now would find."""
+    file = checkpoint(path, **changes)
+    try:
+        return file.open()
+    finally:
+        file.close()
+
+
+def refused(file: CheckpointFile, saves: CheckpointState | None = None) -> CheckpointError:
+    """Opening fails, or saving when there is something to save, and says what it should."""
+    with pytest.raises(CheckpointError) as caught:
+        file.open() if saves is None else file.save(saves)
+    error = caught.value
+    assert error.path == file.path
+    assert error.path[:300] in error.message
+    assert error.hint
+    assert error.hint.isprintable()
+    assert error.message.isprintable()
+    assert len(error.message) < len(file.path) + 300
+    assert error.__cause__ is None or isinstance(error.__cause__, OSError)
+    return error
+
+
+def script(text: str, *arguments: str) -> str:
+    """What a Python of its own prints; it may fork, change its user, and have limits."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text, *arguments], cwd=root, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -1,0 +1,160 @@
+"""Scripts of what a stream brings and what the history lists, for the tests of what is yielded."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from tradesdk import Signal
+from tradesdk._checkpoint import CheckpointState
+from tradesdk._look import Look
+from tradesdk._replay import Replay
+from tradesdk.models.stream import Gap, StreamItem, StreamSignal
+
+from .._clock import START
+
+SETTLE = 3.0
+
+
+@lru_cache(100_000)
+def listed(signal_id: str, at: float, **changes: Any) -> Signal:
+    """As the history lists it; `at`: seconds after the beginning, whole ones count."""
+    return Signal.model_construct(**_fields(signal_id, at, changes))
+
+
+def live(signal_id: str, at: float, **changes: Any) -> StreamSignal:
+    """As the stream brings it."""
+    return StreamSignal.model_construct(**_fields(signal_id, at, changes), type="signal", replayed=False, late=False)
+
+
+def _fields(signal_id: str, at: float, changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": signal_id,
+        "token_address": "0x" + "cd" * 20,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "confidence": 0.9,
+        "price_usd": 0.25,
+        "timestamp": datetime.fromtimestamp(math.floor(START + at), UTC),
+    } | changes
+
+
+class History:
+    """What the service lists: newest first, a hundred to a page. Added in any order. `pages`: how many were read."""
+
+    def __init__(self, signals: Iterable[tuple[str, float]] = ()) -> None:
+        self.entries: list[tuple[int, int, str]] = []
+        self.pages = 0
+        for signal_id, at in signals:
+            self.add(signal_id, at)
+
+    def add(self, signal_id: str, at: float) -> None:
+        insort(self.entries, (math.floor(START + at), len(self.entries), signal_id))
+
+    def _bounds(self, look: Look) -> tuple[int, int]:
+        first, last = look.window
+        high = len(self.entries) if last is None else bisect_left(self.entries, (last + 1,))
+        return bisect_left(self.entries, (first,)), high
+
+    def page(self, look: Look, offset: int) -> list[Signal]:
+        self.pages += 1
+        low, high = self._bounds(look)
+        found = self.entries[max(low, high - offset - 100) : max(low, high - offset)]
+        return [listed(signal_id, when - START) for when, _, signal_id in reversed(found)]
+
+    def goes_on(self, look: Look, offset: int) -> bool:
+        low, high = self._bounds(look)
+        return high - offset > low
+
+
+class Follows:
+    """One consumer's view: what was yielded, in order. All times are seconds after the beginning."""
+
+    def __init__(self, *, history: History | None = None, acknowledging: bool = False, **options: Any) -> None:
+        self.replay = Replay(settle=SETTLE, acknowledging=acknowledging, **options)
+        self.history = history or History()
+        self.out: deque[StreamItem] = deque()
+        self.yielded: list[StreamSignal] = []
+        self.gaps: list[tuple[float, float, str]] = []
+
+    @classmethod
+    def begun(cls, at: float = 0.0, **options: Any) -> Follows:
+        """One whose signals are wanted from now on."""
+        one = cls(**options)
+        one.replay.start(START + at)
+        return one
+
+    @classmethod
+    def resumed(cls, state: CheckpointState, **options: Any) -> Follows:
+        one = cls(acknowledging=True, **options)
+        one.replay.resume(state)
+        return one
+
+    @property
+    def ids(self) -> list[str]:
+        return [signal.id for signal in self.yielded]
+
+    @property
+    def position(self) -> float:
+        return self.replay.position - START
+
+    def live(self, signal_id: str, at: float, now: float | None = None, **changes: Any) -> list[str]:
+        """What the arrival of this one brings forth."""
+        self.replay.live(live(signal_id, at, **changes), START + (at if now is None else now), self.out)
+        return self.handed()
+
+    def beat(self, at: float) -> list[str]:
+        self.replay.heartbeat(START + at, START + at, self.out)
+        return self.handed()
+
+    def first_look(self, now: float, *, breaks: int | None = None) -> list[str]:
+        return self._looks(now, lambda: self.replay.look(START + now), breaks)
+
+    def second_look(self, now: float, attached: float, *, breaks: int | None = None) -> list[str]:
+        return self._looks(now, lambda: self.replay.look(START + now, attached=START + attached), breaks)
+
+    def both_looks(self, attached: float) -> list[str]:
+        """As after a reconnect: at once, and after the settle time."""
+        return self.first_look(attached) + self.second_look(attached + SETTLE, attached)
+
+    def audit(self, now: float) -> list[str]:
+        return self._looks(now, lambda: self.replay.audit(START + now), None)
+
+    def _looks(self, now: float, begin: Callable[[], Look], breaks: int | None) -> list[str]:
+        """All windows of a look; `breaks`: the number of the page, over all windows, that cannot be read."""
+        handed: list[str] = []
+        pages = 0
+        while True:
+            look = begin()
+            offset, more = 0, True
+            while more:
+                if pages == breaks:
+                    self._told(self.replay.failed(look, "a page could not be read", START + now, self.out))
+                    self.replay.end_look()
+                    return handed + self.handed()
+                page = self.history.page(look, offset)
+                pages += 1
+                offset += 100
+                more = self.replay.add(look, page)[0] and self.history.goes_on(look, offset)
+            self._told(self.replay.found(look, START + now, self.out))
+            handed += self.handed()
+            if not self.replay.goes_on(look):
+                self.replay.end_look()
+                return handed
+
+    def _told(self, gap: Gap | None) -> None:
+        if gap is not None:
+            self.gaps.append((gap.start.timestamp() - START, gap.end.timestamp() - START, gap.reason))
+
+    def handed(self) -> list[str]:
+        new = [item for item in self.out if isinstance(item, StreamSignal)]
+        assert len(new) == len(self.out)
+        self.out.clear()
+        self.yielded += new
+        return [signal.id for signal in new]

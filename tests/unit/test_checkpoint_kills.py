@@ -1,0 +1,124 @@
+"""A process that is killed while it saves. The file can always be read, and is never older than what was saved."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ._checkpoints import script
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no kill like that here")
+
+# A child saves in a loop and says after each save that it returned; it is killed at a moment of the seed's choice.
+AT_ANY_MOMENT = """
+import os, random, signal, sys, time
+from tests.unit._checkpoints import checkpoint, state, NOW
+
+path, kills = sys.argv[1], int(sys.argv[2])
+random.seed(kills)
+last, left, between = 0, 0, 0
+for _ in range(kills):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        file = checkpoint(path)
+        file.open()
+        number = last
+        while True:
+            number += 1
+            file.save(state(number, ids=number % 60))
+            os.write(writing, b"%d\\n" % number)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        first = said.readline()
+        until = time.perf_counter() + random.random() * 0.01
+        while time.perf_counter() < until:
+            pass
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        returned = int((first + said.read()).split()[-1])
+    left += os.path.exists(path + ".tmp")
+    file = checkpoint(path)
+    found = file.open()  # the lock is free
+    number = round(found.position - NOW)
+    assert found == state(number, ids=number % 60)
+    assert returned <= number <= returned + 1, (returned, number)
+    between += number - returned
+    assert not os.path.exists(path + ".tmp")
+    file.close()
+    last = number
+print(left, between, last)
+"""
+
+
+def killed(path: Path, kills: int) -> tuple[int, int, int]:
+    left, between, last = map(int, script(AT_ANY_MOMENT, str(path), str(kills)).split())
+    assert last >= kills
+    return left, between, last
+
+
+def test_at_any_moment(tmp_path: Path) -> None:
+    killed(tmp_path / "checkpoint.json", 20)
+
+
+@pytest.mark.long
+def test_at_many_moments(tmp_path: Path) -> None:
+    left, _, _ = killed(tmp_path / "checkpoint.json", 200)
+    assert left > 20  # most moments are in the middle of a save, so this says that they were hit
+
+
+# The same at each step of a save: the child kills itself before or after every call of the system.
+AT_EVERY_STEP = """
+import os, signal, sys
+from tests.unit._checkpoints import checkpoint, state
+
+path = sys.argv[1]
+file = checkpoint(path)
+file.open()
+file.save(state(1, ids=1))
+file.close()
+steps = ("open", "fchmod", "write", "fsync", "close", "replace")
+number, killed = 1, 0
+for before in (True, False):
+    for step in steps:
+        for nth in range(1, 5):
+            child = os.fork()
+            if child == 0:
+                file = checkpoint(path)
+                file.open()
+                real, calls = getattr(os, step), 0
+
+                def dying(*given):
+                    global calls
+                    calls += 1
+                    if before and calls == nth:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    result = real(*given)
+                    if not before and calls == nth:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return result
+
+                setattr(os, step, dying)
+                file.save(state(number + 1, ids=number + 1))
+                os._exit(0)
+            ended = os.waitpid(child, 0)[1]
+            assert ended in (0, signal.SIGKILL)
+            killed += ended != 0
+            file = checkpoint(path)
+            found = file.open()
+            old, new = state(number, ids=number), state(number + 1, ids=number + 1)
+            assert found in (old, new), (step, nth, before)
+            if ended == 0:
+                assert found == new, (step, nth)
+            if found == new:
+                number += 1
+            file.close()
+            assert sorted(os.listdir(os.path.dirname(path))) == ["checkpoint.json", "checkpoint.json.lock"]
+print(killed, number)
+"""
+
+
+def test_at_every_step(tmp_path: Path) -> None:
+    # 9 calls, so 18 kills; before the new name stands (6 of the first half, 5 of the second) the old file is there.
+    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "18 38\n"

@@ -1,0 +1,275 @@
+"""A stream as a value: what it does next, what it yields besides signals, what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tradesdk import RetryPolicy
+from tradesdk._following import AUDIT_EVERY, Do, Follower
+from tradesdk._streamevents import HistoryPage
+from tradesdk._streamoptions import Asked
+from tradesdk.models.stream import Connected, Disconnected, Gap, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
+
+from .._clock import START, http_date
+from .._streamscript import CHAIN, beat, event, live
+from ._replays import listed
+
+ASKED = Asked(
+    chain=CHAIN,
+    since=None,
+    wanted=None,
+    heartbeats=False,
+    unknown_events=False,
+    reports=False,
+    idle_timeout=90.0,
+    settle=3.0,
+    recovery_timeout=600.0,
+    max_reconnects=None,
+    manual_ack=False,
+    checkpointed=False,
+)
+
+
+class Following:
+    """A follower whose clocks tell the same: seconds after the beginning."""
+
+    def __init__(self, **asked: Any) -> None:
+        self.it = Follower(replace(ASKED, **asked), RetryPolicy(), mono=0.0, local=START)
+        self.it.begin(None)
+
+    def connected(self, at: float = 0.0) -> None:
+        self.it.connected({"date": http_date(int(START + at))}, at, START + at)
+
+    def feed(self, data: bytes, at: float, waited: float = 1.0) -> str | None:
+        return self.it.feed(data, at - waited, at)
+
+    def do(self, at: float) -> Do:
+        return self.it.step(at)[0]
+
+    def taken(self) -> list[Any]:
+        items = list(self.it.items)
+        self.it.items.clear()
+        return items
+
+    def looks(self, at: float, *signals: Any, audit: bool = False) -> None:
+        look = self.it.begin_look(at, audit=audit)
+        self.it.add(look, HistoryPage(list(signals), None, {}), at, START + at)
+        self.it.looked(look, at, audit=audit)
+
+
+def ids(items: list[Any]) -> list[str]:
+    return [item.id for item in items if isinstance(item, StreamSignal)]
+
+
+def test_what_it_does_next() -> None:
+    one = Following()
+    assert one.it.step(0) == (Do.CONNECT, 0.0)
+    one.connected()
+    assert one.do(0) is Do.READ
+    one.feed(live("a", 1), 1)
+    assert one.do(1) is Do.YIELD
+    one.taken()
+    assert one.do(2) is Do.READ
+    assert one.it.disconnected("cut", 10, START + 10)
+    do, seconds = one.it.step(10)
+    assert (do, 2.0 <= seconds <= 2.5) == (Do.WAIT, True)
+    assert one.do(13) is Do.CONNECT
+    one.connected(13)
+    assert one.do(13) is Do.LOOK
+    one.looks(13)
+    assert one.it.step(14) == (Do.WAIT, 2.0)
+    assert one.do(16) is Do.LOOK
+    one.looks(16)
+    assert one.do(16) is Do.READ
+
+
+def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
+    one = Following()
+    one.connected()
+    one.it.disconnected("cut", 10, START + 10)
+    one.connected(20)
+    one.looks(20, listed("h1", 12))
+    assert ids(one.taken()) == ["h1"]
+    assert one.do(20) is Do.WAIT
+    one.looks(23, listed("h2", 19), listed("h1", 12))
+    assert ids(one.taken()) == ["h2"]
+    assert one.do(23) is Do.READ
+
+
+def test_an_audit_comes_when_the_stream_was_read_up_to_now() -> None:
+    one = Following()
+    one.connected()
+    one.feed(beat(AUDIT_EVERY), AUDIT_EVERY + 1, waited=0.0)
+    assert one.do(AUDIT_EVERY + 1) is Do.READ
+    one.feed(beat(AUDIT_EVERY + 15), AUDIT_EVERY + 15, waited=14.0)
+    assert one.do(AUDIT_EVERY + 15) is Do.AUDIT
+    one.looks(AUDIT_EVERY + 15, listed("left out", 100), audit=True)
+    (found,) = one.taken()
+    assert (found.id, found.replayed, found.late) == ("left out", True, False)
+    assert (one.it.stats.audits, one.do(AUDIT_EVERY + 16)) == (1, Do.READ)
+    one.feed(beat(AUDIT_EVERY + 30), AUDIT_EVERY + 30, waited=14.0)
+    assert one.do(AUDIT_EVERY + 30) is Do.READ
+
+
+def test_a_failed_audit_is_no_gap_and_is_not_tried_at_once() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.feed(beat(301), 301, waited=14.0)
+    one.taken()
+    assert one.do(301) is Do.AUDIT
+    one.it.look_failed(one.it.begin_look(301, audit=True), "no", 331, audit=True)
+    assert (one.taken(), one.it.stats.gaps) == ([], 0)
+    one.feed(beat(345), 345, waited=14.0)
+    assert one.do(345) is Do.READ
+
+
+def test_only_the_second_look_makes_a_gap() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.feed(live("a", 5), 5)
+    one.it.disconnected("cut", 10, START + 10)
+    one.connected(20)
+    one.taken()
+    one.it.look_failed(one.it.begin_look(20), "first", 50)
+    assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, Do.LOOK)
+    one.it.look_failed(one.it.begin_look(50), "second", 600)
+    (gap,) = one.taken()
+    assert isinstance(gap, Gap)
+    assert (gap.start.timestamp(), gap.reason) == (START + 5, "second")
+    assert gap.end.timestamp() >= START + 50
+    assert (one.it.stats.gaps, one.do(600)) == (1, Do.READ)
+
+
+@pytest.mark.parametrize(
+    "comment", [b": hello\n", b":\n\n", b"\n", b"event: x\n\n", b"id: 5\n\n", b"retry: 5\n\n", b"x"]
+)
+def test_bytes_without_an_event_are_no_life(comment: bytes) -> None:
+    one = Following()
+    one.connected()
+    for at in range(5, 91, 5):
+        assert one.feed(comment, at, waited=5.0) is None
+    assert one.feed(comment, 95, waited=5.0) == "bytes, but no event for 90 s"
+
+
+@pytest.mark.parametrize("garbage", [b"data: x\n\n", b'data: {"type": "signal"}\n\n', live("x", 1, chain_id=56)])
+def test_garbage_is_no_life_either(garbage: bytes) -> None:
+    one = Following()
+    one.connected()
+    assert one.feed(garbage, 80, waited=80.0) is None
+    assert one.feed(garbage, 91, waited=11.0) == "bytes, but no event for 90 s"
+
+
+@pytest.mark.parametrize(
+    "life", [live("x", 1), beat(1), event(b'{"type": "later"}'), live("x", 1).replace(b"BRETT", b"\xff")]
+)
+def test_every_event_that_can_be_read_is_life(life: bytes) -> None:
+    one = Following()
+    one.connected()
+    assert one.feed(life, 80, waited=80.0) is None
+    assert one.feed(b":\n", 169, waited=89.0) is None
+
+
+def test_what_is_not_asked_for_is_counted_and_not_yielded() -> None:
+    one = Following()
+    one.connected()
+    one.feed(beat(1) + event(b'{"type": "later"}') + event(b"x") + live("a", 1) + live("a", 1), 1)
+    assert ids(one.taken()) == ["a"]
+    stats = one.it.stats
+    assert (stats.heartbeats, stats.unknown, stats.invalid, stats.signals, stats.duplicates) == (1, 1, 1, 1, 1)
+
+
+def test_what_is_asked_for_comes_in_its_place() -> None:
+    one = Following(heartbeats=True, unknown_events=True, reports=True)
+    one.connected()
+    one.feed(live("a", 1) + beat(1) + event(b"x") + event(b'{"type": "later"}') + live("b", 1), 1)
+    one.it.disconnected("cut", 2, START + 2)
+    kinds = [type(item) for item in one.taken()]
+    assert kinds == [Connected, StreamSignal, Heartbeat, InvalidEvent, UnknownEvent, StreamSignal, Disconnected]
+
+
+def test_what_it_says_of_itself() -> None:
+    one = Following()
+    assert (one.it.stats.position, one.it.stats.lag) == (None, None)
+    one.connected()
+    one.feed(live("a", 4), 6)
+    stats = one.it.stats
+    assert stats.position is not None
+    assert (stats.connects, stats.position.timestamp(), stats.lag) == (1, START + 4, 2.0)
+
+
+def test_a_disconnect_says_why_and_when_again(caplog: pytest.LogCaptureFixture) -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.taken()
+    with caplog.at_level(logging.WARNING, "tradesdk"):
+        assert one.it.disconnected("the cable was cut", 5, START + 5)
+    (gone,) = one.taken()
+    assert (gone.reason, gone.tries, 2 <= gone.wait <= 2.5) == ("the cable was cut", 1, True)
+    assert "the cable was cut; trying again in 2." in caplog.text
+
+
+def test_a_retry_field_is_a_floor_for_all_connections_after_it() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.feed(b"retry: 20000\n\n", 1)
+    for at in (2.0, 30.0):
+        one.it.disconnected("cut", at, START + at)
+        gone = one.taken()[-1]
+        assert gone.wait == 20
+        one.connected(at + 20)
+
+
+def test_the_last_event_id_goes_from_one_connection_to_the_next() -> None:
+    one = Following()
+    one.connected()
+    one.feed(b"id: 7\n\nda", 1)
+    one.it.disconnected("cut", 2, START + 2)
+    one.connected(5)
+    assert one.it.decoder.last_event_id == "7"
+    one.feed(b"ta: x\n\n", 6)  # half of an event does not go with it
+    assert one.it.stats.invalid == 0
+
+
+def test_not_more_reconnects_than_allowed() -> None:
+    one = Following(max_reconnects=2)
+    assert [one.it.disconnected("no", 0, START) for _ in range(3)] == [True, True, False]
+    one = Following(max_reconnects=0)
+    assert not one.it.disconnected("no", 0, START)
+
+
+def test_the_same_broken_item_of_the_history_is_told_once() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.taken()
+    bad = InvalidEvent("bad", json.dumps({"id": 5}).encode(), "history")
+    for at in (10.0, 20.0):
+        look = one.it.begin_look(at)
+        one.it.add(look, HistoryPage([], None, {}, [bad]), at, START + at)
+    assert one.taken() == [bad]
+    assert one.it.stats.invalid == 1
+
+
+def test_the_first_interruption_costs_nothing_and_more_of_them_wait() -> None:
+    one = Following()
+    one.connected()
+    one.it.interrupted(1)
+    assert one.do(1) is Do.CONNECT
+    one.connected(1)
+    one.it.interrupted(2)
+    do, wait = one.it.step(2)
+    assert (do, wait >= 2) == (Do.WAIT, True)
+
+
+def test_an_overlong_line_ends_the_connection_and_is_told() -> None:
+    one = Following(reports=True)
+    one.connected()
+    one.taken()
+    reason = one.feed(live("a", 1) + b"x" * 2_000_000, 1)
+    assert reason is not None
+    signal, bad = one.taken()
+    assert (signal.id, bad.reason, len(bad.raw)) == ("a", reason, 65_536)

@@ -1,0 +1,282 @@
+"""What was seen, what may be missing and in which order it is yielded: scripts of a stream and of a history."""
+
+from __future__ import annotations
+
+import pytest
+
+from tradesdk import _seen
+from tradesdk._replay import AHEAD, OVERLAP
+from tradesdk._seen import MOST_REMEMBERED, REMEMBERED
+from tradesdk._streamevents import marked, utc
+from tradesdk.models.stream import StreamSignal
+
+from .._clock import START
+from ._replays import Follows, History, listed, live
+
+FAR = 99_999_999_999 - START  # the year 5138
+
+
+def test_live_signals_are_yielded_as_they_are() -> None:
+    one = Follows.begun()
+    first = live("a", 1)
+    assert one.replay.live(first, START + 1, one.out)
+    assert one.out.popleft() is first
+    assert one.live("b", 2) == ["b"]
+    assert (one.replay.signals, one.replay.replayed, one.replay.late, one.replay.duplicates) == (2, 0, 0, 0)
+    assert one.position == 2
+
+
+def test_what_comes_again_is_dropped() -> None:
+    one = Follows.begun()
+    one.live("a", 1)
+    one.live("b", 2)
+    assert one.live("a", 1, now=3) == []
+    assert (one.replay.signals, one.replay.duplicates, one.replay.conflicts) == (2, 1, 0)
+
+
+def test_a_hole_is_closed_in_order_before_what_came_afterwards() -> None:
+    history = History([("a", 1), ("h1", 5), ("h2", 6), ("h3", 7)])
+    one = Follows.begun(history=history)
+    one.live("a", 1)
+    assert one.first_look(30) == ["h1", "h2", "h3"]
+    assert one.second_look(33, attached=30) == []
+    assert one.live("b", 31, now=33) == ["b"]
+    assert [signal.replayed for signal in one.yielded] == [False, True, True, True, False]
+    assert not any(signal.late for signal in one.yielded)
+    assert (one.replay.replayed, one.replay.late, one.gaps) == (3, 0, [])
+
+
+def test_what_the_history_shows_late_comes_with_the_second_look() -> None:
+    """Nothing newer was yielded meanwhile, so it is in order."""
+    history = History([("h1", 20)])
+    one = Follows.begun(history=history)
+    assert one.first_look(30) == ["h1"]
+    history.add("h2", 28)
+    assert one.second_look(33, attached=30) == ["h2"]
+    assert not any(signal.late for signal in one.yielded)
+
+
+def test_the_first_look_hands_out_only_what_the_history_has_surely_completed() -> None:
+    history = History([("h1", 20), ("h3", 27)])
+    one = Follows.begun(history=history)
+    assert one.first_look(30) == ["h1"]  # 27 lies within the settle time: an older one may still show up
+    history.add("h2", 26)
+    assert one.second_look(33, attached=30) == ["h2", "h3"]
+
+
+def test_a_look_reaches_back_by_the_overlap() -> None:
+    """Signals needn't arrive in the order of their times."""
+    one = Follows.begun()
+    one.live("a", 100)
+    look = one.replay.look(START + 200)
+    assert look.start == START + 100 - OVERLAP
+    assert look.window == (START + 89, None)  # and a second more, where `from` is exclusive
+    history = History([("early", 91), ("too early", 89), ("a", 100)])
+    one.history = history
+    assert one.both_looks(200) == ["early"]
+    assert one.yielded[-1].late
+
+
+def test_a_look_does_not_reach_back_before_the_beginning() -> None:
+    one = Follows.begun(at=50, history=History([("before", 49), ("at once", 50)]))
+    assert one.replay.look(START + 60).window == (START + 49, None)
+    assert one.both_looks(60) == ["at once"]
+
+
+def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> None:
+    one = Follows.begun(history=History([("old", 0), ("older", 0), ("new", 0)]))
+    one.replay.without([listed("old", 0), listed("older", 0)], complete=True)
+    assert one.live("old", 0) == ["old"]
+    assert one.both_looks(10) == ["new"]
+
+
+def test_on_a_quiet_chain_the_last_signal_is_not_yielded_twice() -> None:
+    """It was three days ago: ids are remembered by the position, not by the time that passes."""
+    history = History([("a", 1), ("b", 2)])
+    one = Follows.begun(history=history)
+    one.live("a", 1)
+    one.live("b", 2)
+    for days in range(1, 4):
+        assert one.both_looks(days * 86_400) == []
+        assert one.audit(days * 86_400 + 300) == []
+    assert one.live("b", 2, now=4 * 86_400) == []
+    assert one.ids == ["a", "b"]
+
+
+def test_ids_are_forgotten_with_the_position() -> None:
+    one = Follows.begun()
+    for number in range(3000):
+        one.live(f"s{number}", number)
+    assert REMEMBERED <= len(one.replay._seen.prints) < REMEMBERED + 100
+    assert one.live("s2999", 2999, now=3000) == []
+    assert one.live("s2100", 2100, now=3000) == []
+
+
+def test_what_was_forgotten_does_not_come_back_from_the_history() -> None:
+    history = History((f"s{number}", number) for number in range(3000))
+    one = Follows.begun(history=history)
+    for number in range(3000):
+        one.live(f"s{number}", number)
+    one.replay._through = START  # as if no audit had worked since the beginning
+    one.history.entries = one.history.entries[:1900]  # and the history were not longer than an audit
+    assert one.audit(3100) == []
+
+
+def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_REMEMBERED == 50_000
+    monkeypatch.setattr(_seen, "MOST_REMEMBERED", 5_000)
+    one = Follows.begun()
+    for number in range(5_200):
+        one.replay.live(live(f"s{number}", 7), START + 7, one.out)
+    assert 5_000 <= len(one.replay._seen.prints) < 5_100
+    assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.prints)
+
+
+@pytest.mark.parametrize("at", [FAR, AHEAD + 100])
+def test_a_live_signal_dated_ahead_moves_nothing(at: float) -> None:
+    one = Follows.begun(history=History([("a", 1), ("far", at), ("h", 50)]))
+    one.live("a", 1)
+    assert one.live("far", at, now=2) == ["far"]
+    assert one.position == 1
+    assert one.live("b", 3) == ["b"]
+    assert not one.yielded[-1].late
+    assert one.both_looks(60) == ["h"]
+    assert one.ids.count("far") == 1
+
+
+def test_a_signal_dated_ahead_is_never_yielded_twice_however_often_it_is_found() -> None:
+    """Its id is remembered until its time has come, and that of every other for as long as usual."""
+    history = History([("far", FAR)])
+    one = Follows.begun(history=history)
+    one.live("far", FAR, now=1)
+    for number in range(2, 8000, 50):
+        one.live(f"s{number}", number)
+        history.add(f"s{number}", number)
+        assert one.both_looks(number + 1) == []
+        assert one.live("far", FAR, now=number) == []
+    assert one.ids.count("far") == 1
+    assert len(one.replay._seen.prints) < 100
+
+
+def test_a_signal_dated_ahead_that_only_the_history_has_is_yielded_once() -> None:
+    history = History([("far", FAR), ("h", 50)])
+    one = Follows.begun(history=history)
+    one.both_looks(60)
+    for number in range(1, 4):
+        one.audit(60 + 300 * number)
+    assert sorted(one.ids) == ["far", "h"]
+    assert one.position == 50
+    assert one.replay.waiting == 0
+
+
+@pytest.mark.parametrize("at", [-START, -START + 5, -86_400.0, 0])
+def test_a_signal_of_long_ago_is_late_and_nothing_else(at: float) -> None:
+    """1970 is a time as well."""
+    one = Follows.begun(at=1000)
+    one.live("a", 1001)
+    assert one.live("old", at, now=1002) == ["old"]
+    assert one.yielded[-1].late
+    assert one.position == 1001
+    assert one.live("old", at, now=1003) == []
+    assert one.live("b", 1004) == ["b"]
+    assert (one.replay.late, one.replay.duplicates, one.position) == (1, 1, 1004)
+
+
+def test_a_signal_of_1970_in_the_history_is_not_what_was_asked_for() -> None:
+    """A service that pays no heed to `from` lists it again and again."""
+    one = Follows.begun()
+    look = one.replay.look(START + 20)
+    assert one.replay.add(look, [listed("h", 10), listed("old", -START)]) == (True, [])
+    assert one.replay.found(look, START + 20, one.out) is None
+    assert one.handed() == ["h"]
+
+
+def test_the_walk_ends_with_the_first_page_that_is_too_old() -> None:
+    one = Follows.begun(at=100)
+    look = one.replay.look(START + 200)
+    assert one.replay.add(look, [listed("h", 150), listed("before", 50)]) == (True, [])
+    assert one.replay.add(look, [listed("before", 50), listed("older", 40)]) == (False, [])
+    assert one.replay.add(look, []) == (True, [])  # an empty page says nothing: the cursor does
+
+
+def test_a_page_in_no_order_is_sorted() -> None:
+    one = Follows.begun()
+    look = one.replay.look(START + 100)
+    one.replay.add(look, [listed("h2", 20), listed("h4", 40), listed("h1", 10)])
+    one.replay.add(look, [listed("h5", 50), listed("h3", 30)])
+    assert one.replay.found(look, START + 100, one.out) is None
+    assert one.handed() == ["h1", "h2", "h3", "h4", "h5"]
+
+
+def test_what_is_equally_old_keeps_the_order_of_the_history() -> None:
+    one = Follows.begun(history=History([("h1", 7), ("h2", 7.1), ("h3", 7.2)]))
+    assert one.both_looks(30) == ["h1", "h2", "h3"]
+
+
+def test_a_list_that_grows_while_it_is_read_shows_some_twice() -> None:
+    one = Follows.begun()
+    look = one.replay.look(START + 100)
+    one.replay.add(look, [listed("h3", 30), listed("h2", 20)])
+    one.replay.add(look, [listed("h2", 20), listed("h1", 10)])
+    one.replay.found(look, START + 100, one.out)
+    assert one.handed() == ["h1", "h2", "h3"]
+    assert one.replay.conflicts == 0
+
+
+def test_an_id_that_comes_again_with_other_content_is_told_once() -> None:
+    one = Follows.begun()
+    one.live("a", 1)
+    assert not one.replay.live(live("a", 1, price_usd=9.0), START + 2, one.out)
+    assert one.replay.live(live("a", 1, price_usd=9.0), START + 2, one.out)
+    one.live("b", 2)
+    look = one.replay.look(START + 9)
+    other = listed("b", 2, direction="SELL")
+    assert one.replay.add(look, [other]) == (True, [other])
+    assert one.replay.add(look, [other]) == (True, [])
+    assert (one.replay.conflicts, one.replay.duplicates) == (2, 2)
+    assert one.handed() == []
+
+
+def test_an_id_that_comes_twice_in_one_walk_with_other_content_is_told() -> None:
+    one = Follows.begun()
+    look = one.replay.look(START + 100)
+    conflicts = one.replay.add(look, [listed("h", 30, price_usd=7.0), listed("h", 30)])[1]
+    one.replay.found(look, START + 100, one.out)
+    assert one.handed() == ["h"]
+    assert (len(conflicts), one.replay.conflicts) == (1, 1)
+
+
+def test_other_content_than_in_the_history_is_told_when_it_was_waited_for() -> None:
+    one = Follows.begun(history=History([("h", 98)]))
+    one.second_look(100, attached=97)
+    assert one.replay.waiting == 1
+    assert not one.replay.live(live("h", 98, price_usd=7.0), START + 100, one.out)
+    assert one.handed() == ["h"]
+    assert one.replay.conflicts == 1
+
+
+def test_filters_keep_back_and_count_and_remember() -> None:
+    one = Follows.begun(
+        history=History([("low", 5), ("high", 6)]), wanted=lambda signal: not signal.id.startswith("low")
+    )
+    assert one.live("low live", 1) == []
+    assert one.live("high live", 2) == ["high live"]
+    assert one.both_looks(30) == ["high"]
+    assert (one.replay.filtered, one.replay.signals, one.position) == (2, 2, 6)
+    assert one.both_looks(60) == []
+    assert (one.replay.filtered, one.replay.duplicates) == (2, 0)
+
+
+def test_our_marks_do_not_touch_what_the_service_sent() -> None:
+    signal = listed("h", 5, venue="x", type="spot")
+    made = marked(signal, replayed=True, late=False)
+    assert (made.type, made.replayed, made.late) == ("signal", True, False)
+    assert made.model_extra == {"venue": "x"}
+    again = marked(made, replayed=False, late=True)
+    assert isinstance(again, StreamSignal)
+    assert (again.replayed, again.late, again.model_extra) == (False, True, {"venue": "x"})
+    assert (made.replayed, made.late) == (True, False)
+
+
+def test_the_position_as_a_moment() -> None:
+    assert utc(START).isoformat() == "2025-10-09T08:53:20+00:00"

@@ -1,0 +1,198 @@
+"""What a checkpoint keeps: after a crash everything that was not acknowledged comes again, and nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk._checkpoint import CheckpointState
+from tradesdk._replay import OVERLAP
+
+from .._clock import START
+from ._replays import Follows, History, listed
+
+FAR = 99_999_999_999 - START
+
+
+def taking(*names: str) -> Follows:
+    """Signals a second apart, none acknowledged."""
+    one = Follows.begun(acknowledging=True)
+    for number, name in enumerate(names, 1):
+        one.live(name, number)
+    return one
+
+
+def again(one: Follows, history: History, now: float) -> list[str]:
+    """What the next run yields."""
+    next_run = Follows.resumed(one.replay.state(), history=history)
+    return next_run.both_looks(now)
+
+
+def test_before_the_first_signal() -> None:
+    assert Follows.begun(at=5, acknowledging=True).replay.state() == CheckpointState(START + 5, START + 5)
+
+
+def test_the_position_waits_for_the_oldest_that_is_not_acknowledged() -> None:
+    one = taking("a", "b", "c")
+    assert one.replay.acknowledge("a")
+    assert one.replay.acknowledge("c")
+    state = one.replay.state()
+    assert state.position <= START + 2
+    assert sorted(state.handled) == [("a", START + 1), ("c", START + 3)]
+    history = History([("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+    assert again(one, history, 30) == ["b", "d"]
+
+
+def test_doing_it_twice_does_nothing() -> None:
+    one = taking("a")
+    assert one.replay.acknowledge("a")
+    assert not one.replay.acknowledge("a")
+    assert not one.replay.acknowledge("never seen")
+
+
+def seconds_apart(count: int) -> History:
+    return History((f"s{number}", number) for number in range(1, count + 1))
+
+
+def test_what_is_older_than_the_overlap_need_not_be_named_after_an_audit() -> None:
+    one = taking(*(f"s{number}" for number in range(1, 101)))
+    for number in range(1, 101):
+        one.replay.acknowledge(f"s{number}")
+    one.history = seconds_apart(100)
+    assert one.audit(110) == []
+    state = one.replay.state()
+    assert state.position == START + 100
+    assert {name for name, _ in state.handled} == {f"s{number}" for number in range(int(100 - OVERLAP), 101)}
+    assert again(one, seconds_apart(102), 130) == ["s101", "s102"]
+
+
+def test_what_the_stream_left_out_since_the_last_audit_comes_after_a_crash() -> None:
+    one = taking(*(f"s{number}" for number in range(1, 101)))
+    for number in range(1, 101):
+        one.replay.acknowledge(f"s{number}")
+    history = seconds_apart(100)
+    history.add("left out", 20)
+    assert again(one, history, 130) == ["left out"]
+    state = one.replay.state()
+    next_run = Follows.resumed(state, history=history).replay.state()
+    assert (next_run.position, sorted(next_run.handled)) == (state.position, sorted(state.handled))
+
+
+def test_not_very_many_are_named_for_that() -> None:
+    one = taking(*(f"s{number}" for number in range(1, 2_001)))
+    for number in range(1, 2_001):
+        one.replay.acknowledge(f"s{number}")
+    state = one.replay.state()
+    assert len(state.handled) <= 1_000 + OVERLAP
+    assert again(one, seconds_apart(2_003), 2_030) == ["s2001", "s2002", "s2003"]
+
+
+def test_what_was_filtered_is_dealt_with() -> None:
+    one = Follows.begun(acknowledging=True, wanted=lambda signal: signal.id != "no")
+    one.live("no", 1)
+    assert one.replay.state().handled == (("no", START + 1),)
+
+
+def test_a_signal_dated_ahead_is_kept_by_its_own_time() -> None:
+    one = taking("a")
+    one.live("far", FAR, now=2)
+    one.replay.acknowledge("a")
+    history = History([("a", 1), ("far", FAR)])
+    assert again(one, history, 30) == ["far"]
+    one.replay.acknowledge("far")
+    state = one.replay.state()
+    assert ("far", START + FAR) in state.handled
+    assert again(one, history, 30) == []
+    second = Follows.resumed(state, history=history)
+    second.both_looks(30)
+    third = Follows.resumed(second.replay.state(), history=history)
+    assert third.both_looks(60) == third.audit(400) == []
+    assert third.live("far", FAR, now=500) == []
+
+
+def test_what_was_in_the_history_before_is_not_replayed_after_a_crash() -> None:
+    one = Follows.begun(acknowledging=True)
+    one.replay.without([listed("old", 0)], complete=True)
+    assert again(one, History([("old", 0), ("new", 0)]), 30) == ["new"]
+
+
+def test_a_late_one_brings_nothing_back_that_was_acknowledged() -> None:
+    history = History((f"s{number}", number) for number in range(4000))
+    one = Follows.begun(acknowledging=True, history=history)
+    for number in range(4000):
+        one.live(f"s{number}", number)
+        one.replay.acknowledge(f"s{number}")
+    one.live("late", -START + 5, now=4000)
+    assert one.ids[-1] == "late"
+    assert again(one, history, 4030) == []
+
+
+def test_a_state_survives_another_run_without_any_signal() -> None:
+    one = taking("a", "b", "c")
+    one.replay.acknowledge("b")
+    state = one.replay.state()
+    second = Follows.resumed(state)
+    assert second.replay.state().position == state.position
+    history = History([("a", 1), ("b", 2), ("c", 3)])
+    assert again(second, history, 30) == ["a", "c"]
+
+
+acts = st.one_of(
+    st.tuples(st.just("live"), st.integers(0, 6)),
+    st.tuples(st.just("missed"), st.integers(0, 6)),
+    st.tuples(st.just("look"), st.just(0)),
+    st.tuples(st.just("audit"), st.just(0)),
+    st.tuples(st.just("acknowledge"), st.integers(0, 30)),
+    st.tuples(st.just("save"), st.just(0)),
+    st.tuples(st.just("crash"), st.just(0)),
+)
+
+
+@given(st.lists(acts, max_size=60))
+def test_at_least_once_and_twice_only_what_was_not_acknowledged(script: list[tuple[str, int]]) -> None:
+    """Each `crash` goes on from what the last `save` left on the disk, as an acknowledgement does when it returns."""
+    history = History()
+    one = Follows.begun(acknowledging=True, history=history)
+    saved = one.replay.state()
+    now, number = 20.0, 0
+    pending: list[str] = []
+    durable: set[str] = set()
+    acknowledged: set[str] = set()
+    yielded: set[str] = set()
+
+    def came(ids: list[str]) -> None:
+        for each in ids:
+            assert each not in durable, f"{each} came again though that was on the disk"
+            yielded.add(each)
+            pending.append(each)
+
+    for act, value in [*script, ("crash", 0), ("look", 0), ("audit", 0)]:
+        match act:
+            case "live" | "missed":
+                now += value
+                number += 1
+                history.add(f"s{number}", now)
+                if act == "live":
+                    came(one.live(f"s{number}", now))
+            case "look":
+                now += 6
+                came(one.both_looks(now))
+                now += 3
+            case "audit":
+                now += 300
+                came(one.audit(now))
+            case "acknowledge" if pending:
+                each = pending.pop(value % len(pending))
+                assert one.replay.acknowledge(each)
+                acknowledged.add(each)
+            case "save":
+                saved = one.replay.state()
+                durable |= acknowledged
+            case "crash":
+                one = Follows.resumed(saved, history=history)
+                pending.clear()
+                acknowledged &= durable
+                now += 6
+                came(one.both_looks(now))
+                now += 3
+    assert yielded == {signal_id for _, _, signal_id in history.entries}

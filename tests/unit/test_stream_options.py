@@ -1,0 +1,163 @@
+"""What `signals.stream` accepts, refuses, and makes of it."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk import InvalidArgumentError
+from tradesdk._checkpoint import CheckpointFile, fingerprint
+from tradesdk._config import ApiKey
+from tradesdk._streamoptions import Asked, stream_options
+
+from .._answers import BASE, KEY
+from .._clock import START
+from ._replays import listed
+
+USUAL: dict[str, Any] = {
+    "chain": 8453,
+    "since": None,
+    "min_confidence": None,
+    "direction": None,
+    "token": None,
+    "checkpoint": False,
+    "manual_ack": False,
+    "heartbeats": False,
+    "unknown_events": False,
+    "reports": False,
+    "idle_timeout": 90.0,
+    "settle": 3.0,
+    "recovery_timeout": 600.0,
+    "max_reconnects": None,
+}
+
+
+def options(**changes: Any) -> tuple[Asked, CheckpointFile | None]:
+    return stream_options(BASE, ApiKey(KEY), **USUAL | changes)
+
+
+def test_the_usual() -> None:
+    asked, file = options()
+    assert file is None
+    assert (asked.chain, asked.since, asked.wanted, asked.checkpointed) == (8453, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chain", 1),
+        ("chain", True),
+        ("chain", "8453"),
+        ("since", datetime(2025, 1, 1)),
+        ("since", "yesterday"),
+        ("since", math.nan),
+        ("since", -5),
+        ("min_confidence", 1.1),
+        ("min_confidence", -0.1),
+        ("min_confidence", math.nan),
+        ("min_confidence", "high"),
+        ("direction", "buy"),
+        ("direction", "HOLD"),
+        ("direction", ""),
+        ("token", ""),
+        ("token", 5),
+        ("checkpoint", ""),
+        ("checkpoint", 5),
+        ("checkpoint", b"x"),
+        ("checkpoint", "a\0b"),
+        ("manual_ack", True),
+        ("idle_timeout", 0),
+        ("idle_timeout", -1),
+        ("idle_timeout", math.inf),
+        ("idle_timeout", math.nan),
+        ("idle_timeout", None),
+        ("idle_timeout", True),
+        ("settle", -0.1),
+        ("settle", "3"),
+        ("settle", math.inf),
+        ("recovery_timeout", -1),
+        ("recovery_timeout", math.nan),
+        ("max_reconnects", -1),
+        ("max_reconnects", 1.5),
+        ("max_reconnects", True),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        options(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("idle_timeout", 5), ("idle_timeout", 0.01), ("settle", 0), ("recovery_timeout", 0), ("max_reconnects", 0)],
+)
+def test_the_least_that_can_be_asked_for(name: str, value: Any) -> None:
+    assert getattr(options(**{name: value})[0], name) == value
+
+
+@pytest.mark.parametrize("since", [START, START + 0.7, datetime.fromtimestamp(START, UTC)])
+def test_since_is_a_whole_second(since: Any) -> None:
+    assert options(since=since)[0].since == START
+
+
+@pytest.mark.parametrize(
+    ("changes", "yes", "no"),
+    [
+        ({"min_confidence": 0.9}, {"confidence": 0.9}, {"confidence": 0.89}),
+        ({"min_confidence": 0}, {"confidence": 0.0}, None),
+        ({"direction": "SELL"}, {"direction": "SELL"}, {"direction": "BUY"}),
+        ({"token": "brett"}, {"token_symbol": "BRETT"}, {"token_symbol": "BRETTS"}),
+        ({"token": "0X" + "CD" * 20}, {}, {"token_address": "0x" + "ce" * 20}),
+        ({"token": "ünï"}, {"token_symbol": "ÜNÏ"}, {"token_symbol": "UNI"}),
+    ],
+)
+def test_filters(changes: dict[str, Any], yes: dict[str, Any], no: dict[str, Any] | None) -> None:
+    wanted = options(**changes)[0].wanted
+    assert wanted is not None
+    assert wanted(listed("s", 1, **yes))
+    assert no is None or not wanted(listed("s", 1, **no))
+
+
+def test_filters_together() -> None:
+    wanted = options(min_confidence=0.5, direction="BUY", token="brett")[0].wanted
+    assert wanted is not None
+    assert wanted(listed("s", 1))
+    for change in ({"confidence": 0.4}, {"direction": "SELL"}, {"token_symbol": "ETH"}):
+        assert not wanted(listed("s", 1, **change))
+
+
+def test_a_checkpoint_of_ones_own(tmp_path: Path) -> None:
+    asked, file = options(checkpoint=tmp_path / "place.json", manual_ack=True)
+    assert file is not None
+    assert (file.path, asked.checkpointed, asked.manual_ack) == (str(tmp_path / "place.json"), True, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_usual_place_is_one_for_each_service_key_and_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_HOME", str(tmp_path))
+    places = set()
+    for base, key, chain in (
+        (BASE, KEY, 8453),
+        (BASE, KEY, 56),
+        (BASE, KEY + "x", 8453),
+        ("https://other.example", KEY, 8453),
+    ):
+        settings: dict[str, Any] = USUAL | {"checkpoint": True, "chain": chain}
+        _, file = stream_options(base, ApiKey(key), **settings)
+        assert file is not None
+        assert KEY not in file.path
+        assert file.path.startswith(str(tmp_path / "checkpoints"))
+        places.add(file.path)
+    assert len(places) == 4
+
+
+def test_without_a_key() -> None:
+    settings: dict[str, Any] = USUAL | {"checkpoint": "x"}
+    _, file = stream_options(BASE, None, **settings)
+    assert file is not None
+    assert KEY not in repr(file)
+    assert fingerprint(KEY) not in repr(file)
