@@ -11,10 +11,23 @@ SAME_UNDER_TRIO = {
     "e2e": ("test_stream_",),
 }
 
+# Slow, and seldom broken: whole files that are played by scripts/long.
+STEADY = {
+    "cli": ("test_demo", "test_processes"),
+    "e2e": ("test_gaps", "test_payment_budget_shared", "test_payment_cancellation", "test_two_terminals"),
+    "mock": (
+        *("test_determinism", "test_fault_every", "test_fault_warnings", "test_gaps_market", "test_market_performance"),
+        *("test_market_port", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
+        *("test_stream_clock", "test_strangers", "test_threads"),
+    ),
+    "unit": ("test_unasync",),
+}
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        moved = SAME_UNDER_TRIO.get(item.path.parent.name, ())
-        if "[trio" in item.name and item.path.name.startswith(moved):
+        folder, name = item.path.parent.name, item.path.name
+        again = "[trio" in item.name and name.startswith(SAME_UNDER_TRIO.get(folder, ()))
+        if again or name.removesuffix(".py") in STEADY.get(folder, ()):
             item.add_marker(pytest.mark.long)

@@ -88,6 +88,7 @@ def test_quickstart_on_an_empty_account(tmp_path: Path) -> None:
     assert all(signal.startswith("  ") for signal in signals)
 
 
+@pytest.mark.long
 def test_risk_report(tmp_path: Path) -> None:
     told = run("risk_report.py", tmp_path, code=1)  # 1 because two positions are close to their stops
     agents, positions, summary = told.split("\n\n")
@@ -153,6 +154,7 @@ def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -
     )
 
 
+@pytest.mark.long
 def test_paid_market_data(tmp_path: Path) -> None:
     """It ends with an error if the mock's books show anything but two payments, none of them twice."""
     lines = run("paid_market_data.py", tmp_path).splitlines()
@@ -185,6 +187,7 @@ def test_paid_market_data_of_the_service_that_is_set(tmp_path: Path) -> None:
     assert (tmp_path / "home" / "ledger.sqlite3").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 def test_paid_batches(tmp_path: Path) -> None:
     """It ends with an error if the mock's books show anything but three payments, none of them twice."""
     first, second = run("paid_batches_async.py", tmp_path).split("11 tokens in 3 batches for $0.33, ")[1:]

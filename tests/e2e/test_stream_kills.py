@@ -134,6 +134,7 @@ for run in range(times + 1):
         pytest.param("async", True, 200, marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_killed_at_any_moment(tmp_path: Path, flavour: str, manual: bool, times: int) -> None:
     with server_of(4, heartbeat=1) as server:
         server.add_fault("drop", route=STREAM, probability=0.5, after=15, how="reset")

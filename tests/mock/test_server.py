@@ -164,6 +164,7 @@ def test_ipv6() -> None:
         server.stop()
 
 
+@pytest.mark.long
 def test_many_clients_at_once() -> None:
     with MockServer(clock=MockClock(START)) as server:
 

@@ -92,6 +92,7 @@ def test_eth_account_reads_ours(tmp_path: Path, key: str | bytes) -> None:
     assert bytes(Account.decrypt(document, PASSWORD)).hex() == WALLET_KEY[2:]
 
 
+@pytest.mark.long
 def test_the_work_that_is_usual(tmp_path: Path) -> None:
     file = tmp_path / "wallet.json"
     keystore.create(file, PASSWORD, WALLET_KEY)
