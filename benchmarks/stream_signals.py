@@ -222,7 +222,9 @@ def main() -> bool:
         for flavour in ("", ", async")
         for way, most in ((BULK, 0.5), (ONE, 0.75))
     ]
-    bars += [Bar(f"tradesdk, {way}", f"openai, {way}", 0.25) for way in (BULK, ONE) if "openai" in peers]
+    bars += [
+        Bar(f"tradesdk, {way}", f"openai, {way}", most) for way, most in ((BULK, 0.1), (ONE, 0.25)) if "openai" in peers
+    ]
     title = f"A signal of {len(event(0))} bytes, from bytes to a model; {EVENTS:,} in a fresh process"
     held = report(title, measure(probes, rounds=ROUNDS, warm_up=1), bars, unit="µs", peers=peers)
 

@@ -29,7 +29,7 @@ BASE = 8453
 SURE = 0.7  # the least confidence that it acts on
 STAKE = 100.0  # USD for each BUY
 MOST = 5  # stakes at a time
-STALE = 300.0  # seconds after which a signal is only noted: after a night without the bot, prices are others
+STALE = 300.0  # seconds after which nothing is bought any more: after a night without the bot, prices are others
 
 TABLES = """
     CREATE TABLE IF NOT EXISTS taken (signal_id TEXT PRIMARY KEY, time REAL NOT NULL, action TEXT NOT NULL) STRICT;
@@ -60,8 +60,8 @@ class Book:
 
     def _act(self, signal: StreamSignal, now: float) -> str:
         database, token = self._database, signal.token_address
-        if now - signal.timestamp.timestamp() > STALE:
-            return "too old"
+        if signal.price_usd <= 0:
+            return "no price"
         held = database.execute("SELECT stakes, units FROM positions WHERE token = ?", [token]).fetchone()
         if signal.direction == "SELL" and held:
             stakes, units = held
@@ -69,7 +69,10 @@ class Book:
             database.execute("DELETE FROM positions WHERE token = ?", [token])
             database.execute("INSERT INTO results VALUES (?, ?, ?)", [signal.id, signal.token_symbol, result])
             return f"sold, {result:+.2f} USD"
-        if signal.direction == "BUY" and sum(self.positions().values()) < MOST:
+        if signal.direction == "BUY" and now - signal.timestamp.timestamp() > STALE:
+            return "too old"
+        [stakes] = database.execute("SELECT coalesce(sum(stakes), 0) FROM positions").fetchone()
+        if signal.direction == "BUY" and stakes < MOST:
             database.execute(
                 "INSERT INTO positions VALUES (?, ?, 1, ?) "
                 "ON CONFLICT (token) DO UPDATE SET stakes = stakes + 1, units = units + excluded.units",
@@ -83,9 +86,9 @@ class Book:
         row = [gap.start.isoformat(), gap.end.isoformat(), gap.reason]
         self._database.execute("INSERT INTO missed VALUES (?, ?, ?)", row)
 
-    def positions(self) -> dict[str, int]:
-        """Stakes by symbol."""
-        return dict(self._database.execute("SELECT symbol, stakes FROM positions ORDER BY rowid"))
+    def positions(self) -> dict[str, str]:
+        """Symbols of what it holds, by address: anybody may give a token the symbol of another one."""
+        return dict(self._database.execute("SELECT token, symbol FROM positions ORDER BY rowid"))
 
     def taken(self) -> int:
         [count] = self._database.execute("SELECT count(*) FROM taken").fetchone()
@@ -156,7 +159,7 @@ def rehearse() -> None:
                 print("-- crash --")
                 clock.advance(20)
         with closing(Book(Path(folder) / "bot.sqlite3")) as book:
-            print(f"{book.taken()} signals in the book, positions: {', '.join(book.positions())}")
+            print(f"{book.taken()} signals in the book, positions: {', '.join(book.positions().values())}")
 
 
 def stop(number: int, frame: object) -> None:

@@ -1,4 +1,7 @@
-"""How many plans of a stream are played. `TRADE_STREAM_SEEDS=1000 pytest -m long -k stream_promise` plays so many."""
+"""How many plans of a stream are played: 20 in each flavour, or more with TRADE_STREAM_SEEDS (in fives).
+
+`TRADE_STREAM_SEEDS=1000 pytest -m long -k stream_promise` plays a thousand.
+"""
 
 import os
 

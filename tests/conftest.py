@@ -13,12 +13,20 @@ SAME_UNDER_TRIO = {
 
 # Slow, and seldom broken: whole files that are played by scripts/long.
 STEADY = {
+    "_async": ("test_hostile_answers", "test_paying_scenarios"),  # their blocking twins are played at once
     "cli": ("test_demo", "test_processes"),
-    "e2e": ("test_gaps", "test_payment_budget_shared", "test_payment_cancellation", "test_two_terminals"),
+    "e2e": (
+        "test_gaps",
+        "test_payment_budget_shared",
+        "test_payment_cancellation",
+        "test_payment_kills",
+        "test_two_terminals",
+    ),
     "mock": (
-        *("test_determinism", "test_fault_every", "test_fault_warnings", "test_gaps_market", "test_market_performance"),
-        *("test_market_port", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
-        *("test_stream_clock", "test_strangers", "test_threads"),
+        *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_warnings"),
+        *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),
+        *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
+        *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
     ),
     "unit": ("test_unasync",),
 }

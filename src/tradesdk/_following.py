@@ -254,6 +254,13 @@ class Follower:
         """Whether the look that is due is the first of two."""
         return self._first_look
 
+    @property
+    def catching_up(self) -> bool:
+        """Whether there may be signals that are not read yet from the history."""
+        return (
+            self._first_look or self._settle_at is not None or (not self.attached and self._reports.stats.connects > 0)
+        )
+
     def begin_look(self, mono: float, *, audit: bool = False) -> Look:
         """What to ask the history for."""
         now = self.clock.now(mono)

@@ -67,9 +67,8 @@ class Replay:
         self._guessed = True
         self.start(self._listed[1] if self._listed is not None and not told else now)
         if self._listed is not None and self._listed[0] <= self.begin - OVERLAP:
-            self.begin = max(
-                0.0, self.begin - OVERLAP
-            )  # what the history had before is known, so that a look may reach back
+            # What the history had before is known, so that a look may reach back.
+            self.begin = max(0.0, self.begin - OVERLAP)
 
     def without(self, signals: Collection[Signal], *, complete: bool) -> None:
         """These were in the history before the stream was opened. They count only if they come live.

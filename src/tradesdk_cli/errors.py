@@ -14,6 +14,8 @@ class CliError(Exception):
 
     exit_code = OTHER
     code = "error"
+    status: int | None = None
+    """What the service answered, where it was that."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -64,5 +66,5 @@ class RefusedByMock(CliError):
 
     def __init__(self, status: int, code: str, message: str, hint: str) -> None:
         super().__init__(message, hint)
-        self.status = status
+        self.status = self.answered = status
         self.code = code

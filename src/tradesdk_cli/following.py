@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tradesdk_cli.errors import SERVER, STREAM_ENDED, CliError, ClosedPipe, ConfigProblem, Interrupted
-from tradesdk_cli.logs import HOW_LONG
+from tradesdk_cli.logs import HOW_LONG, NOT_LOOKED, TOLD
 from tradesdk_cli.streaming import Delivery, exit_code_of, many
 from tradesdk_cli.text import one_line
 from tradesdk_cli.watching import Watch, told_to_stop
@@ -15,6 +16,7 @@ from tradesdk_cli.watching import Watch, told_to_stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from threading import Event
 
     from tradesdk import StreamSignal, StreamStats
     from tradesdk_cli.output import Output
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SETTLE = 3.0
 """Seconds after a connect until the history is looked at once more."""
 _RAW = 2000
+_BROKE_OFF = re.compile(r"(the connection broke off): .*")
 
 
 class AnyStream(Protocol):
@@ -29,6 +32,9 @@ class AnyStream(Protocol):
 
     @property
     def stats(self) -> StreamStats: ...
+
+    @property
+    def catching_up(self) -> bool: ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -42,6 +48,7 @@ class StreamOver(CliError):
 
     exit_code = STREAM_ENDED
     code = "stream_ended"
+    status = 204
 
 
 class NoStream(CliError):
@@ -70,12 +77,16 @@ def follow(
     """
     stats: StreamStats | None = None
     reason = None
+    end = _End()
     try:
         with told_to_stop():
             try:
-                with _waits_are_told(out), _explained(), open_stream() as stream:
+                with _waits_are_told(out, delivery.over), _explained(), open_stream() as stream:
                     try:
-                        reason = _deliver(out, delivery, stream, acknowledge, duration, idle)
+                        reason = _deliver(out, delivery, stream, end, acknowledge, duration, idle)
+                    except KeyboardInterrupt:
+                        end.comes(stream)
+                        raise
                     finally:
                         stats = stream.stats
             except KeyboardInterrupt as interrupt:
@@ -85,30 +96,51 @@ def follow(
         raise
     except BaseException as error:
         if stats is not None or isinstance(error, Interrupted):  # else there is nothing but the error to speak of
-            _summary(delivery, stats)
+            _summary(delivery, stats, end)
         raise
     if reason == "unread":
         raise ClosedPipe
-    _summary(delivery, stats)
+    _summary(delivery, stats, end)
     delivery.finish()
 
 
+class _End:
+    """How the stream stood when it was told to end."""
+
+    def __init__(self) -> None:
+        self.catching_up = False
+
+    def comes(self, stream: AnyStream) -> None:
+        self.catching_up = self.catching_up or stream.catching_up
+
+
 def _deliver(
-    out: Output, delivery: Delivery, stream: AnyStream, acknowledge: bool, duration: float | None, idle: float | None
+    out: Output,
+    delivery: Delivery,
+    stream: AnyStream,
+    end: _End,
+    acknowledge: bool,
+    duration: float | None,
+    idle: float | None,
 ) -> str | None:
     """Why it ended: as `Watch.reason`, or None when there was enough."""
     from tradesdk import Connected, Disconnected, Heartbeat, StreamSignal
 
+    def stop() -> None:
+        end.comes(stream)
+        delivery.over.set()
+        stream.close()
+
     teller = _Teller(out)
     delivery.begin()
-    with Watch(stream.close, out.stdout, duration=duration, idle=idle, grace=SETTLE) as watch:
-        watch.connected()
+    with Watch(stop, out.stdout, duration=duration, idle=idle, busy=lambda: stream.catching_up) as watch:
+        watch.idle()
         for item in stream:
             if isinstance(item, StreamSignal):
                 watch.working()
                 teller.signal(item)
                 delivery.signal(wire_of(item))
-                if acknowledge:
+                if acknowledge and not delivery.cut_off:  # else it comes again
                     stream.ack(item)
                 if delivery.complete:
                     break
@@ -119,7 +151,7 @@ def _deliver(
                 if isinstance(item, Disconnected):
                     watch.working()
                 elif isinstance(item, Connected):
-                    watch.connected()
+                    watch.idle()
                 teller.report(item)
         teller.end()
     return watch.reason
@@ -163,7 +195,8 @@ class _Teller:
             self._out.event("connected", f"connected{again}", connects=item.connects)
         elif isinstance(item, Disconnected):
             when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
-            text = f"disconnected: {one_line(item.reason)}{when}"
+            why = TOLD.sub("", _BROKE_OFF.sub(r"\1", one_line(item.reason)))
+            text = f"disconnected: {why}{when}"
             self._out.event(
                 "disconnected", text, reason=one_line(item.reason), wait=round(item.wait, 3), tries=item.tries
             )
@@ -187,7 +220,7 @@ class _Teller:
             )
 
 
-def _summary(delivery: Delivery, stats: StreamStats | None) -> None:
+def _summary(delivery: Delivery, stats: StreamStats | None, end: _End) -> None:
     if stats is None:
         delivery.summary("never connected", connects=0)
         return
@@ -197,12 +230,14 @@ def _summary(delivery: Delivery, stats: StreamStats | None) -> None:
         "filtered": stats.filtered,
         "invalid": stats.invalid,
         "gaps": stats.gaps,
+        "catching_up": end.catching_up,
     }
     told = (
         (f"connected {stats.connects} times", stats.connects > 1),
         (many(stats.duplicates, "duplicate") + " dropped", stats.duplicates),
         (f"{stats.invalid} unreadable", stats.invalid),
         (many(stats.gaps, "gap"), stats.gaps),
+        ("ended before all that was missed was read from the history", end.catching_up),
     )
     delivery.summary(*(text for text, there in told if there), **counted)
 
@@ -210,19 +245,23 @@ def _summary(delivery: Delivery, stats: StreamStats | None) -> None:
 class _Waits(logging.Handler):
     """Says on stderr what the SDK waits for before it is connected, and while it looks into the history."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Output, over: Event) -> None:
         super().__init__(logging.WARNING)
-        self._out = out
+        self._out, self._over = out, over
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if HOW_LONG.search(text) and not text.startswith("the stream of chain"):  # those are reports
-            self._out.event("waiting", one_line(text))
+        if self._over.is_set() or text.startswith("the stream of chain"):  # broken off by us; or a report
+            return
+        if HOW_LONG.search(text):
+            self._out.event("waiting", TOLD.sub("", one_line(text)))
+        elif NOT_LOOKED.match(text):
+            self._out.event("not_looked", NOT_LOOKED.sub("", one_line(text), 1) + "; it is asked again")
 
 
 @contextmanager
-def _waits_are_told(out: Output) -> Iterator[None]:
-    logger, handler = logging.getLogger("tradesdk"), _Waits(out)
+def _waits_are_told(out: Output, over: Event) -> Iterator[None]:
+    logger, handler = logging.getLogger("tradesdk"), _Waits(out, over)
     logger.addHandler(handler)
     try:
         yield
@@ -239,7 +278,7 @@ def _explained() -> Iterator[None]:
         yield
     except StreamEndedError:
         raise StreamOver(
-            "the service ended the stream for good (204)", "what it had is still there: trade signals history"
+            "the service ended the stream for good", "what it had is still there: trade signals history"
         ) from None
     except StreamError as error:
         raise NoStream(

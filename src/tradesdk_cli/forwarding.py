@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import quote, unquote, urlsplit
 
+from tradesdk import SystemClock
 from tradesdk_cli.config import is_loopback
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.text import one_line, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from threading import Event
 
     from tradesdk import Clock, Failure, RetryPolicy
 
@@ -32,13 +34,32 @@ _IN_A_HEADER = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not 
 _LONGEST_KEY = 255
 
 
+class BreakableClock(SystemClock):
+    """The computer's clock, whose waits end as soon as `over` is set."""
+
+    def __init__(self, over: Event) -> None:
+        self._over = over
+
+    def sleep(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
+
 class Receiver:
     """Where signals are sent."""
 
     def __init__(
-        self, url: str, *, policy: RetryPolicy, clock: Clock, timeout: float, note: Callable[[str, float], None]
+        self,
+        url: str,
+        *,
+        policy: RetryPolicy,
+        clock: Clock,
+        timeout: float,
+        note: Callable[[str, float], None],
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
         """`timeout` is in seconds, for each step of one try; `note` is told why it is tried again, and in how long.
+
+        Once `over` says so there is no other try; the clock's waits should end then too.
 
         Raises:
             UsageProblem: the URL cannot be used.
@@ -52,7 +73,7 @@ class Receiver:
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
-        self._policy, self._clock, self._timeout, self._note = policy, clock, timeout, note
+        self._policy, self._clock, self._timeout, self._note, self._over = policy, clock, timeout, note, over
         # Without the handlers that follow redirects and raise for statuses; no proxy stands between us and ourselves.
         self._opener = urllib.request.OpenerDirector()
         for handler in (
@@ -79,8 +100,11 @@ class Receiver:
             wait = self._policy.wait(retries, failure, now=self._clock.now())
             if wait.server > self._policy.max_server_wait:
                 return f"{problem} and wants {wait.server:.0f} s of rest"
-            self._note(problem, wait.seconds)
-            self._clock.sleep(wait.seconds)
+            if not self._over():
+                self._note(problem, wait.seconds)
+                self._clock.sleep(wait.seconds)
+            if self._over():
+                return f"{problem}; ended before another try"
 
     def _try(self, body: bytes, key: str) -> tuple[str | None, Failure | None]:
         """What went wrong, and the failure if another try may help."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 HOW_LONG = re.compile(r"; (?:trying again|the same payment again|waiting) (?:in )?([0-9.]+) s\b.*$")
-
-_TOLD = re.compile(r"; try again in [0-9]+ s(?=\))")
+TOLD = re.compile(r"; try again in [0-9]+ s(?=\))")
+"""How long the service said itself."""
+NOT_LOOKED = re.compile(r"chain \d+: ")
+"""How a look into the history begins that failed and is done again."""
 
 
 class LastReason(logging.Handler):
@@ -30,7 +32,7 @@ class LastReason(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         # How long is said by whoever waits.
-        self.text = _TOLD.sub("", HOW_LONG.sub("", one_line(record.getMessage(), 200)))
+        self.text = TOLD.sub("", HOW_LONG.sub("", one_line(record.getMessage(), 200)))
 
 
 class _Stderr(logging.Handler):
@@ -43,7 +45,7 @@ class _Stderr(logging.Handler):
         text = record.getMessage()
         wait = HOW_LONG.search(text)
         if wait is not None and float(wait[1]) > 1:
-            text = _TOLD.sub("", text[: wait.start()])  # the clock says so itself
+            text = TOLD.sub("", text[: wait.start()])  # the clock says so itself
         limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
         if limit is not None and limit.remaining is not None:
             total = f" of {limit.limit}" if limit.limit is not None else ""

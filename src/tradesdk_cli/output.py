@@ -168,7 +168,16 @@ class Output:
         if self.machine_notes:
             self._say(to_json({"type": kind, "note": one_line(text), **fields}))
         else:
-            self._say(self._paint("dim", one_line(text)))
+            self._say(self._paint("dim", self._wrapped(one_line(text))))
+
+    def _wrapped(self, text: str) -> str:
+        """Broken between words where it is longer than a line of the terminal."""
+        columns = shutil.get_terminal_size().columns
+        if not self.stderr.isatty() or len(text) <= columns:
+            return text
+        import textwrap
+
+        return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
 
     def after_ctrl_c(self) -> None:
         """On a terminal the line already holds ^C; what is said next begins on its own."""

@@ -61,10 +61,10 @@ class Problem:
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
     """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
     if isinstance(error, RefusedByMock):
-        exit_code = _exit_code(error.status)
-        return Problem(exit_code, one_line(error.code, 80), one_line(error.message), error.hint, error.status)
+        code, message = one_line(error.code, 80), one_line(error.message)
+        return Problem(_exit_code(error.answered), code, message, error.hint, error.answered)
     if isinstance(error, CliError):
-        return Problem(error.exit_code, error.code, one_line(error.message), error.hint)
+        return Problem(error.exit_code, error.code, one_line(error.message), error.hint, error.status)
 
     from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, PaymentError, TradeError
 

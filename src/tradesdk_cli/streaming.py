@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,7 @@ class Delivery:
         Raises:
             UsageProblem: a format, a URL or the file of the tape cannot serve.
         """
-        from tradesdk import RetryPolicy, SystemClock
+        from tradesdk import RetryPolicy
 
         if run.out.settings.output == "json":
             raise UsageProblem("-o json is one array, and a stream has no end", "use -o ndjson")
@@ -83,16 +84,21 @@ class Delivery:
         if tape is not None and not force and tape.exists():
             raise UsageProblem(f"--tape: {tape} exists already", "--force records over it")
         self.signals = self.replayed = self.late = self.commands_failed = self.forwards_failed = 0
+        self.over = Event()
+        """Set, from any thread, when it is to end: then nothing is forwarded again that was not taken."""
+        self.cut_off = False
+        """Whether the last signal was not forwarded because of that."""
         self._receiver = None
         if wanted.forward_to is not None:
-            from tradesdk_cli.forwarding import Receiver
+            from tradesdk_cli.forwarding import BreakableClock, Receiver
 
             self._receiver = Receiver(
                 wanted.forward_to,
                 policy=RetryPolicy() if run.settings.retry else RetryPolicy(max_retries=0),
-                clock=SystemClock(),
+                clock=BreakableClock(self.over),
                 timeout=run.settings.timeout or _FORWARD_TIMEOUT,
                 note=self._say_retry,
+                over=self.over.is_set,
             )
 
     @property
@@ -141,6 +147,7 @@ class Delivery:
                 self._report_failed(event, "interrupted")
                 raise
             if error is not None:
+                self.cut_off = self.over.is_set()
                 self._report_failed(event, error)
 
     def heartbeat(self, event: Mapping[str, Any]) -> None:

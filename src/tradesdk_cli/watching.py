@@ -70,13 +70,20 @@ class Watch:
     """
 
     def __init__(
-        self, stop: Callable[[], object], stdout: TextIO, *, duration: float | None, idle: float | None, grace: float
+        self,
+        stop: Callable[[], object],
+        stdout: TextIO,
+        *,
+        duration: float | None = None,
+        idle: float | None = None,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Times are in seconds. `grace` is added to `idle` after a connect, when the past is still being looked up."""
+        """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness."""
         self.reason: str | None = None
-        self._stop, self._stdout, self._idle, self._grace = stop, stdout, idle, grace
+        self._stop, self._stdout, self._idle, self._busy = stop, stdout, idle, busy
         self._end = None if duration is None else time.monotonic() + duration
         self._idle_end: float | None = None
+        self._busy_end = 0.0
         self._over = threading.Event()
         self._every = _EVERY if idle is None else min(_EVERY, idle)
 
@@ -100,15 +107,20 @@ class Watch:
         """From now on nothing happens."""
         self._idle_end = None if self._idle is None else time.monotonic() + self._idle
 
-    def connected(self) -> None:
-        """The same once what the history has is there."""
-        self._idle_end = None if self._idle is None else time.monotonic() + self._idle + self._grace
+    def _no_more(self, now: float) -> float | None:
+        """When it has been idle for long enough."""
+        if self._idle is None:
+            return None
+        if self._busy():
+            self._busy_end = now + self._idle
+        end = self._idle_end
+        return None if end is None else max(end, self._busy_end)
 
     def _run(self) -> None:
         unread = self._poller()
         while not self._over.is_set():
             now = time.monotonic()
-            ends = {"duration": self._end, "idle": self._idle_end}
+            ends = {"duration": self._end, "idle": self._no_more(now)}
             for reason, end in ends.items():
                 if end is not None and now >= end:
                     self._stop_for(reason)

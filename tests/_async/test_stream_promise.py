@@ -49,7 +49,7 @@ async def test_a_few_seeds(seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("first", chunks())
 async def test_many_seeds(first: int) -> None:
-    """20 in each flavour, or as many as TRADE_STREAM_SEEDS says."""
+    """20 in each flavour, or more with TRADE_STREAM_SEEDS, in fives."""
     for seed in range(first, first + CHUNK):
         await played(Plan.of(seed))
 

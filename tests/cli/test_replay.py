@@ -14,6 +14,7 @@ from tests._clock import VirtualClock
 
 import tradesdk
 import tradesdk_cli.commands.replay as replay_command
+import tradesdk_cli.forwarding as forwarding
 from tradesdk import RetryPolicy
 
 from ._streams import Hook, event, hooked, tape_of
@@ -237,7 +238,7 @@ def test_what_ctrl_c_interrupted_is_not_silent(
     def ctrl_c(self: object, seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tradesdk.SystemClock, "sleep", ctrl_c)
+    monkeypatch.setattr(forwarding.BreakableClock, "sleep", ctrl_c)
     run = trade("replay", str(tape), "--speed", "max", "--forward-to", hook.url)
     assert (run.code, run.lines) == (130, [event(1)])
     (failed,) = typed(run, "forward_failed")

@@ -34,7 +34,7 @@ def test_how_a_stream_is_refused(trade: Terminal, service: Scripted, status: int
     service.answers = [(200, {}, b'{"data":[]}')]
     service.then(status, b"" if status in (204, 301) else {"error": {"code": code, "message": "no"}})
     run = trade(*STREAM, "--no-retry")
-    assert (run.code, run.problem["code"]) == (exit_code, code)
+    assert (run.code, run.problem["code"], run.problem["status"]) == (exit_code, code, status)
     assert run.problem["hint"]
     assert said(run, "summary") == []
 

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import TradeClient
+from tradesdk import StreamSignal, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._pages import ROOT
@@ -250,7 +250,7 @@ def test_what_it_does(tmp_path: Path) -> None:
     ]
 
 
-def test_old_signals_are_noted_and_nothing_is_done_on_them(tmp_path: Path) -> None:
+def test_on_old_signals_nothing_is_bought(tmp_path: Path) -> None:
     with in_process() as (mock, client):
         mock.emit_signal(token="BRETT", direction="BUY", confidence=0.9, at=1_800_000_010)
         live(client, mock, tmp_path / "bot.sqlite3", 2)
@@ -258,6 +258,60 @@ def test_old_signals_are_noted_and_nothing_is_done_on_them(tmp_path: Path) -> No
         mock.clock.advance(3600)
         said = live(client, mock, tmp_path / "bot.sqlite3", 3)
     assert said[1:] == ["BUY  BRETT   was in the book already", "BUY  AERO    too old"]
+
+
+NOW = 1_800_000_000
+ADDRESS = "0x532f27101965dd16442E59d40670FaF5eBB142E4"
+
+
+def take(book: Any, *, later: float = 0, **fields: Any) -> str | None:
+    """What it does on a signal that it gets so many seconds later."""
+    known = {
+        "type": "signal",
+        "id": f"sig_{book.taken()}",
+        "token_address": ADDRESS,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "confidence": 0.9,
+        "price_usd": 2.0,
+        "timestamp": NOW,
+    }
+    action: str | None = book.take(StreamSignal.model_validate({**known, **fields}), NOW + later)
+    return action
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Any]:
+    with closing(load_bot().Book(tmp_path / "bot.sqlite3")) as book:
+        yield book
+
+
+def test_what_it_holds_is_sold_however_late_the_signal_comes(book: Any) -> None:
+    assert take(book) == "bought"
+    assert take(book, later=301) == "too old"
+    assert take(book, later=86_400, direction="SELL", price_usd=1.0) == "sold, -50.00 USD"
+    assert take(book, later=86_400, direction="SELL") == "nothing to do"
+    assert book.positions() == {}
+
+
+@pytest.mark.parametrize("direction", ["BUY", "SELL"])
+@pytest.mark.parametrize("price", [0, -1.0])
+def test_without_a_price_nothing_is_done(book: Any, direction: str, price: float) -> None:
+    assert take(book) == "bought"
+    assert take(book, direction=direction, price_usd=price) == "no price"
+    assert list(book.positions().values()) == ["BRETT"]
+    assert book.taken() == 2
+
+
+def test_tokens_that_share_a_symbol_are_tokens_of_their_own(book: Any) -> None:
+    addresses = [f"0x{number:040x}" for number in range(9)]
+    done = [take(book, token_address=address, token_symbol="ETH") for address in addresses]
+    assert done == ["bought"] * 5 + ["nothing to do"] * 4
+    assert book.positions() == dict.fromkeys(addresses[:5], "ETH")
+    assert take(book, token_address=addresses[7], token_symbol="ETH", direction="SELL") == "nothing to do"
+    assert take(book, token_address=addresses[2], token_symbol="ETH", direction="SELL") == "sold, +0.00 USD"
+    assert take(book, token_address=addresses[7], token_symbol="ETH") == "bought"
 
 
 def test_a_gap_is_in_the_book(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from .._response import failure_of
 from .._retry import FailureCause
 from .._streamevents import HistoryPage, decode_history
 from ..errors import APIError, APIResponseError, AuthenticationError
-from .primitives import AsyncGate
+from .primitives import AsyncGate, Interrupted
 
 if TYPE_CHECKING:
     from .calls import AsyncCalls
@@ -89,6 +89,8 @@ class AsyncLookBack:
                 wait = calls.policy.wait(tries, failure, now=calls.clock.now()).seconds
                 if odd > _UNREADABLE or _final(error) or now + wait > give_up:
                     return f"the history cannot be read: {error}"
+                if self._gate.shut:
+                    raise Interrupted from None  # this error was made by closing
                 logger.warning("%s; trying again in %.1f s", error, wait)
                 await self._gate.sleep(calls.clock, wait)
                 continue

@@ -72,10 +72,15 @@ class AsyncSignalStream(Generic[ItemT]):
         """What it has seen so far."""
         return self._follower.stats
 
+    @property
+    def catching_up(self) -> bool:
+        """Whether it is not connected, or still reads from the history what it missed: more may follow at any time."""
+        return self._follower.catching_up
+
     async def ack(self, signal: StreamSignal) -> None:
         """The signal is dealt with: after a restart it does not come again. That is on the disk when this returns.
 
-        Signals may be acknowledged in any order, and from other tasks or threads. Doing it again does nothing.
+        Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.

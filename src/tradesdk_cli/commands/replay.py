@@ -75,8 +75,13 @@ def _play(out: Output, delivery: Delivery, file: Path, speed: float, *, skip_bad
     """How many lines were left out."""
     bad = 0
     pause = Pause()
+
+    def stop() -> None:
+        delivery.over.set()
+        pause.over.set()
+
     lines = read_tape(file)
-    with closing(lines), Watch(pause.over.set, out.stdout, duration=None, idle=None, grace=0):
+    with closing(lines), Watch(stop, out.stdout):
         for line in paced(lines, speed, pause):
             if isinstance(line, Recorded):
                 if line.event["type"] == "heartbeat":
@@ -94,6 +99,8 @@ def _play(out: Output, delivery: Delivery, file: Path, speed: float, *, skip_bad
                 out.event("damaged_line", text, line=line.number, reason=line.reason)
             else:
                 raise TapeProblem(text, "--skip-bad leaves such lines out")
+    if pause.over.is_set():
+        raise ClosedPipe
     return bad
 
 

@@ -108,7 +108,10 @@ def stream(
         typer.Option("--since", parser=_parse_since, metavar="last|TIME", help="Where the last run ended, or a time."),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Remember in this file what is done.")
+        Path | None,
+        typer.Option(
+            "--checkpoint", metavar="FILE", help="Remember what is done; once it exists, it goes before --since."
+        ),
     ] = None,
     min_confidence: Confidence = None,
     direction: Annotated[
@@ -134,7 +137,9 @@ def stream(
 
     It connects again by itself and takes from the history what came meanwhile; what is on stderr says when. With
     --since last it goes on where the last run ended: a signal is done when it was printed, its commands have ended and
-    it was forwarded, so after a crash the last one may come again.
+    it was forwarded, or its failure was reported. So the last one may come again: after a crash, after a Ctrl-C while
+    its command ran, or when the run ended before it could be forwarded. A command that runs when --duration is over is
+    let finish.
     """
     from tradesdk_cli.following import SETTLE, follow
     from tradesdk_cli.streaming import Delivery

@@ -159,6 +159,7 @@ class SignalsResource:
                 the heartbeats is known; from then on three times that.
             settle: seconds that the history may be late. After a disconnect nothing newer is yielded before that.
             recovery_timeout: seconds to keep trying when the history fails after a disconnect; then a `Gap` follows.
+                Live signals wait meanwhile, so that the order is kept.
             max_reconnects: give up after so many failures in a row; None never does.
 
         Raises:

@@ -1,0 +1,163 @@
+"""How `signals stream` ends while the history is still being read, or while a signal is being forwarded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import tradesdk
+from tradesdk import RetryPolicy, TradeClient
+from tradesdk_cli.watching import Watch
+from tradesdk_mock import MockServer
+
+from ._streams import ROUTE, Hook, emit, event, hooked, ids, publishing, quick_market, recent, said, tape_of
+from ._terminal import Terminal
+from .test_processes import started
+
+HISTORY = "/v1/signals/history"
+
+
+@pytest.fixture
+def market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
+    with quick_market(trade, monkeypatch) as running:
+        yield running
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with hooked() as running:
+        yield running
+
+
+def waits(monkeypatch: pytest.MonkeyPatch, base: float) -> None:
+    """The SDK waits so many seconds before it tries again, or up to twice as long."""
+    monkeypatch.setattr(tradesdk, "TradeClient", partial(TradeClient, retry=RetryPolicy(base=base, jitter=0)))
+
+
+def test_it_is_not_idle_while_the_history_is_read(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted = emit(market, 2)
+    waits(monkeypatch, 0.2)
+    market.add_fault("status", route=HISTORY, status=502, count=2)
+    run = trade(*recent(market), "--until-idle", "0.1s")
+    assert (run.code, ids(run)) == (0, emitted)
+    assert len(said(run, "waiting")) == 2
+    assert said(run, "summary")[0]["catching_up"] is False
+
+
+def test_a_time_that_is_over_before_the_history_was_read_is_said(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit(market, 2)
+    waits(monkeypatch, 30)
+    market.add_fault("status", route=HISTORY, status=503)
+    run = trade(*recent(market), "--duration", "0.4s")
+    assert (run.code, run.out) == (0, "")
+    summary = run.notes[-1]
+    assert summary["catching_up"] is True
+    assert "ended before all that was missed was read from the history" in summary["note"]
+    assert summary["seconds"] < 10
+
+
+def test_what_breaks_off_because_it_ends_is_not_told(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit(market, 1)
+    market.add_fault("latency", route=HISTORY, seconds=30)
+    run = trade(*recent(market), "--duration", "0.3s")
+    assert run.code == 0
+    assert [note["type"] for note in run.notes] == ["connected", "summary"]
+
+
+def test_a_look_that_fails_is_said(trade: Terminal, market: MockServer) -> None:
+    emitted = emit(market, 1)
+    market.add_fault("status", route=HISTORY, status=403, count=1)
+    run = trade(*recent(market), "--until-idle", "0.3s")
+    assert (run.code, ids(run)) == (0, emitted), "the second look finds it"
+    (note,) = said(run, "not_looked")
+    assert note["note"].startswith("the history cannot be read: ")
+    assert "403" in note["note"]
+    assert said(run, "gap") == []
+
+
+@pytest.mark.parametrize("route", [HISTORY, ROUTE])
+def test_a_wait_of_the_service_is_said_once(trade: Terminal, market: MockServer, route: str) -> None:
+    emit(market, 1)
+    if route == ROUTE:
+        market.add_fault("drop", route=ROUTE, after=1, count=1)
+    with (
+        publishing(market, {}, first=lambda: market.add_fault("status", route=ROUTE, status=429, retry_after=61))
+        if route == ROUTE
+        else nullcontext()
+    ):
+        if route == HISTORY:
+            market.add_fault("status", route=HISTORY, status=429, retry_after=61)
+        run = trade(*recent(market), "--duration", "0.5s")
+    kind = "waiting" if route == HISTORY else "disconnected"
+    told = [note["note"] for note in said(run, kind) if "429" in note["note"]]
+    assert len(told) == 1
+    assert told[0].count(" in 6") == 1, "the wait, once"
+
+
+def test_notices_are_broken_between_words(trade: Terminal, market: MockServer) -> None:
+    market.add_fault("status", route=HISTORY, status=403, count=1)
+    run = trade(*recent(market), "--until-idle", "0.2s", tty=True, env={"NO_COLOR": "1"}, columns=40)
+    lines = run.err.splitlines()
+    assert "the history cannot be read: " in run.err.replace("\n", " ") + " "
+    assert len(lines) > 3
+    assert all(len(line) <= 40 or " " not in line for line in lines), run.err
+
+
+def test_the_time_that_is_over_ends_the_waits_of_forwarding(trade: Terminal, market: MockServer, hook: Hook) -> None:
+    hook.says(503)
+    emitted = emit(market, 1)
+    kept = ("--checkpoint", str(trade.home / "kept.json"))
+    run = trade(*recent(market), *kept, "--forward-to", hook.url, "--duration", "0.4s")
+    assert (run.code, ids(run)) == (1, emitted)
+    (failed,) = said(run, "forward_failed")
+    assert failed["error"] == "the receiver answered 503; ended before another try"
+    assert failed["event"]["id"] == emitted[0]
+    assert run.notes[-1]["seconds"] < 1.9, "the first wait alone is longer"
+    hook.says(204)
+    again = trade(*recent(market), *kept, "--forward-to", hook.url, "--until-idle", "0.2s")
+    assert (again.code, ids(again)) == (0, emitted), "it was not taken"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
+def test_a_reader_that_has_gone_ends_them_too(trade: Terminal, hook: Hook, tmp_path: Path) -> None:
+    hook.says(429, Retry_After="60")
+    tape = tape_of(tmp_path / "tape", (0.0, event()))
+    with started(trade, "replay", str(tape), "--forward-to", hook.url) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == event()
+        assert process.stderr is not None
+        assert json.loads(process.stderr.readline())["type"] == "forward_retry"
+        process.stdout.close()
+        process.stdout = None
+        begin = time.monotonic()
+        code = process.wait(30)
+        assert time.monotonic() - begin < 20
+        (note,) = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert (code, note["type"]) == (0, "forward_failed")
+    assert note["error"] == "the receiver answered 429; ended before another try"
+
+
+def test_watch_counts_from_the_last_moment_that_was_busy() -> None:
+    stopped, busy = threading.Event(), threading.Event()
+    busy.set()
+    with Watch(stopped.set, sys.stdout, idle=0.05, busy=busy.is_set) as watch:
+        watch.idle()
+        assert not stopped.wait(0.3)
+        busy.clear()
+        assert stopped.wait(5)
+    assert watch.reason == "idle"
