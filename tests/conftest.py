@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells do it for what they start in the background
+    with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # else what the tests start could not be interrupted
 
 # Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
 # run, and these are played by scripts/long.
