@@ -16,6 +16,7 @@ from operator import itemgetter
 from ._checkpoint import CheckpointState
 from ._look import Look
 from ._seen import SeenIds
+from ._streamclock import A_DAY, AHEAD
 from ._streamevents import fingerprint, marked, unix, utc
 from .models.signals import Signal
 from .models.stream import Gap, StreamItem, StreamSignal
@@ -24,10 +25,7 @@ OVERLAP = 10.0
 """Seconds that every look reaches back behind the position: signals needn't arrive in the order of their times."""
 AUDITED_PAGES = 20
 """Pages that an audit reads at most: it must not use up the rate limit where there are very many signals."""
-AHEAD = 60.0
-"""Seconds that a signal may be ahead of the service's clock and still be believed."""
 _MOST_KEPT = 1_000  # ids in a checkpoint, which is written whole for every signal
-_A_DAY = 86_400.0
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
 
@@ -84,7 +82,7 @@ class Replay:
 
     def not_before(self, when: float) -> None:
         """The first that comes live shows how late it is, if the place to begin was only guessed."""
-        if not self._guessed or self._heard != -math.inf or not self.begin - _A_DAY <= when < self.begin:
+        if not self._guessed or self._heard != -math.inf or not self.begin - A_DAY <= when < self.begin:
             return
         # What was listed before the stream was opened bounds it: a single late one must not bring yesterday's back.
         oldest, newest = self._listed or (self.begin, self.begin)

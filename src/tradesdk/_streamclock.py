@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from ._retry import server_date
 
-_AHEAD = 60.0  # seconds that an event may be ahead of a clock that answers have told
-_A_DAY = 86_400.0
+AHEAD = 60.0
+"""Seconds that an event may be ahead of a clock that answers have told, and still be believed."""
+A_DAY = 86_400.0
 
 
 class StreamClock:
@@ -22,7 +23,7 @@ class StreamClock:
     @property
     def tolerance(self) -> float:
         """Seconds that something may be ahead and still be believed."""
-        return _AHEAD if self.told else _A_DAY
+        return AHEAD if self.told else A_DAY
 
     def now(self, mono: float) -> float:
         """The service's time in Unix seconds, at this time of the monotonic clock."""
@@ -39,5 +40,5 @@ class StreamClock:
         """An event of this time has come: the service's clock may be faster than ours, or somebody has set it."""
         ahead = when - self.now(mono)
         first, self._had_event = not self._had_event, True
-        if 0 < ahead < self.tolerance or (first and not self.told and abs(ahead) < _A_DAY):
+        if 0 < ahead < self.tolerance or (first and not self.told and abs(ahead) < A_DAY):
             self._offset = when - mono

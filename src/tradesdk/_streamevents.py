@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from ._request import MAX_PAGE
 from ._response import RawResponse, decode_page, parse_json
 from .errors import APIResponseError, printable
 from .models.signals import Signal
 from .models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
-MAX_PAGE = 100
 MAX_RAW = 64 * 1024
 _AT_ONCE = 64 * 1024
 

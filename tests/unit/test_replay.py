@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tradesdk import _seen
-from tradesdk._replay import AHEAD, OVERLAP
+from tradesdk._replay import OVERLAP
 from tradesdk._seen import MOST_REMEMBERED, REMEMBERED
+from tradesdk._streamclock import AHEAD
 from tradesdk._streamevents import marked, utc
 from tradesdk.models.stream import StreamSignal
 
