@@ -44,7 +44,7 @@ def follow(client: TradeClient, checkpoint: Path | bool, *, count: int | None = 
 
 
 def rehearse() -> None:
-    start = 1_800_000_000
+    start = 1_800_005_580
     clock = MockClock(start)
     with (
         tempfile.TemporaryDirectory() as folder,

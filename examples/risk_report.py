@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 
 from tradesdk import Position, TradeClient
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
 NEAR = 0.01
 
@@ -97,7 +97,11 @@ def main() -> bool:
     if {"TRADE_API_KEY", "TRADE_BASE_URL"} & os.environ.keys():
         with TradeClient() as client:
             return report(client)
-    with MockServer(seed=7) as server, TradeClient(api_key="mock_read_me", base_url=server.url) as client:
+    clock = MockClock(1_800_017_400)  # stands still, at a moment when some are close
+    with (
+        MockServer(seed=7, clock=clock) as server,
+        TradeClient(api_key="mock_read_me", base_url=server.url) as client,
+    ):
         server.populate("me")
         return report(client)
 

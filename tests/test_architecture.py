@@ -184,6 +184,7 @@ def test_mock_knows_nothing_of_ours() -> None:
     mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_mock/")]
     assert [str(one) for one in mine if one.top in {"tradesdk", "tradesdk_cli"}] == []
     extra = {
+        "tradesdk_mock/openapi.py": {"yaml"},
         "tradesdk_mock/transport.py": {"httpx"},
         "tradesdk_mock/conformance.py": {"httpx"},
         "tradesdk_mock/plugin.py": {"pytest"},

@@ -141,6 +141,7 @@ def test_risk_report_of_an_account_without_agents(tmp_path: Path) -> None:
                 "follow_signals.py",
                 "follow_signals_async.py",
                 "signal_bot.py",
+                "backtest_a_rule.py",  # tests/test_backtest.py runs it
             )
         ),
     ],
@@ -165,12 +166,12 @@ def test_paid_market_data(tmp_path: Path) -> None:
     assert re.fullmatch(r"paid \$0\.06, transaction 0x[0-9a-f]{64}", told.pop(3))
     assert told == [
         "prices of 2 tokens: $0.06, and the budgets allow it: True",
-        "  ETH   3,206.07 USD",
-        "  BRETT 0.0920307 USD",
+        "  ETH   2,798.28 USD",
+        "  BRETT 0.0636911 USD",
         "refused here, nothing was signed: over_budget: this call costs $0.15, more than the budget of $0.10 per call",
         "in doubt: $0.06 may have been paid, sent 5x",
-        "  ETH   50.0 %",
-        "  BRETT 38.9 %",
+        "  ETH   62.5 %",
+        "  BRETT 36.1 %",
         "delivered $0.06, sent 6x, charged: True",
         "delivered $0.06, sent 1x, charged: True",
         "spent today: 120000 millionths of a dollar",

@@ -72,6 +72,7 @@ def test_wheel_holds_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile)
         }
         assert sources <= set(names), "a module was left out"
     assert [name for name in names if name.endswith((".pyc", ".orig")) or "/test" in name] == []
+    assert {"tradesdk_mock/openapi.yaml", "tradesdk_mock/openapi.css"} <= set(names)
 
 
 def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:

@@ -19,16 +19,16 @@ from .test_examples import EXAMPLES, run
 
 FOLLOWED = """\
 connected
-SELL TIG     75%
+SELL BLUE    98%
 not connected: the service closed it
 not connected: 502 bad_gateway: restarting (GET http://localhost/v1/signals/stream?chain=8453)
 not connected: 502 bad_gateway: restarting (GET http://localhost/v1/signals/stream?chain=8453)
 connected again
-BUY  BSWAP   76% (from the history)
-SELL KAITO   82% (from the history)
-BUY  HIGHER  70%
-BUY  TYBG    85%
-SELL NOICE   76%
+SELL BENJI   79% (from the history)
+BUY  WELL    82% (from the history)
+BUY  DRV     80%
+SELL COOKIE  77%
+SELL BASED   73%
 6 signals, connected 2x, 0 gaps
 a minute later
 connected

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .candles import Candle
     from .clock import MockClock
     from .emission import MockSignal
     from .errors import MockServerError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .keys import MockKey
     from .paymentledger import Presentation, Settlement
     from .payments import MockPayments
+    from .scenarios import SCENARIOS
     from .seedworld import Seeded
     from .server import MockServer
     from .service import MockService
@@ -42,6 +44,8 @@ __all__ = [
     "Seeded",
     "JournalEntry",
     "MockSignal",
+    "Candle",
+    "SCENARIOS",
     "MockPayments",
     "Settlement",
     "Presentation",
@@ -62,6 +66,8 @@ _HOMES = {
     "Seeded": "seedworld",
     "JournalEntry": "journal",
     "MockSignal": "emission",
+    "Candle": "candles",
+    "SCENARIOS": "scenarios",
     "MockPayments": "payments",
     "Settlement": "paymentledger",
     "Presentation": "paymentledger",

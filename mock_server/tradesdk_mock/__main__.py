@@ -7,6 +7,8 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from .scenarios import SCENARIOS
+
 PORT = 8787
 
 
@@ -39,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="choose where the specification is silent; may be given several times",
     )
     parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
+    parser.add_argument("--scenario", choices=SCENARIOS, help="the course of the market, by default ordinary")
     parser.add_argument(
         "--scripted", action="store_true", help="no signals but those that are emitted (POST /_mock/signals)"
     )
@@ -71,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             port=options.port,
             db=options.db,
             gaps=gaps,
+            scenario=options.scenario,
             signals="scripted" if options.scripted else "live",
             allow_remote_control=options.allow_remote_control,
         ) as server:

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from . import faults, keys, market, seedworld, signals, trading
+from . import agentstates, faults, keys, pricefailure, seedworld, signals, snapshots
 from .errors import ApiError, invalid, no_route
 from .exchange import Request
 from .gaps import GapOptions
 from .journal import as_json
 from .validation import Query
+from .web import Answer
 from .world import World
 
 Body = dict[str, Any]
 Action = Callable[[World, Request, Body], object]
+STATE = "application/vnd.sqlite3"
 _TYPES = {bool: "true or false", float: "a number", int: "an integer", list: "a list", str: "text"}
 
 
@@ -59,6 +61,7 @@ def status(world: World, request: Request, body: Body) -> object:
         "seed": world.seed,
         **read_clock(world, request, {}),
         "market": world.market,
+        "scenario": world.scenario,
         **read_market(world, request, {}),
         "db": world.store.path,
         "tenants": [name for (name,) in world.store.all("SELECT name FROM tenants ORDER BY name")],
@@ -75,17 +78,32 @@ def status(world: World, request: Request, body: Body) -> object:
 
 
 def reset(world: World, request: Request, body: Body) -> object:
-    _only(body, "seed", "populate")
-    seed, tenants = _take(body, "seed", int), _take(body, "populate", list, [])
+    _only(body, "seed", "scenario", "populate")
+    seed, scenario = _take(body, "seed", int), _take(body, "scenario", str)
+    tenants = _take(body, "populate", list, [])
     if not all(isinstance(tenant, str) for tenant in tenants):
         raise invalid("populate: must be names of tenants")
     for tenant in tenants:
         # Before anything is forgotten: not all of that is in the transaction.
         keys.check_tenant(tenant)
-    world.reset(seed)
+    world.reset(seed, scenario)
     for tenant in tenants:
         seedworld.populate(world, tenant)
     return status(world, request, {})
+
+
+def take_snapshot(world: World, request: Request, body: Body) -> object:
+    content = snapshots.snapshot(world)
+    headers = [(b"content-type", STATE.encode()), (b"content-length", b"%d" % len(content))]
+    return Answer(200, headers=headers, body=content)
+
+
+def restore_snapshot(world: World, request: Request, body: Body) -> object:
+    if request.content is None:
+        raise invalid("The body is longer than a state may be.")
+    snapshots.restore(world, request.content)
+    with world.transaction():
+        return status(world, request, {})
 
 
 def list_keys(world: World, request: Request, body: Body) -> object:
@@ -144,10 +162,10 @@ def change_agent(world: World, request: Request, body: Body) -> object:
     agent_id, verb = request.params["agent_id"], request.params["verb"]
     if verb == "status":
         _only(body, "status")
-        trading.set_status(world, agent_id, _need(body, "status", str))
+        agentstates.set_status(world, agent_id, _need(body, "status", str))
     elif verb in ("start", "stop"):
         _only(body)
-        (trading.start if verb == "start" else trading.stop)(world, agent_id)
+        (agentstates.start if verb == "start" else agentstates.stop)(world, agent_id)
     else:
         raise no_route(f"/_mock/agents/{agent_id}/{verb}")
     return {"id": agent_id, "status": world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))}
@@ -256,17 +274,19 @@ def emit_signals(world: World, request: Request, body: Body) -> object:
 
 def fail_prices(world: World, request: Request, body: Body) -> object:
     _only(body, "price_failure")
-    market.set_price_failure(world, _need(body, "price_failure", (bool, list)))
+    pricefailure.set_price_failure(world, _need(body, "price_failure", (bool, list)))
     return read_market(world, request, {})
 
 
 def read_market(world: World, request: Request, body: Body) -> Body:
-    return {"price_failure": market.price_failure(world)}
+    return {"price_failure": pricefailure.price_failure(world)}
 
 
 ACTIONS: list[tuple[str, dict[str, Action]]] = [
     ("/_mock/status", {"GET": status}),
     ("/_mock/reset", {"POST": reset}),
+    ("/_mock/snapshot", {"GET": take_snapshot}),
+    ("/_mock/restore", {"POST": restore_snapshot}),
     ("/_mock/keys", {"GET": list_keys, "POST": create_key}),
     ("/_mock/keys/{key_id}/{verb}", {"POST": change_key}),
     ("/_mock/tenants/{tenant}/{verb}", {"POST": change_tenant}),
@@ -280,3 +300,6 @@ ACTIONS: list[tuple[str, dict[str, Action]]] = [
     ("/_mock/clock", {"GET": read_clock, "POST": change_clock}),
     ("/_mock/gaps", {"GET": read_gaps, "PUT": change_gaps}),
 ]
+
+RAW = (take_snapshot, restore_snapshot)
+"""What takes or gives bytes and not JSON, and makes its transactions itself."""

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from .control import longest_body
 from .exchange import Break, Delay, Idle, Reply, Request
-from .validation import MAX_BODY
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -20,6 +20,8 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
+# Seconds that other processes have to get at a file between two parts of a long piece of work.
+_TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
 """Where a scope has the function that ends its connection in a way that ASGI has no message for."""
 
@@ -37,12 +39,13 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         content: bytes | None = b""
+        client, server = scope.get("client"), scope.get("server")
         if scope["method"] in ("POST", "PATCH", "PUT"):
+            limit = longest_body(scope["path"], client[0] if client else None)
             try:
-                content = await read_content(scope, receive)
+                content = await read_content(scope, receive, limit)
             except ClientGone:
                 return
-        client, server = scope.get("client"), scope.get("server")
         market_port = self._market_port()
         request = Request(
             scope["method"],
@@ -60,8 +63,9 @@ class App:
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
         goal = self._engine.world.now()
+        turn = 0.0 if self._engine.world.store.path is None else _TURN
         while self._engine.is_behind(request, goal):  # noqa: ASYNC110 - each turn does a part of the work
-            await asyncio.sleep(0)
+            await asyncio.sleep(turn)
         await self._deliver(self._engine.answer(request), scope, receive, send)
 
     async def _deliver(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,11 +179,11 @@ def close_body(body: object) -> None:
         close()
 
 
-async def read_content(scope: Scope, receive: Receive) -> bytes | None:
-    """The request's body; None when it is longer than 1 MiB, and then the rest isn't read."""
+async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """The request's body; None when it is longer than `limit`, and then the rest isn't read."""
     for name, value in scope["headers"]:
         # A length that is no number never gets this far: the HTTP parser refuses it.
-        if name == b"content-length" and int(value) > MAX_BODY:
+        if name == b"content-length" and int(value) > limit:
             return None
     content = bytearray()
     while True:
@@ -187,7 +191,7 @@ async def read_content(scope: Scope, receive: Receive) -> bytes | None:
         if message["type"] == "http.disconnect":
             raise ClientGone
         content += message.get("body", b"")
-        if len(content) > MAX_BODY:
+        if len(content) > limit:
             return None
         if not message.get("more_body", False):
             return bytes(content)

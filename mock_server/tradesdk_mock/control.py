@@ -7,16 +7,22 @@ import logging
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from .actions import ACTIONS, Action
+from .actions import ACTIONS, RAW, Action, Body
 from .errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
 from .exchange import Request
 from .paymentactions import PAYMENT_ACTIONS
-from .validation import json_body
+from .validation import MAX_BODY, json_body
 from .web import Answer, error_answer
 from .world import World
 
 log = logging.getLogger("tradesdk_mock")
 ROUTES = [*ACTIONS, *PAYMENT_ACTIONS]
+MAX_STATE = 1024 * 1024 * 1024
+
+
+def longest_body(path: str, client: str | None) -> int:
+    """How many bytes of a request are read: far more of a state that a program on this machine sends."""
+    return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
 
 
 def _is_loopback(host: str | None) -> bool:
@@ -54,7 +60,8 @@ def check_local(request: Request, *, remote: bool = False) -> None:
 def act(world: World, request: Request, actions: Mapping[str, Action], *, remote: bool = False) -> Answer:
     """Do what a control path says. Never raises."""
     try:
-        return Answer(200, _act(world, request, actions, remote))
+        answer = _act(world, request, actions, remote)
+        return answer if isinstance(answer, Answer) else Answer(200, answer)
     except ApiError as error:
         return error_answer(error, world)
     except Exception:
@@ -67,7 +74,12 @@ def _act(world: World, request: Request, actions: Mapping[str, Action], remote: 
     action = actions.get(request.method)
     if action is None:
         raise wrong_method(request.method, sorted(actions)) if actions else no_route(request.path)
-    body = {}
+    body: Body = {}
+    if action in RAW:
+        try:
+            return action(world, request, body)
+        except MockServerError as error:
+            raise invalid(str(error)) from None
     # An action without arguments needs no body.
     if request.method in ("POST", "PUT") and request.content != b"":
         body = json_body(request.headers, request.content)

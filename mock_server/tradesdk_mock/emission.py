@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from . import market
 from .clock import check_time
+from .crossovers import CHAINS, standing
 from .identity import Dice, address, checksum_address, ident
-from .slots import CHAINS
+from .prices import Prices
 from .tokens import Token, find, lively, significant
 from .validation import is_evm_address
 
@@ -95,8 +95,9 @@ class Wish:
         return float(self.at)
 
 
-def signal(seed: int, kind: str, ordinal: int, wish: Wish, when: float) -> tuple[MockSignal, int]:
+def signal(prices: Prices, kind: str, ordinal: int, wish: Wish, when: float) -> tuple[MockSignal, int]:
     """(the signal that a wish comes to, green candles before it). The same arguments give the same signal."""
+    seed = prices.seed
     dice = Dice(seed, kind, ordinal)
     choice = lively(seed, wish.chain_id)
     # All are rolled every time: what is asked for doesn't change what isn't.
@@ -105,7 +106,7 @@ def signal(seed: int, kind: str, ordinal: int, wish: Wish, when: float) -> tuple
     where, symbol, token = _named(seed, wish.chain_id, random.symbol if wish.token is None else wish.token)
     price = wish.price_usd
     if price is None:
-        price = _made_up_price(seed, where) if token is None else market.price_usd(seed, token, when)
+        price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
     made = MockSignal(
         id=ident("sig", seed, kind, ordinal),
         token_address=where,
@@ -118,6 +119,20 @@ def signal(seed: int, kind: str, ordinal: int, wish: Wish, when: float) -> tuple
         published_at=when,
     )
     return made, green
+
+
+def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[MockSignal, int, str, float, float]:
+    """(signal, green candles, reason, short average, long average) for whoever opens a stream.
+
+    It says where the averages stand when the last candle before `when` has closed.
+    """
+    made, _ = signal(prices, "prompt", ordinal, Wish(chain_id), when)
+    token = _named(prices.seed, chain_id, made.token_address)[2]
+    assert token is not None  # noqa: S101 - one of the lively ones
+    short, long, green = standing(prices, token, when)
+    above = short > long
+    reason = f"The short moving average stands {'above' if above else 'below'} the long one."
+    return replace(made, direction=DIRECTIONS[0 if above else 1]), green, reason, short, long
 
 
 @lru_cache(maxsize=1_024)

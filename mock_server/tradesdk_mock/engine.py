@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .world import World
 
 log = logging.getLogger("tradesdk_mock")
+_DESCRIPTION = ("/openapi.json", "/docs")
 _OF_SIGNALS = ("/v1/signals", "/v1/token-signals", "/v1/signal-history")
 MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
@@ -51,6 +52,11 @@ class Engine:
                 request.params = found[2] if found else {}
                 actions = found[1] if found else {}
                 return self._reply(control.act(self.world, request, actions, remote=self._remote))
+            if request.path in _DESCRIPTION:
+                # Loaded here: most servers are never asked. Neither counted nor in the journal: no part of the service.
+                from . import openapi
+
+                return self._reply(openapi.answer(request))
             return self._serve(request)
         except ApiError as error:
             return self._reply(error_answer(error, self.world))
@@ -86,12 +92,21 @@ class Engine:
 
         A server gives others their turn in between. Without this, the answer does all of it.
         """
-        if not request.path.startswith(_OF_SIGNALS):
+        about_signals = request.path.startswith(_OF_SIGNALS)
+        if not about_signals and not self._is_about_trading(request):
             return False
         try:
-            return signals.is_behind(self.world, goal)
+            return signals.is_behind(self.world, goal, trading=not about_signals)
         except ApiError:  # the answer says so
             return False
+
+    def _is_about_trading(self, request: Request) -> bool:
+        found = self._market.find(request.path)
+        if found is not None:
+            return found[1].trading
+        account = self._account.find(request.path)
+        endpoint = account[1].get(request.method) if account else None
+        return endpoint is not None and endpoint.trading
 
     def _serve(self, request: Request) -> Reply:
         world = self.world

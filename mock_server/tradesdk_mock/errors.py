@@ -56,7 +56,8 @@ def missing(kind: str, ident: str) -> ApiError:
 
 def no_route(path: str) -> ApiError:
     shown = path if len(path) <= 80 else path[:77] + "..."
-    return ApiError(404, "not_found", f"No such path: {shown!r}.")
+    more = " What there is stands in /docs, and for programs in /openapi.json." if path == "/" else ""
+    return ApiError(404, "not_found", f"No such path: {shown!r}.{more}")
 
 
 def wrong_method(method: str, allowed: Sequence[str]) -> ApiError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from . import keys, market, trading
-from .identity import Dice, address, ident, tx_hash
-from .tokens import Token, lively, significant, tokens
+from . import books, keys
+from .balances import initial_native
+from .identity import Dice, address, ident
+from .tokens import Token, lively, tokens
 
 if TYPE_CHECKING:
+    from .pasttrades import Desk, Worker
     from .world import World
 
 HOUSE = "house"
@@ -19,158 +20,153 @@ BASE = 8453
 DAY = 86_400
 _WALLETS, _AGENTS = 8, 40
 _TRADED = 320
-# The last of them have open trades only: bought, and never sold.
+# The last of them have open trades only: bought, and never sold, for nobody watches them.
 _ONLY_OPEN = 8
-_OPEN = 60
+_OPEN = 40
 _STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
-_RISK = {"position_size_pct": 5.0, "stop_loss_pct": 12.0, "trailing_stop_pct": 9.0, "take_profit_pct": 20.0}
-_OPENED = itemgetter(13)
-_TRADES = (
-    "INSERT INTO trades (id, tenant, agent_id, token_address, token_symbol, chain_id, direction, amount,"
-    " entry_price_usd, exit_price_usd, pnl_usd, roi_pct, status, opened_at, closed_at, entry_tx_hash, exit_tx_hash)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+# Size, stop loss, trailing stop and take profit in percent; some care for every little move, others hardly.
+_RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
+_CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
+_MOST = (3, 4, 5)
+_AT = itemgetter(0)
 
 
 def ensure(world: World) -> None:
-    """Make the house, once. Its trades are over or opened by the time the world was made, whenever this is called."""
+    """Make the house, once. It is made for the time when the world was; what was published since, it lives through."""
     if world.store.get_meta(HOUSE) is not None:
         return
+    from . import signals
+    from .pasttrades import Desk
+
     with world.store:
         keys.ensure_tenant(world, HOUSE)
-        born = int(min(world.now(), float(world.store.get_meta("born") or world.now())))
-        agents = _add_agents(world, born)
+        at = min(world.now(), float(world.store.get_meta("born") or world.now()))
+        born = int(at)
+        native = _add_wallets(world, born)
+        workers, statuses = _add_agents(world, list(native), at)
+        desk = Desk(world, HOUSE, workers, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        closed = [_closed(world, agents, token, ordinal, born) for ordinal, token in enumerate(_plan(world, traded), 1)]
-        world.store.run_many(_TRADES, sorted(closed, key=_OPENED))
-        for place in range(_OPEN):
-            _add_open(world, agents[place % len(agents)], traded, place, born)
-        # What a program makes with this tenant's key afterwards has ids of its own.
-        for kind, count in (("trade", len(closed) + _OPEN), ("position", _OPEN)):
-            world.store.run("INSERT OR REPLACE INTO counters VALUES (?, ?, ?)", (HOUSE, kind, count))
+        _add_closed(world, desk, workers, traded, born)
+        _add_open(world, desk, workers, statuses, traded, born)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
             (born - 90 * DAY, HOUSE),
         )
         world.store.set_meta(HOUSE, str(born))
+        signals.live_through(world, HOUSE, at)
 
 
-def _add_agents(world: World, born: int) -> list[str]:
-    wallets, agents = [], []
+def _add_wallets(world: World, born: int) -> dict[str, float]:
+    """Their ether, by id."""
+    native = {}
     for place in range(_WALLETS):
         ordinal = world.store.next(HOUSE, "wallet")
-        wallets.append(ident("wal", world.seed, HOUSE, ordinal))
+        wallet_id = ident("wal", world.seed, HOUSE, ordinal)
+        native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
+        created_at = born - 60 * DAY + place * 3_600
         world.store.add(
             "wallets",
-            id=wallets[-1],
+            id=wallet_id,
             tenant=HOUSE,
             address=address(world.seed, "wallet", HOUSE, ordinal),
             chain_id=BASE,
             label=f"House {place + 1}",
-            created_at=born - 60 * DAY + place * 3_600,
+            created_at=created_at,
+            native=native[wallet_id],
+            moved_at=created_at,
         )
+    return native
+
+
+def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Worker], list[str]]:
+    """(agents, their states)"""
+    from .pasttrades import RISK, Worker
+
+    workers, statuses = [], []
     for place in range(_AGENTS):
-        agents.append(ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent")))
-        created_at = born - 45 * DAY + place * 3_600
+        agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
+        created_at = int(born) - 45 * DAY + place * 3_600
+        risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
+        worker = Worker(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
+        workers.append(worker)
+        statuses.append(_STATUSES[place % len(_STATUSES)])
         world.store.add(
             "agents",
-            id=agents[-1],
+            id=agent_id,
             tenant=HOUSE,
             name=f"house-{place + 1:02}",
-            status=_STATUSES[place % len(_STATUSES)],
+            status=statuses[-1],
             chain_id=BASE,
-            wallet_id=wallets[place % _WALLETS],
-            risk=json.dumps(_RISK),
-            min_confidence=0.7,
-            max_positions=5,
+            wallet_id=worker.wallet_id,
+            risk=json.dumps(risk),
+            min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
+            max_positions=worker.max_positions,
             created_at=created_at,
             updated_at=created_at + 7 * 3_600,
+            since=born,
         )
-    return agents
+    return workers, statuses
 
 
-def _plan(world: World, traded: tuple[Token, ...]) -> list[Token]:
-    """The token of each closed trade: of the lively ones many, of the others few, of some too few to judge them by."""
+def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int, Token, float, float]]:
+    """(second, token, a roll for the agent, one for how long) of each closed trade: many of the lively ones, of the
+    others few, of some too few to judge by.
+
+    They are at full hours, and each token has a season of some days: days that nobody trades in need no prices.
+    """
     plan = []
     live = len(lively(world.seed, BASE))
     for place, token in enumerate(traded[:-_ONLY_OPEN]):
-        dice = Dice(world.seed, "house", token.address, rolls=1)
+        dice = Dice(world.seed, "house", token.address, rolls=64)
         # So few that more than 300 are left, which is what a list of top performers can hold.
-        some = dice.below(2) + 1 if place % 40 == 39 else 3 + dice.below(6)
-        plan += [token] * (16 + some if place < live else some)
-    return plan
+        some = dice.below(2) + 1 if place % 40 == 39 else 3 + dice.below(4)
+        count, days = (some + 8, 6) if place < live else (some, 2)
+        first = (born - 30 * DAY) // 3_600 + 1 + dice.below(24 * (28 - days))
+        plan += [((first + dice.below(24 * days)) * 3_600, token, dice.unit(), dice.unit()) for _ in range(count)]
+    # Of the same hour, as they stand in the list.
+    return sorted(plan, key=_AT)
 
 
-def _closed(world: World, agents: list[str], token: Token, ordinal: int, born: int) -> tuple[object, ...]:
-    trade_id = ident("trd", world.seed, HOUSE, ordinal)
-    dice = Dice(world.seed, "trade", trade_id, rolls=5)
-    direction = "BUY" if dice.unit() < 0.8 else "SELL"
-    agent = agents[dice.below(len(agents))]
-    opened_at = born - 30 * DAY + int(dice.unit() * 28 * DAY)
-    closed_at = opened_at + 300 + int(dice.unit() * 1.5 * DAY)
-    entry = significant(market.price_usd(world.seed, token, opened_at))
-    exit_price = significant(market.price_usd(world.seed, token, closed_at))
-    amount = significant((40.0 + 860.0 * dice.unit()) / entry)
-    pnl, roi = trading.outcome(direction, entry, exit_price, amount)
-    # Both at once: thousands are made while somebody waits for an answer.
-    hashes = hashlib.shake_128(f"{world.seed} {trade_id}".encode()).hexdigest(64)
-    return (
-        trade_id,
-        HOUSE,
-        agent,
-        token.address,
-        token.symbol,
-        BASE,
-        direction,
-        amount,
-        entry,
-        exit_price,
-        pnl,
-        roi,
-        "closed",
-        opened_at,
-        closed_at,
-        "0x" + hashes[:64],
-        "0x" + hashes[64:],
-    )
+def _add_closed(world: World, desk: Desk, workers: list[Worker], traded: tuple[Token, ...], born: int) -> None:
+    from .seedworld import ordinals
+
+    plan = _plan(world, traded, born)
+    made, at = [], born - 31 * DAY
+    numbers = ordinals(world, HOUSE, "trade", len(plan))
+    for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
+        worker, at = desk.who(max(at, when), int(who * len(workers)), token.address)
+        hold = 3_600 + int(how_long**2 * 1.4 * DAY)
+        made.append(desk.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
+    desk.settle()
+    books.write(world, opened=made, closed=made, native=desk.native)
 
 
-def _add_open(world: World, agent: str, traded: tuple[Token, ...], place: int, born: int) -> None:
-    trade_id = ident("trd", world.seed, HOUSE, "open", place)
-    dice = Dice(world.seed, "trade", trade_id, rolls=3)
-    token = traded[-1 - place] if place < _ONLY_OPEN else traded[dice.below(len(traded) - _ONLY_OPEN)]
-    opened_at = born - 60 - int(dice.unit() * 6 * 3_600)
-    entry = significant(market.price_usd(world.seed, token, opened_at))
-    current = significant(market.price_usd(world.seed, token, born))
-    amount = significant((40.0 + 860.0 * dice.unit()) / entry)
-    stop, trail, target = (_RISK[name] / 100 for name in ("stop_loss_pct", "trailing_stop_pct", "take_profit_pct"))
-    shared = {
-        "tenant": HOUSE,
-        "agent_id": agent,
-        "token_address": token.address,
-        "token_symbol": token.symbol,
-        "chain_id": BASE,
-        "entry_price_usd": entry,
-        "opened_at": opened_at,
-    }
-    world.store.add(
-        "trades",
-        id=trade_id,
-        direction="BUY",
-        amount=amount,
-        status="open",
-        entry_tx_hash=tx_hash(world.seed, "entry", trade_id),
-        **shared,
-    )
-    world.store.add(
-        "positions",
-        id=ident("pos", world.seed, HOUSE, place + 1),
-        trade_id=trade_id,
-        current_price_usd=current,
-        unrealized_pnl_usd=trading.outcome("BUY", entry, current, amount)[0],
-        stop_loss_price=significant(entry * (1 - stop)),
-        take_profit_price=significant(entry * (1 + target)),
-        trailing_stop_price=significant(max(entry, current) * (1 - trail)),
-        **shared,
-    )
+def _add_open(
+    world: World, desk: Desk, workers: list[Worker], statuses: list[str], traded: tuple[Token, ...], born: int
+) -> None:
+    """What the house holds when the world is made."""
+    from .seedworld import open_since, ordinals
+
+    for worker in workers:
+        worker.has_room(born, None)
+    idle = [worker for worker, status in zip(workers, statuses, strict=True) if status == "idle"]
+    watching = [worker for worker in workers if worker not in idle]
+    chosen: list[tuple[int, Worker, Token]] = []
+    for place in range(_OPEN):
+        dice = Dice(world.seed, "house", "open", place, rolls=24)
+        if place < _ONLY_OPEN:
+            worker, token = idle[place % len(idle)], traded[-1 - place]
+            at = born - 60 - dice.below(6 * 3_600)
+        else:
+            worker = watching[place % len(watching)]
+            at, token = open_since(desk, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
+        worker.held[token.address] = born + 1
+        chosen.append((at, worker, token))
+    chosen.sort(key=_AT)
+    numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
+    made = [
+        desk.open(ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at)
+        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+    ]
+    books.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import keys, paywall, ratelimit
+from . import keys, paywall, ratelimit, signals
 from .errors import ApiError, internal, wrong_method
 from .exchange import Request
 from .marketbodies import BASE, Asked, MarketBody, Reader, shown, tokens_sent
@@ -63,6 +63,7 @@ class MarketEndpoint:
         text: what is sold, in a few words.
         price: in millionths of a US dollar; 0 is free.
         each: the price is for one token.
+        trading: it is about what agents do: they get up to date before.
     """
 
     read: Reader
@@ -70,6 +71,7 @@ class MarketEndpoint:
     text: str
     price: int = 0
     each: bool = False
+    trading: bool = False
 
 
 def decide(world: World, request: Request, endpoint: MarketEndpoint) -> Decision:
@@ -148,6 +150,8 @@ def _handled(world: World, endpoint: MarketEndpoint, asked: Asked | ApiError) ->
         return _failed(asked)
     call = MarketCall(world, asked, world.now())
     try:
+        if endpoint.trading:
+            signals.up_to_date(world)
         data = call.shown(endpoint.handler(call))
     except ApiError as error:
         return _failed(error)

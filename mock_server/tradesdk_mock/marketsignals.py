@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from . import market
-from .identity import Dice
-from .slots import CANDLE, PAST
+from .crossovers import BEFORE, DAY, HOUR, LONG, PAST, SHORT, averaged, full_hours, greens, moments
+from .prices import DIGITS
 from .tokens import Token, lively, significant
 
 if TYPE_CHECKING:
+    from .prices import Prices
     from .world import World
 
 BASE = 8453
 WAITING = "WAITING FOR SIGNAL"
 STRATEGY = "SMA crossover"
-# Three times a day a lively token may be waited for, and more often than not it is.
-_WATCH = 8 * 3_600
-_CHANCE = 0.6
+# The averages of hours are close when what is between them is so little of how far the price went in the last twelve:
+# of a token once or twice a day.
+_CLOSE = 0.35
 _LAST_SECOND = 253_402_300_799
 
 
@@ -61,37 +61,47 @@ def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int
         f" WHERE {' AND '.join(clauses)} ORDER BY timestamp DESC, seq DESC LIMIT ?",
         (*args, wanted.limit),
     ):
-        # The market's own signals have the price at which the last candle closed.
-        rate = market.eth_usd(world.seed, timestamp - timestamp % CANDLE if crossed else timestamp)
-        eth = significant(usd / rate, market.DIGITS)
+        eth = significant(usd / world.prices.rate(timestamp), DIGITS)
         yield timestamp, _record(direction, reason, eth, usd, timestamp, short, long, bool(crossed), green)
 
 
 def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The averages came close and didn't cross: follows from the seed and the time, newest first.
+    """The averages of an hour's candles came close and didn't cross: follows from seed and time, newest first.
 
     There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
     """
     if token not in lively(world.seed, BASE):
         return
+    prices, moment = world.prices, moments(world.seed, BASE)[token.address]
     born = float(world.store.get_meta("born") or world.now())
-    first = max(born - PAST, wanted.start or 0.0)
+    first = max(born - PAST, wanted.start or 0.0, 0.0)
     last = world.now() if world.market == "live" else born
     last = last if wanted.end is None else min(last, wanted.end)
     count = 0
-    for watch in range(int(last // _WATCH), int(first // _WATCH) - 1, -1):
-        dice = Dice(world.seed, "waiting", token.address, watch, rolls=5)
-        at = watch * _WATCH + dice.below(_WATCH)
-        if dice.unit() > _CHANCE or not first <= at <= last:
-            continue
-        eth, usd = market.price_eth(world.seed, token, at), market.price_usd(world.seed, token, at)
-        long = eth * dice.between(0.985, 1.015)
-        short = long * dice.between(0.9985, 1.0015)
-        reason = "The moving averages came close to each other and didn't cross."
-        yield at, _record(WAITING, reason, eth, usd, at, short, long, False, dice.below(3))
-        count += 1
-        if count == wanted.limit:
-            return
+    for day in range(int(last // DAY), int(first // DAY) - 1, -1):
+        for hour, short, long, green in _near(prices, token, day):
+            at = hour * HOUR + moment
+            if not first <= at <= last:
+                continue
+            eth, usd = prices.eth(token, at), prices.usd(token, at)
+            reason = "The moving averages came close to each other and didn't cross."
+            yield at, _record(WAITING, reason, eth, usd, at, short, long, False, green)
+            count += 1
+            if count == wanted.limit:
+                return
+
+
+def _near(prices: Prices, token: Token, day: int) -> Iterator[tuple[int, float, float, int]]:
+    """(hour, averages one candle before, green candles) where they came close, the last one of a day first."""
+    closes = full_hours(prices, token, range(day * 24 - BEFORE, day * 24 + 24))
+    gaps, sums = averaged(closes)
+    for place in range(23, -1, -1):
+        before, now = gaps[place : place + 2]
+        recent = closes[place + 1 : place + 1 + BEFORE]
+        if before * now > 0 and abs(now) < min(abs(before), _CLOSE * (max(recent) - min(recent))):
+            end = place + BEFORE
+            short, long = (sums[end] - sums[end - SHORT]) / SHORT, (sums[end] - sums[end - LONG]) / LONG
+            yield day * 24 + place, short, long, greens(recent)
 
 
 def _record(
@@ -112,8 +122,8 @@ def _record(
         "signalPriceUsd": usd,
         "signalPriceFormatted": f"${_plain(usd)} ({_plain(eth)} ETH)",
         "createdAt": iso(timestamp),
-        "previousShortSMA": None if short is None else significant(short, market.DIGITS),
-        "previousLongSMA": None if long is None else significant(long, market.DIGITS),
+        "previousShortSMA": None if short is None else significant(short, DIGITS),
+        "previousLongSMA": None if long is None else significant(long, DIGITS),
         "crossoverDetected": crossed,
         "consecutiveGreenCandles": green,
     }

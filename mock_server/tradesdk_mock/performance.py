@@ -1,11 +1,13 @@
-"""How trading went on Base, over all tenants of a world, computed from their trades. USD is ether times its rate."""
+"""How trading went on Base, over all tenants of a world, from the sums of their trades. USD is ether times its rate."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import house, market
-from .tokens import significant
+from . import house
+from .books import outcome
+from .prices import DIGITS
+from .tokens import find, significant
 
 if TYPE_CHECKING:
     from .world import World
@@ -14,26 +16,17 @@ BASE = 8453
 # With fewer closed trades of a token nothing is said about its win rate.
 ENOUGH = 3
 
-# An entry and, once it is closed, an exit: one of them is a purchase and the other a sale.
-_SIDES = """(
-    SELECT token_address, direction AS side, entry_price_usd AS price, amount FROM trades WHERE chain_id = 8453
-    UNION ALL
-    SELECT token_address, CASE direction WHEN 'BUY' THEN 'SELL' ELSE 'BUY' END, exit_price_usd, amount FROM trades
-    WHERE chain_id = 8453 AND status = 'closed'
-)"""
-
 
 def in_ether(usd: float, rate: float) -> float:
-    return significant(usd / rate, market.DIGITS)
+    return significant(usd / rate, DIGITS)
 
 
 def win_rate(world: World, address: str) -> float | None:
     """Percent of a token's closed trades that made money, averaged over the agents; None for too few trades."""
     house.ensure(world)
     rate, count = world.store.all(
-        "SELECT avg(rate), coalesce(sum(n), 0) FROM ("
-        " SELECT 100.0 * sum(pnl_usd > 0) / count(*) AS rate, count(*) AS n FROM trades"
-        " WHERE chain_id = ? AND token_address = ? AND status = 'closed' GROUP BY agent_id)",
+        "SELECT avg(100.0 * won / closed), coalesce(sum(closed), 0) FROM books"
+        " WHERE chain_id = ? AND token_address = ? AND closed > 0",
         (BASE, address),
     )[0]
     return round(rate, 2) if count >= ENOUGH else None
@@ -42,39 +35,37 @@ def win_rate(world: World, address: str) -> float | None:
 def average_prices(world: World, address: str) -> dict[str, float | None]:
     """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side that no trade has."""
     house.ensure(world)
-    found: dict[str, float] = dict(
-        world.store.all(
-            f"SELECT side, sum(price * amount) / sum(amount) FROM {_SIDES} WHERE token_address = ? GROUP BY side",  # noqa: S608 - our own text
-            (address,),
-        )
-    )
-    return {side: found.get(side) for side in ("BUY", "SELL")}
+    bought, paid, sold, taken = world.store.all(
+        "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
+        " WHERE chain_id = ? AND token_address = ?",
+        (BASE, address),
+    )[0]
+    return {"BUY": paid / bought if bought else None, "SELL": taken / sold if sold else None}
 
 
 def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
     """Address, win rate, return on what was paid (both in percent) and agents of the best tokens, best first."""
     house.ensure(world)
-    columns = ("address", "winRate", "ROI", "agentCount")
     rows = world.store.all(
-        "SELECT token_address, round(avg(100.0 * won / n), 2), round(100.0 * sum(gain) / sum(cost), 2), count(*) FROM ("  # noqa: S608 - our own names
-        " SELECT token_address, sum(pnl_usd > 0) AS won, count(*) AS n, sum(pnl_usd) AS gain,"
-        " sum(entry_price_usd * amount) AS cost FROM trades"
-        " WHERE chain_id = ? AND status = 'closed' GROUP BY token_address, agent_id)"
-        " GROUP BY token_address HAVING sum(n) >= ?"
-        f" ORDER BY {columns.index(sort_by) + 1} DESC, token_address LIMIT ?",
-        (BASE, ENOUGH, limit),
+        # Of an agent that has closed none the rate is NULL, and the average leaves it out.
+        "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
+        " WHERE chain_id = ? GROUP BY token_address HAVING sum(closed) >= ?",
+        (BASE, ENOUGH),
     )
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    # Rounded here, as every other figure is.
+    found = [
+        {"address": address, "winRate": round(rate, 2), "ROI": round(gain, 2) + 0.0, "agentCount": count}
+        for address, rate, gain, count in rows
+    ]
+    found.sort(key=lambda row: (-row[sort_by], row["address"]))
+    return found[:limit]
 
 
 def agents_by_token(world: World) -> dict[str, int]:
     """How many agents have traded a token, by address."""
     house.ensure(world)
     return dict(
-        world.store.all(
-            "SELECT token_address, count(DISTINCT agent_id) FROM trades WHERE chain_id = ? GROUP BY token_address",
-            (BASE,),
-        )
+        world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
     )
 
 
@@ -82,16 +73,14 @@ def totals(world: World, at: float) -> dict[str, float]:
     """Everything added up. Trades are counted when they are closed; amounts are in ether of the rate at `at`."""
     house.ensure(world)
     store = world.store
-    rate = market.eth_usd(world.seed, at)
+    rate = world.prices.rate(at)
     agents, active = store.all(
         "SELECT count(*), coalesce(sum(status = 'active'), 0) FROM agents WHERE chain_id = 8453"
     )[0]
-    trades, won, realized = store.all(
-        "SELECT count(*), coalesce(sum(pnl_usd > 0), 0), coalesce(sum(pnl_usd), 0.0) FROM trades"
-        " WHERE chain_id = 8453 AND status = 'closed'"
+    trades, won, realized, bought, sold = store.all(
+        "SELECT coalesce(sum(closed), 0), coalesce(sum(won), 0), coalesce(sum(gain), 0.0),"
+        " coalesce(sum(bought_usd), 0.0), coalesce(sum(sold_usd), 0.0) FROM books WHERE chain_id = 8453"
     )[0]
-    sides: dict[str, float] = dict(store.all(f"SELECT side, sum(price * amount) FROM {_SIDES} GROUP BY side"))  # noqa: S608 - our own text
-    unrealized = store.value("SELECT coalesce(sum(unrealized_pnl_usd), 0.0) FROM positions WHERE chain_id = 8453")
     found = {
         "totalAgents": agents,
         "activeAgents": active,
@@ -99,11 +88,28 @@ def totals(world: World, at: float) -> dict[str, float]:
         "totalProfitableTrades": won,
     }
     for name, usd in (
-        ("totalBuy", sides.get("BUY", 0.0)),
-        ("totalSell", sides.get("SELL", 0.0)),
+        ("totalBuy", bought),
+        ("totalSell", sold),
         ("realizedProfit", realized),
-        ("unrealizedProfit", unrealized),
+        ("unrealizedProfit", _unrealized(world, int(at))),
     ):
-        found[f"{name}ETH"] = in_ether(usd, rate)
-        found[f"{name}USD"] = round(usd, 2)
+        # However large the sums are, both say the same to a cent.
+        found[f"{name}ETH"] = round(usd / rate, 8) + 0.0
+        found[f"{name}USD"] = round(usd, 2) + 0.0
     return {**found, "winRate": round(100.0 * won / trades, 2) if trades else 0.0}
+
+
+def _unrealized(world: World, second: int) -> float:
+    """What the positions on Base would bring, each in whole cents as its owner is told."""
+    current: dict[str, float | None] = {}
+    cents = 0
+    for address, entry, amount in world.store.all(
+        "SELECT token_address, entry_price_usd, amount FROM positions WHERE chain_id = 8453"
+    ):
+        if address not in current:
+            token = find(world.seed, BASE, address)
+            current[address] = world.prices.usd(token, second) if token else None
+        price = current[address]
+        if price is not None:
+            cents += round(outcome(entry, price, amount)[0] * 100)
+    return cents / 100

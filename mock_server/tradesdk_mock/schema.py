@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -21,38 +21,46 @@ CREATE TABLE keys (
 );
 CREATE TABLE wallets (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, address TEXT NOT NULL,
-    chain_id INTEGER NOT NULL, label TEXT NOT NULL, created_at INTEGER NOT NULL,
-    UNIQUE (tenant, address, chain_id)
+    chain_id INTEGER NOT NULL, label TEXT NOT NULL, created_at INTEGER NOT NULL, native REAL NOT NULL,
+    moved_at INTEGER NOT NULL, UNIQUE (tenant, address, chain_id)
 );
 CREATE INDEX wallets_page ON wallets (tenant, created_at, seq);
 CREATE TABLE agents (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,
     chain_id INTEGER NOT NULL, wallet_id TEXT NOT NULL, risk TEXT NOT NULL, min_confidence REAL NOT NULL,
-    max_positions INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+    max_positions INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+    closed INTEGER NOT NULL DEFAULT 0, won INTEGER NOT NULL DEFAULT 0, pnl REAL NOT NULL DEFAULT 0,
+    since REAL NOT NULL DEFAULT 0
 );
 CREATE INDEX agents_page ON agents (tenant, created_at, seq);
 CREATE INDEX agents_status ON agents (tenant, status, created_at, seq);
+CREATE INDEX agents_running ON agents (seq) WHERE status IN ('active', 'paused');
 CREATE TABLE trades (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, agent_id TEXT NOT NULL,
     token_address TEXT NOT NULL, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL, direction TEXT NOT NULL,
     amount REAL NOT NULL, entry_price_usd REAL NOT NULL, exit_price_usd REAL, pnl_usd REAL, roi_pct REAL,
     status TEXT NOT NULL, opened_at INTEGER NOT NULL, closed_at INTEGER,
-    entry_tx_hash TEXT NOT NULL, exit_tx_hash TEXT
+    entry_tx_hash TEXT NOT NULL, exit_tx_hash TEXT, wallet_id TEXT NOT NULL, signal_id TEXT, closed_by TEXT
 );
 CREATE INDEX trades_page ON trades (tenant, opened_at, seq);
 CREATE INDEX trades_status ON trades (tenant, status, opened_at, seq);
 CREATE INDEX trades_agent ON trades (tenant, agent_id, opened_at, seq);
-CREATE INDEX trades_token ON trades (token_address);
 CREATE INDEX trades_agent_status ON trades (tenant, agent_id, status, opened_at, seq);
 CREATE TABLE positions (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, trade_id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,
-    agent_id TEXT NOT NULL, token_address TEXT NOT NULL, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,
-    entry_price_usd REAL NOT NULL, current_price_usd REAL NOT NULL, unrealized_pnl_usd REAL NOT NULL,
-    stop_loss_price REAL NOT NULL, take_profit_price REAL NOT NULL, trailing_stop_price REAL NOT NULL,
-    opened_at INTEGER NOT NULL
+    agent_id TEXT NOT NULL, wallet_id TEXT NOT NULL, token_address TEXT NOT NULL, token_symbol TEXT NOT NULL,
+    chain_id INTEGER NOT NULL, amount REAL NOT NULL, entry_price_usd REAL NOT NULL, stop_loss_price REAL NOT NULL,
+    take_profit_price REAL NOT NULL, trailing_pct REAL NOT NULL, peak REAL NOT NULL, peak_at INTEGER NOT NULL,
+    exits_at INTEGER, exit_by TEXT, opened_at INTEGER NOT NULL
 );
 CREATE INDEX positions_page ON positions (tenant, opened_at, seq);
 CREATE INDEX positions_agent ON positions (tenant, agent_id, opened_at, seq);
+CREATE INDEX positions_wallet ON positions (wallet_id);
+CREATE TABLE books (
+    chain_id INTEGER NOT NULL, token_address TEXT NOT NULL, agent_id TEXT NOT NULL, closed INTEGER NOT NULL,
+    won INTEGER NOT NULL, gain REAL NOT NULL, cost REAL NOT NULL, bought REAL NOT NULL, bought_usd REAL NOT NULL,
+    sold REAL NOT NULL, sold_usd REAL NOT NULL, PRIMARY KEY (chain_id, token_address, agent_id)
+) WITHOUT ROWID;
 CREATE TABLE signals (
     seq INTEGER PRIMARY KEY, published_at REAL NOT NULL, id TEXT NOT NULL UNIQUE,
     token_address TEXT NOT NULL COLLATE NOCASE, token_symbol TEXT NOT NULL, chain_id INTEGER NOT NULL,
@@ -100,6 +108,7 @@ NAMES = (
     "agents",
     "trades",
     "positions",
+    "books",
     "signals",
     "scheduled",
     "faults",

@@ -1,16 +1,21 @@
-"""What a test makes happen on the market: signals, now or later, and prices that fail."""
+"""What a test makes happen on the market, or wants to know of it: signals, prices that fail, candles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from . import market, signals
+from . import pricefailure, signals
 from .clock import END
+from .crossovers import CHAINS
 from .errors import ApiError, MockServerError
 from .signals import MockSignal
+from .tokens import find
 from .world import World
+
+if TYPE_CHECKING:
+    from .candles import Candle
 
 
 class ScriptedSignal(TypedDict, total=False):
@@ -47,7 +52,8 @@ class Scripting:
     ) -> MockSignal:
         """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
 
-        What is left out follows from the seed.
+        What is left out follows from the seed. Agents act on it as on any signal, at the market's price whatever
+        `price_usd` says; ether, and a token that the market doesn't have, are left alone.
 
         Args:
             chain_id: 8453 or 56.
@@ -116,7 +122,30 @@ class Scripting:
     def set_price_failure(self, failing: bool | list[str]) -> None:
         """Make the prices of the market data fail with 502: of every token, of these (symbols or addresses), or not."""
         with self._transaction() as world:
-            market.set_price_failure(world, failing)
+            pricefailure.set_price_failure(world, failing)
+
+    def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
+        """What a token cost from one time to another, in USD; oldest first. Also of times that are still to come.
+
+        Args:
+            token: symbol, address or coin id, in any case.
+            chain_id: 8453 or 56.
+            start: no candle begins before, Unix seconds. Each begins at a multiple of its length.
+            end: no candle ends after, Unix seconds.
+            seconds: of a candle: 60, or a multiple of it up to a day.
+
+        Raises:
+            MockServerError: no such chain or token, times that can't be, or more than 100,000 candles.
+        """
+        from .candles import candles
+
+        found = find(self.world.seed, chain_id, token) if chain_id in CHAINS and isinstance(token, str) else None
+        if found is None:
+            raise MockServerError(f"there is no token {str(token)[:60]!r} on chain {str(chain_id)[:20]}")
+        try:
+            return candles(self.world.prices, found, start, end, seconds)
+        except ValueError as error:
+            raise MockServerError(str(error)) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[World]:

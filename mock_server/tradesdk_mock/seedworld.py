@@ -6,12 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import house, keys, trading
+from . import books, floor, house, keys
+from .balances import initial_native
 from .errors import MockServerError
-from .identity import Dice, address, ident, tx_hash
-from .tokens import lively, significant
+from .identity import Dice, address, ident
+from .pasttrades import RISK, Desk, Worker
+from .tokens import lively
 
 if TYPE_CHECKING:
+    from .books import Trade
+    from .tokens import Token
     from .world import World
 
 DAY = 86_400
@@ -26,7 +30,10 @@ _AGENTS = (
     ("bnb-scalper", 56, "error", (1.0, 1.0, 0.5, 2.0), 0.7, 10, 1),
     ("bnb-watch", 56, "idle", (3.0, 4.0, 2.5, 9.0), 0.95, 2, 0),
 )
-_RISK: tuple[str, ...] = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
+# Closed trades that are written at a time.
+_AT_ONCE = 20_000
+# How often an open trade is tried to be older than a moment.
+_TRIES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +53,6 @@ class Seeded:
     positions: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Agent:
-    id: str
-    chain_id: int
-    risk: dict[str, float]
-    open: int
-
-
 def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
     """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
 
@@ -71,9 +70,14 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
                 "UPDATE tenants SET populated = 1, created_at = min(created_at, ?) WHERE name = ?",
                 (now - 90 * DAY, tenant),
             )
-            agents = _add_agents(world, tenant, _add_wallets(world, tenant, now), now)
-            _add_closed(world, tenant, agents, trades - OPEN_TRADES, now)
-            _add_open(world, tenant, agents, now)
+            wallets = _add_wallets(world, tenant, now)
+            workers = _add_agents(world, tenant, wallets, now)
+            native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
+            desk = Desk(world, tenant, workers, native)
+            _add_closed(world, tenant, desk, workers, trades - OPEN_TRADES, now)
+            _add_open(world, tenant, desk, workers, now)
+            # Whoever trades from now on has to be looked up.
+            floor.forget(world)
         return Seeded(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
 
 
@@ -90,14 +94,16 @@ def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
             chain_id=chain_id,
             label=label,
             created_at=now - 60 * DAY + place * 3_600,
+            native=initial_native(world.seed, found[chain_id], chain_id),
+            moved_at=now - 60 * DAY + place * 3_600,
         )
     return found
 
 
-def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[_Agent]:
+def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[Worker]:
     found = []
-    for place, (name, chain_id, status, risk, min_confidence, max_positions, opened) in enumerate(_AGENTS):
-        given = dict(zip(_RISK, risk, strict=True))
+    for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
+        given = dict(zip(RISK, risk, strict=True))
         agent_id = ident("agt", world.seed, tenant, world.store.next(tenant, "agent"))
         created_at = now - (55 - 4 * place) * DAY
         world.store.add(
@@ -113,96 +119,87 @@ def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) ->
             max_positions=max_positions,
             created_at=created_at,
             updated_at=created_at + 7 * 3_600 * (place + 1),
+            since=world.now(),
         )
-        found.append(_Agent(agent_id, chain_id, given, opened))
+        found.append(Worker(agent_id, chain_id, wallets[chain_id], given, max_positions))
     return found
 
 
-def _add_closed(world: World, tenant: str, agents: list[_Agent], count: int, now: int) -> None:
-    """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
-    step = 28 * DAY / max(1, count)
-    rows = []
-    for place in range(count):
-        trade_id = ident("trd", world.seed, tenant, world.store.next(tenant, "trade"))
-        dice = Dice(world.seed, "trade", trade_id)
-        agent = agents[dice.below(len(agents))]
-        choice = lively(world.seed, agent.chain_id)
-        token = choice[dice.below(len(choice))]
-        direction = "BUY" if dice.unit() < 0.7 else "SELL"
-        entry = significant(token.price_usd * dice.between(0.8, 1.25))
-        exit_price = significant(entry * dice.between(0.92, 1.12))
-        amount = significant(dice.between(40.0, 900.0) / entry)
-        pnl, roi = trading.outcome(direction, entry, exit_price, amount)
-        opened_at = now - 30 * DAY + int((place + dice.unit()) * step)
-        closed_at = opened_at + int(dice.between(300, 1.5 * DAY))
-        rows.append(
-            (
-                trade_id,
-                tenant,
-                agent.id,
-                token.address,
-                token.symbol,
-                agent.chain_id,
-                direction,
-                amount,
-                entry,
-                exit_price,
-                pnl,
-                roi,
-                "closed",
-                opened_at,
-                closed_at,
-                tx_hash(world.seed, "entry", trade_id),
-                tx_hash(world.seed, "exit", trade_id),
-            )
+def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
+    """The next ordinals of a kind within a tenant, many at a time."""
+    last = int(
+        world.store.value(
+            "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
+            (tenant, kind, count),
         )
-    world.store.run_many(
-        "INSERT INTO trades (id, tenant, agent_id, token_address, token_symbol, chain_id, direction, amount,"
-        " entry_price_usd, exit_price_usd, pnl_usd, roi_pct, status, opened_at, closed_at, entry_tx_hash, exit_tx_hash)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
     )
+    return range(last - count + 1, last + 1)
 
 
-def _add_open(world: World, tenant: str, agents: list[_Agent], now: int) -> None:
-    owners = [agent for agent in agents for _ in range(agent.open)]
-    for place, agent in enumerate(owners):
-        trade_id = ident("trd", world.seed, tenant, world.store.next(tenant, "trade"))
-        dice = Dice(world.seed, "trade", trade_id)
-        choice = lively(world.seed, agent.chain_id)
-        token = choice[(dice.below(len(choice)) + place) % len(choice)]
-        entry = significant(token.price_usd * dice.between(0.9, 1.1))
-        stop, trail, target = (agent.risk[name] / 100 for name in _RISK[1:])
-        # Between the two triggers, or the trade would be over.
-        current = significant(entry * dice.between(1 - stop * 0.6, 1 + target * 0.6))
-        amount = significant(dice.between(40.0, 900.0) / entry)
-        opened_at = now - int((len(owners) - place) * 3_600 + dice.between(0, 3_000))
-        shared = {
-            "tenant": tenant,
-            "agent_id": agent.id,
-            "token_address": token.address,
-            "token_symbol": token.symbol,
-            "chain_id": agent.chain_id,
-            "entry_price_usd": entry,
-            "opened_at": opened_at,
-        }
-        world.store.add(
-            "trades",
-            id=trade_id,
-            direction="BUY",
-            amount=amount,
-            status="open",
-            entry_tx_hash=tx_hash(world.seed, "entry", trade_id),
-            **shared,
-        )
-        world.store.add(
-            "positions",
-            id=ident("pos", world.seed, tenant, world.store.next(tenant, "position")),
-            trade_id=trade_id,
-            current_price_usd=current,
-            unrealized_pnl_usd=trading.outcome("BUY", entry, current, amount)[0],
-            stop_loss_price=significant(entry * (1 - stop)),
-            take_profit_price=significant(entry * (1 + target)),
-            trailing_stop_price=significant(min(current, max(entry, current) * (1 - trail))),
-            **shared,
-        )
+def _add_closed(world: World, tenant: str, desk: Desk, workers: list[Worker], count: int, now: int) -> None:
+    """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
+    if not count:
+        return
+    seed, step = world.seed, 28 * DAY / count
+    # So many are open at once that somebody always has room for one more.
+    longest = min(1.5 * DAY, 0.9 * step * (sum(worker.max_positions for worker in workers) - 3))
+    shortest = min(300.0, longest / 4)
+    choices = {chain_id: lively(seed, chain_id) for chain_id, _ in _WALLETS}
+    at = now - 30 * DAY
+    made: list[Trade] = []
+    digest = books.digests(seed, "trd", tenant)
+    for place, ordinal in enumerate(ordinals(world, tenant, "trade", count)):
+        trade_id = "trd_" + digest(str(ordinal))[:24]
+        # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
+        when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
+        worker, at = desk.who(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(workers)))
+        token = _other(worker, choices[worker.chain_id], which)
+        hold = max(1, int(shortest + (longest - shortest) * how_long))
+        made.append(desk.closed(trade_id, worker, token, at, hold))
+        if len(made) == _AT_ONCE:
+            books.write(world, opened=made, closed=made, native=desk.native)
+            made = []
+    desk.settle()
+    books.write(world, opened=made, closed=made, native=desk.native)
+
+
+def _other(worker: Worker, choice: tuple[Token, ...], roll: float) -> Token:
+    """One of the tokens that the agent doesn't hold."""
+    place = int(roll * len(choice))
+    while choice[place].address in worker.held:
+        place = (place + 1) % len(choice)
+    return choice[place]
+
+
+def _add_open(world: World, tenant: str, desk: Desk, workers: list[Worker], now: int) -> None:
+    """Those of agents that watch what they hold are such as they would hold still."""
+    seed = world.seed
+    chosen: list[tuple[int, Worker, Token]] = []
+    for worker, (_, _, status, _, _, _, count) in zip(workers, _AGENTS, strict=True):
+        worker.has_room(now, None)  # what it sold long ago may be bought again
+        for place in range(count):
+            dice = Dice(seed, "open", worker.id, place, rolls=2 * _TRIES)
+            at, token = open_since(desk, worker, lively(seed, worker.chain_id), dice, now, status != "error")
+            worker.held[token.address] = now
+            chosen.append((at, worker, token))
+    chosen.sort(key=lambda each: each[0])
+    numbers = zip(*(ordinals(world, tenant, kind, len(chosen)) for kind in ("trade", "position")), strict=True)
+    made = [
+        desk.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), worker, token, at)
+        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+    ]
+    books.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)
+
+
+def open_since(
+    desk: Desk, worker: Worker, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
+) -> tuple[int, Token]:
+    """A second of the last hours and a token that were good for a trade that is still open."""
+    token = choice[0]
+    for attempt in range(_TRIES):
+        token = _other(worker, choice, dice.unit())
+        # Wild times are survived by what is young.
+        opened_at = now - 1 - int(dice.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
+        if not guarded or desk.is_open(worker, token, opened_at, now):
+            return opened_at, token
+    return now, token

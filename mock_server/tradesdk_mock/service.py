@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from . import keys, seedworld, trading
+from . import agentstates, keys, seedworld
 from .checks import JournalChecks
 from .clock import MockClock
 from .errors import MockServerError
@@ -16,6 +16,7 @@ from .gaps import GapOptions
 from .keys import MockKey
 from .scripting import Scripting
 from .seedworld import Seeded
+from .snapshots import Snapshots
 from .world import World
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .transport import MockTransport
 
 
-class MockService(Scripting, JournalChecks):
+class MockService(Scripting, JournalChecks, Snapshots):
     """The service in this process, without a socket: clients reach it through `transport`.
 
         with MockService() as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
@@ -42,11 +43,13 @@ class MockService(Scripting, JournalChecks):
         clock: the time of the service. Share it with clients, and they wait in its time.
         signals: `live`: new ones come as time goes on; `scripted`: only those of `emit_signal`. Without it, the state
             file's, or `live`.
+        scenario: the course of the market, by name: `trending`, `choppy`, `crash`, `quiet`, `whipsaw`, or `ordinary`.
+            Without it, the state file's, or `ordinary`.
         first_within: a stream is sent its first signal within so many seconds; None leaves that to the market.
         allow_remote_control: the control API answers other machines, too.
 
     Raises:
-        MockServerError: the state file can't be used, or was made with another seed.
+        MockServerError: the state file can't be used, or was made with another seed or scenario.
     """
 
     def __init__(
@@ -57,10 +60,13 @@ class MockService(Scripting, JournalChecks):
         gaps: GapOptions | None = None,
         clock: MockClock | None = None,
         signals: Literal["live", "scripted"] | None = None,
+        scenario: str | None = None,
         first_within: float | None = None,
         allow_remote_control: bool = False,
     ) -> None:
-        self.world = World(seed=seed, db=db, gaps=gaps, clock=clock, market=signals, first_within=first_within)
+        self.world = World(
+            seed=seed, db=db, gaps=gaps, clock=clock, market=signals, scenario=scenario, first_within=first_within
+        )
         self._allow_remote_control = allow_remote_control
         self._engine: Engine | None = None
 
@@ -177,22 +183,25 @@ class MockService(Scripting, JournalChecks):
     def start_agent(self, agent_id: str) -> None:
         """Make it `active`. MockServerError when it is, or when there is no such agent."""
         with self._transaction() as world:
-            trading.start(world, agent_id)
+            agentstates.start(world, agent_id)
 
     def stop_agent(self, agent_id: str) -> None:
         """Make it `idle`. MockServerError when it is, or when there is no such agent."""
         with self._transaction() as world:
-            trading.stop(world, agent_id)
+            agentstates.stop(world, agent_id)
 
     def set_agent_status(self, agent_id: str, status: str) -> None:
         """Move an agent to `active`, `idle`, `paused` or `error`."""
         with self._transaction() as world:
-            trading.set_status(world, agent_id, status)
+            agentstates.set_status(world, agent_id, status)
 
-    def reset(self, seed: int | None = None) -> None:
-        """Forget everything but the clock and the gap options; with `seed`, start another world."""
+    def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
+        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world.
+
+        MockServerError when there is no such scenario.
+        """
         with self._transaction() as world:
-            world.reset(seed)
+            world.reset(seed, scenario)
 
     # Payments
 

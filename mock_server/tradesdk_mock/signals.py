@@ -6,12 +6,14 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter, itemgetter
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from . import emission
+from . import emission, floor
+from .crossovers import CHAINS, COLUMNS, Row, followed, past
 from .emission import MockSignal, Wish
 from .identity import Dice
-from .slots import CHAINS, COLUMNS, Row, followed, past
+from .prices import Prices
 
 if TYPE_CHECKING:
     from .world import World
@@ -22,26 +24,29 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 """What a signal is on the wire."""
 # Seconds of the market that are held in memory at a time.
 _WINDOW = 6 * 3_600
-# Seconds of the market that are published at a time where others wait for their turn: some hundredths of a second.
-SLICE = 2 * 3_600
+# Signals that are looked through at a time.
+_AT_ONCE = 5_000
+# Where others wait for their turn: real seconds until they get it, and seconds of the market between two looks at that.
+SLICE = 0.05
+_STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
 
 
-def catch_up(world: World, *, at_most: float = math.inf) -> int:
+def catch_up(world: World, *, within: float | None = None) -> int:
     """Publish what is due, in the order of time; how many that were. Costs next to nothing when nothing is.
 
-    `at_most`: so many seconds of the market at a time; whoever asks again gets on.
+    `within`: about so many real seconds at a time; whoever asks again gets on.
     """
-    if world.due is not None and world.now() < world.due:
+    if _is_quiet(world):
         return 0
     with world.transaction():
-        now = world.now()
-        if world.due is not None and now < world.due:
+        if _is_quiet(world):
             return 0
+        now = world.now()
         upto, count = _begun(world, now)
+        trading = floor.of(world)
         start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
-        now = min(now, start + at_most)
         scheduled = deque[Row](
             world.store.all(
                 f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
@@ -49,12 +54,21 @@ def catch_up(world: World, *, at_most: float = math.inf) -> int:
                 (now,),
             )
         )
-        if scheduled:
-            world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
-        for rows in _in_order(world.seed, start, now, scheduled):
+        planned = bool(scheduled)
+        step, ends = (_WINDOW, math.inf) if within is None else (_STEP, monotonic() + within)
+        for rows, until in _in_order(world.prices, start, now, scheduled, step):
             world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
             count += len(rows)
+            trading.live(rows, until)
+            if monotonic() > ends:
+                now = until
+                break
+        if planned:
+            world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
         upto = max(upto, now)
+        trading.live((), now)
+        trading.flush()
+        world.exits_due = trading.next_exit
         world.store.set_meta("signals_upto", repr(upto))
         world.due = _next(world, upto)
         if count:
@@ -62,10 +76,43 @@ def catch_up(world: World, *, at_most: float = math.inf) -> int:
         return count
 
 
-def is_behind(world: World, goal: float) -> bool:
-    """Publish a slice of what is due; whether more of it was due at `goal`. Of a fast clock there is always more."""
-    catch_up(world, at_most=SLICE)
+def _is_quiet(world: World) -> bool:
+    """Whether nothing is due. Without a floor nobody knows."""
+    return world.due is not None and world.floor is not None and world.now() < min(world.due, world.exits_due)
+
+
+def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
+    """Let a slice of what is due happen; whether more of it was due at `goal`. Of a fast clock there is always more.
+
+    `trading`: only for the sake of what agents do; without any, signals can wait.
+    """
+    if trading and floor.of(world).empty:
+        return False
+    catch_up(world, within=SLICE)
     return world.due is not None and world.due <= min(goal, world.now())
+
+
+def up_to_date(world: World) -> None:
+    """Let agents trade up to now, before somebody looks at what they did. Without any, signals can wait."""
+    if not _is_quiet(world) and not floor.of(world).empty:
+        catch_up(world)
+
+
+def live_through(world: World, tenant: str, start: float) -> None:
+    """Let a tenant's agents, made now for the time `start`, live through what has happened since, and up to now."""
+    upto = world.store.get_meta("signals_upto")
+    if upto is not None and float(upto) > start:
+        trading, seq = floor.Floor(world, tenant), 0
+        # In the order of the table, which is that of time: there is no index of the time of publication.
+        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {_AT_ONCE}"  # noqa: S608 - our own names
+        while rows := world.store.all(columns, (seq,)):
+            trading.live([row[:-1] for row in rows if row[0] > start], start)
+            trading.flush()
+            seq = rows[-1][-1]
+        trading.live((), min(float(upto), world.now()))
+        trading.flush()
+    floor.forget(world)
+    catch_up(world)
 
 
 def _begun(world: World, now: float) -> tuple[float, int]:
@@ -74,29 +121,32 @@ def _begun(world: World, now: float) -> tuple[float, int]:
     if kept is not None:
         return float(kept), 0
     born = _born(world, now)
-    world.store.set_meta("born", repr(born))
-    rows = past(world.seed, born)
+    world.born_at(born)
+    rows = past(world.prices, born)
     world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
     return born, len(rows)
 
 
 def _born(world: World, now: float) -> float:
     """When the world was made. One that nobody has looked at before its clock was set back begins there."""
-    return min(now, float(world.store.get_meta("born") or now))
+    born = float(world.store.get_meta("born") or now)
+    return born if world.store.value("SELECT 1 FROM trades") else min(now, born)
 
 
-def _in_order(seed: int, start: float, end: float, scheduled: deque[Row]) -> Iterator[list[Row]]:
-    """The market's signals with start < time <= end and the scheduled ones, a window of time at a time."""
+def _in_order(
+    prices: Prices, start: float, end: float, scheduled: deque[Row], step: float
+) -> Iterator[tuple[list[Row], float]]:
+    """The market's signals with start < time <= end and the scheduled ones, `step` seconds at a time, and its end."""
     while start < end:
-        until = min(start + _WINDOW, end)
-        rows = [row for chain_id in CHAINS for row in followed(seed, chain_id).between(start, until)]
+        until = min(start + step, end)
+        rows = [row for chain_id in CHAINS for row in followed(prices, chain_id).between(start, until)]
         while scheduled and scheduled[0][0] <= until:
             rows.append(scheduled.popleft())
         rows.sort(key=itemgetter(0))
-        yield rows
+        yield rows, until
         start = until
     if scheduled:
-        yield list(scheduled)
+        yield list(scheduled), end
 
 
 def _next(world: World, upto: float) -> float:
@@ -104,7 +154,7 @@ def _next(world: World, upto: float) -> float:
     planned = world.store.value("SELECT min(published_at) FROM scheduled")
     times = [math.inf if planned is None else float(planned)]
     if world.market == "live":
-        times += [followed(world.seed, chain_id).next_after(upto) for chain_id in CHAINS]
+        times += [followed(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
     return min(times)
 
 
@@ -132,14 +182,14 @@ def prompt(world: World, chain_id: int) -> bool:
         catch_up(world)
         now = world.now()
         upto = float(world.store.get_meta("signals_upto") or now)
-        if followed(world.seed, chain_id).next_after(upto) <= now + within:
+        if followed(world.prices, chain_id).next_after(upto) <= now + within:
             return False
         coming = "SELECT 1 FROM scheduled WHERE chain_id = ? AND published_at <= ?"
         if world.store.value(coming, (chain_id, now + within)):
             return False
         ordinal = world.store.next("", "prompt")
         soon = now + within * Dice(world.seed, "prompt time", ordinal, rolls=1).between(0.5, 1.0)
-        _add(world, *emission.signal(world.seed, "prompt", ordinal, Wish(chain_id), soon))
+        _add(world, *emission.prompted(world.prices, chain_id, ordinal, soon))
         return True
 
 
@@ -175,18 +225,31 @@ def emit(
         catch_up(world)
         now = world.now()
         when = wish.when(now, now if asked is None else min(asked, now))
-        signal, green = emission.signal(world.seed, "emit", world.store.next("", "signal"), wish, when)
+        signal, green = emission.signal(world.prices, "emit", world.store.next("", "signal"), wish, when)
         _add(world, signal, green)
         return signal
 
 
-def _add(world: World, signal: MockSignal, green: int) -> None:
+def _add(
+    world: World,
+    signal: MockSignal,
+    green: int,
+    reason: str = "Emitted on request.",
+    short: float | None = None,
+    long: float | None = None,
+) -> None:
     """Publish a signal, or keep it until its time comes."""
     later = signal.published_at > world.now()
-    row = (*_values(signal), "Emitted on request.", None, None, 0, green)
+    row = (*_values(signal), reason, short, long, 0, green)
     world.store.run(f"INSERT INTO {'scheduled' if later else 'signals'} {_INTO}", row)
-    if later and world.due is not None:
-        world.due = min(world.due, signal.published_at)
+    if later:
+        if world.due is not None:
+            world.due = min(world.due, signal.published_at)
+    else:
+        trading = floor.of(world)
+        trading.live([row], signal.published_at)
+        trading.flush()
+        world.exits_due = trading.next_exit
     world.announce()
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from . import schema
+from . import schema, snapshots
 from .errors import ApiError, MockServerError, closed, overloaded
 from .identity import Dice
 
 Row = tuple[Any, ...]
+# Results of SQLite: what the file has become, and what keeps it from being used.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+# Seconds to wait for another process that makes the same file.
+_PATIENCE = 5.0
 
 
 class Store:
@@ -28,6 +35,11 @@ class Store:
         self._depth = 0
         self._version = 0
         self._closed = False
+        # Why the transaction that is open can't be committed any more.
+        self._failure: ApiError | None = None
+        if self.path is not None:
+            # Before SQLite opens it for writing: what is none of ours stays as it is.
+            snapshots.check(self.path)
         try:
             # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
             self._db = sqlite3.connect(
@@ -51,28 +63,37 @@ class Store:
         self._db.create_function("chance", 3, _chance, deterministic=True)
         if self.path is not None:
             # With a write-ahead log a commit outlives the process, and readers don't block the writer.
-            self._db.execute("PRAGMA journal_mode=WAL")
+            self._log_ahead()
             self._db.execute("PRAGMA synchronous=NORMAL")
         with self:
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version == schema.VERSION:
                 return
             if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                raise MockServerError(f"{self.path} is not a state file of this version of the mock server")
+                # Another process has made it since it was looked at.
+                raise MockServerError(f"the state file {self.path} is not of this version of the mock server")
             for statement in filter(str.strip, schema.TABLES.split(";")):
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={schema.VERSION}")
+
+    def _log_ahead(self) -> None:
+        # SQLite's own timeout doesn't hold here.
+        ends = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > ends:
+                    raise
+            time.sleep(0.01)
 
     def __enter__(self) -> Store:
         self._lock.acquire()
         if self._depth == 0:
             try:
-                self._open().execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                self._lock.release()
-                if "locked" in str(error):
-                    raise overloaded() from error
-                raise
+                self._execute("BEGIN IMMEDIATE")
+                self._failure = None
             except BaseException:
                 self._lock.release()
                 raise
@@ -85,7 +106,10 @@ class Store:
         self._depth -= 1
         try:
             if self._depth == 0 and kind is None:
-                self._db.execute("COMMIT")
+                if self._failure is not None:
+                    # Somebody took it for an answer like any other; but a part of the changes may be missing.
+                    raise self._failure
+                self._execute("COMMIT")
         finally:
             # After a crash inside, or when the commit itself failed (a full disk), nothing stays half done.
             if self._depth == 0 and self._db.in_transaction:
@@ -95,19 +119,28 @@ class Store:
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Change something; the number of rows changed."""
         with self._lock:
-            return self._open().execute(sql, args).rowcount
+            return self._execute(sql, args).rowcount
 
     def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         with self._lock:
-            self._open().executemany(sql, rows)
+            try:
+                self._open().executemany(sql, rows)
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
 
     def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
         with self._lock:
-            return self._open().execute(sql, args).fetchall()
+            try:
+                return self._open().execute(sql, args).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
 
     def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
         with self._lock:
-            row: Row | None = self._open().execute(sql, args).fetchone()
+            try:
+                row: Row | None = self._open().execute(sql, args).fetchone()
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
             return row
 
     def value(self, sql: str, args: Sequence[object] = ()) -> Any:
@@ -162,10 +195,63 @@ class Store:
             for name in schema.NAMES:
                 self.run(f"DELETE FROM {name}")  # noqa: S608 - names of our own tables
 
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Fill another database with all that is here, as it is at one moment. Not within a transaction."""
+        with self._lock:
+            self._outside()
+            try:
+                self._open().backup(target)
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
+
+    @contextmanager
+    def beside(self, file: str) -> Iterator[None]:
+        """While it lasts, the state in another file is there for `take_over`. Not within a transaction."""
+        with self._lock:
+            self._outside()
+            self._execute("ATTACH ? AS other", (file,))
+            try:
+                yield
+            finally:
+                self._db.execute("DETACH other")
+
+    def take_over(self) -> None:
+        """Replace every row by those of the state that is `beside`."""
+        with self:
+            for name in schema.NAMES:
+                self.run(f"DELETE FROM main.{name}")  # noqa: S608 - names of our own tables
+                self.run(f"INSERT INTO main.{name} SELECT * FROM other.{name}")  # noqa: S608 - as above
+
+    def _outside(self) -> None:
+        if self._depth:
+            raise MockServerError("a snapshot can't be taken or restored in the middle of a change")
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
             self._db.close()
+
+    def _execute(self, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._open().execute(sql, args)
+        except sqlite3.DatabaseError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: sqlite3.DatabaseError) -> Exception:
+        """What is wrong with the file, as an answer that has its name; other errors are the mock's own mistakes."""
+        # The lowest byte is the kind; the rest says more about it.
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        where = "The state in memory" if self.path is None else f"The state file {self.path}"
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            self._failure = overloaded()
+        elif kind in _DAMAGED or "decode to UTF-8" in str(error):
+            said = str(error).partition(" with text ")[0]
+            self._failure = ApiError(500, "internal_error", f"{where} is damaged: {said}.")
+        elif kind in _UNUSABLE:
+            self._failure = ApiError(503, "service_unavailable", f"{where} can't be used: {error}.")
+        else:
+            return error
+        return self._failure
 
     def _open(self) -> sqlite3.Connection:
         if self._closed:

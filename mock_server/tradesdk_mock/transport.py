@@ -11,16 +11,17 @@ from urllib.parse import unquote
 import h11
 import httpx
 
+from .control import longest_body
 from .errors import MockServerError
 from .exchange import Request
 from .reading import Failure, ReadFailed, Reading
-from .validation import MAX_BODY
 from .waiting import Waiter
 
 if TYPE_CHECKING:
     from .service import MockService
 
 MARKET_PORT = 8402
+_CLIENT = "127.0.0.1"
 _WITH_BODY = ("POST", "PATCH", "PUT")
 _ERRORS: dict[Failure, type[httpx.TransportError]] = {
     Failure.TIMEOUT: httpx.ReadTimeout,
@@ -51,11 +52,11 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content = bytearray()
+        content, limit = bytearray(), _limit(request)
         if not _is_too_long(request):
             for piece in request.stream:
                 content += piece
-                if len(content) > MAX_BODY:
+                if len(content) > limit:
                     break
         asked = self._asked(request, content)
         load = self._service.engine.loads(asked)
@@ -70,12 +71,12 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content = bytearray()
+        content, limit = bytearray(), _limit(request)
         if not _is_too_long(request):
             pieces = aiter(request.stream)
             async for piece in pieces:
                 content += piece
-                if len(content) > MAX_BODY:
+                if len(content) > limit:
                     if isinstance(pieces, AsyncGenerator):  # not left to the collector
                         await pieces.aclose()
                     break
@@ -112,14 +113,14 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
         if request.method in _WITH_BODY:  # with other methods nobody looks at a body
-            kept = None if _is_too_long(request) or len(content) > MAX_BODY else bytes(content)
+            kept = None if _is_too_long(request) or len(content) > _limit(request) else bytes(content)
         return Request(
             request.method,
             unquote(path.decode("ascii")),
             query,
             [(name.lower(), value) for name, value in request.headers.raw],
             kept,
-            "127.0.0.1",
+            _CLIENT,
             self._is_market(request.url.port),
         )
 
@@ -225,7 +226,11 @@ def _target(request: httpx.Request) -> bytes:
     return target
 
 
+def _limit(request: httpx.Request) -> int:
+    return longest_body(request.url.path, _CLIENT)
+
+
 def _is_too_long(request: httpx.Request) -> bool:
     """Whether it says so itself; then nothing of it is read."""
     announced = request.headers.get("content-length", "0")
-    return announced.isascii() and announced.isdigit() and int(announced) > MAX_BODY
+    return announced.isascii() and announced.isdigit() and int(announced) > _limit(request)

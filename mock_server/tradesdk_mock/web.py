@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from . import keys, ratelimit
+from . import house, keys, ratelimit, signals
 from .errors import ApiError, Header, forbidden, internal, missing, no_route, wrong_method
 from .exchange import Body, Request
 from .ratelimit import Verdict
@@ -79,6 +79,7 @@ class Endpoint:
     Attributes:
         needs: what the key must allow. `account` is a read whose scope isn't written down (a gap option).
         live: a stream: outside the rate limit, and not counted.
+        trading: it shows or touches what agents do: they get up to date before.
         option: it exists only under the gap option `no_routes=routes`.
         ready, load: heavy imports that it needs, and whether they are there.
     """
@@ -86,6 +87,7 @@ class Endpoint:
     handler: Handler
     needs: Literal["read", "account", "write"] = "read"
     live: bool = False
+    trading: bool = False
     option: bool = False
     ready: Callable[[], bool] | None = None
     load: Callable[[], None] | None = None
@@ -131,6 +133,10 @@ def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
                 if endpoint is None:
                     raise _nothing_here(world, request, endpoints)
                 _permit(world, caller, endpoint)
+                if caller.tenant == house.HOUSE:
+                    house.ensure(world)
+                if endpoint.trading:
+                    signals.up_to_date(world)
                 answer = endpoint.handler(Call(world, caller, request))
             except ApiError as error:
                 failure = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,13 @@ from .faults import Faults
 from .gaps import GapOptions
 from .hub import Hub
 from .journal import Journal
+from .prices import Prices, prices
 from .ratelimit import RateLimiter
+from .scenarios import ORDINARY, SCENARIOS
 from .store import Store
 
 if TYPE_CHECKING:
+    from .floor import Floor
     from .paywall import Verifier
 
 DEFAULT_SEED = 7
@@ -30,10 +34,13 @@ class World:
 
     Attributes:
         market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
+        scenario: the course of the market. Kept in the state file.
         first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
         catch_up_limit: seconds of signals that a jump of the clock is made up for.
         verifier: judges payments for market data; None until the first request that has to pay.
         due: when the next signal is published (infinity: never), None when that has to be looked up.
+        floor: where agents trade; None when that has to be looked up.
+        exits_due: when the next thing happens on that floor.
     """
 
     def __init__(
@@ -44,11 +51,14 @@ class World:
         gaps: GapOptions | None = None,
         clock: MockClock | None = None,
         market: str | None = None,
+        scenario: str | None = None,
         first_within: float | None = None,
         catch_up_limit: float = 31 * 86_400,
     ) -> None:
         if market not in (None, *MARKETS):
             raise MockServerError(f"{market!r} is not a market: {', '.join(MARKETS)}")
+        if scenario not in (None, *SCENARIOS):
+            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         if clock is not None and not isinstance(clock, MockClock):
             raise MockServerError(f"clock: must be a MockClock such as MockClock(1_800_000_000), not {clock!r}")
         self.store = Store(db)
@@ -61,9 +71,15 @@ class World:
         # How often the world was reset.
         self._age = 0
         self.market = MARKETS[0]
+        self.scenario = ORDINARY
         self.first_within = first_within
         self.catch_up_limit = catch_up_limit
         self.due: float | None = None
+        self._prices: Prices | None = None
+        self.floor: Floor | None = None
+        self.exits_due = math.inf
+        # How often trading has changed when the floor was right.
+        self._traded = 0
         self.verifier: Verifier | None = None
         # Whoever serves this world, when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
@@ -75,6 +91,12 @@ class World:
                     raise MockServerError(f"{self.store.path} was made with seed {kept}, not {seed}: reset it first")
                 self.seed = int(kept) if kept is not None else DEFAULT_SEED if seed is None else seed
                 self.store.set_meta("seed", str(self.seed))
+                begun = self.store.get_meta("scenario")
+                if begun is not None and scenario not in (None, begun):
+                    raise MockServerError(
+                        f"{self.store.path} was made with scenario {begun}, not {scenario}: reset it first"
+                    )
+                self.scenario = begun or scenario or ORDINARY
                 if gaps is None:
                     self._load_gaps()
                 if clock is None:
@@ -93,6 +115,14 @@ class World:
         self._closed = False
         self._unsubscribe = self.clock.on_change(self._clock_change)
 
+    @property
+    def prices(self) -> Prices:
+        """What everything costs."""
+        if self._prices is None:
+            anchor = 0.0 if self.scenario == ORDINARY else float(self.store.get_meta("born") or 0.0)
+            self._prices = prices(self.seed, self.scenario, anchor)
+        return self._prices
+
     def now(self) -> float:
         """The service's time in Unix seconds."""
         return self.clock.now() + self.gaps.clock_skew
@@ -109,12 +139,15 @@ class World:
         self.hub.ring()
         return self.gaps
 
-    def reset(self, seed: int | None = None) -> None:
-        """Forget everything but the clock and the gap options; with `seed`, start another world."""
+    def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
+        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world."""
+        if scenario not in (None, *SCENARIOS):
+            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         with self.transaction():
             market, age = self.market, self._age + 1
             self.store.clear()
             self.seed = self.seed if seed is None else seed
+            self.scenario = scenario or self.scenario
             self.store.set_meta("seed", str(self.seed))
             self.store.set_meta("age", str(age))
             self._age = age
@@ -125,6 +158,26 @@ class World:
             self.journal.clear()
             self.faults.clear()
             self.hub.end_all()
+
+    def replace(self, fill: Callable[[], object]) -> None:
+        """Put another state in the place of this one: `fill` writes it, or raises, and then nothing has changed."""
+        clock, gaps = self.clock.state(), self.gaps
+        try:
+            with self.transaction():
+                age = self._age + 1
+                fill()
+                # Another age than that of any process here: open streams end, in all of them.
+                self.store.set_meta("age", str(age))
+                self._load_clock()
+                self._recall()
+        except BaseException:
+            self.clock.restore(*clock)
+            raise
+        # It knows by heart whether there are any.
+        self.faults = Faults(self)
+        self.journal.clear()
+        if self.gaps != gaps:
+            self.on_gaps()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -141,6 +194,17 @@ class World:
         if self._news:
             self._news = False
             self.hub.ring()
+
+    def born_at(self, when: float) -> None:
+        """Note when it was made; a scenario begins then."""
+        self.store.set_meta("born", repr(when))
+        self._prices = self.floor = None
+        self.note_trading()
+
+    def note_trading(self) -> None:
+        """Agents or their positions have changed: other processes look them up again."""
+        self._traded = int(self.store.get_meta("traded") or 0) + 1
+        self.store.set_meta("traded", str(self._traded))
 
     def announce(self) -> None:
         """There is something that open streams have to look at. They are told after the transaction."""
@@ -159,11 +223,19 @@ class World:
         self.due = None
         self.seed = int(self.store.get_meta("seed") or self.seed)
         self.market = self.store.get_meta("market") or self.market
+        self.scenario = self.store.get_meta("scenario") or self.scenario
+        self._prices = None
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
+        traded = int(self.store.get_meta("traded") or 0)
+        if self.floor is not None and not (self.floor.sure and traded == self._traded and age == self._age):
+            # To look up what thousands of agents hold takes a second: not for what has nothing to do with them.
+            self.floor = None
+        self._traded = traded
         if age != self._age:
-            # Another process has reset the world: its signals are numbered anew.
+            # The world is another one, reset or restored by this process or another: its signals are numbered anew.
             self._age = age
+            self.limiter.clear()
             self.hub.end_all()
 
     @property
@@ -202,10 +274,13 @@ class World:
         kept, upto = self.store.get_meta("market"), self.store.get_meta("signals_upto")
         self.market = market or kept or MARKETS[0]
         self.store.set_meta("market", self.market)
+        self.store.set_meta("scenario", self.scenario)
+        self._prices = None
         if kept == "scripted" and self.market == "live" and upto is not None:
             # For the time that it was off, it makes none.
             self.store.set_meta("signals_upto", repr(max(now, float(upto))))
         self.due = None
+        self.floor = None
 
     def _save_clock(self) -> None:
         if self.store.path is not None:

@@ -162,7 +162,8 @@ class AsyncTour:
         await self.a_slow_walk(client)
 
     async def a_slow_walk(self, client: AsyncTradeClient) -> None:
-        """Two hours between the first page and the second."""
+        """Two hours between the first page and the second, in which agents go on trading."""
+        known = [trade.id for trade in await collected(client.trades.list(limit=100))]
         pager = client.trades.list(limit=100)
         first = None
         async for page in pager.pages():
@@ -176,7 +177,10 @@ class AsyncTour:
             with pytest.raises(InvalidRequestError):
                 await rest.first()
         else:
-            assert len(await collected(rest)) == 150
+            found = [trade.id for trade in await collected(rest)]
+            assert found[:150] == known[100:250]
+            # Those that were opened meanwhile come before the first page, or after the last.
+            assert (len(found) > 150) == (self.server.gaps.order == "oldest")
 
     async def signals(self, client: AsyncTradeClient, seen: list[Any]) -> None:
         latest = await client.signals.latest(chain=8453, limit=100, min_confidence=0.6)

@@ -163,7 +163,8 @@ class Tour:
         self.a_slow_walk(client)
 
     def a_slow_walk(self, client: TradeClient) -> None:
-        """Two hours between the first page and the second."""
+        """Two hours between the first page and the second, in which agents go on trading."""
+        known = [trade.id for trade in collected(client.trades.list(limit=100))]
         pager = client.trades.list(limit=100)
         first = None
         for page in pager.pages():
@@ -177,7 +178,10 @@ class Tour:
             with pytest.raises(InvalidRequestError):
                 rest.first()
         else:
-            assert len(collected(rest)) == 150
+            found = [trade.id for trade in collected(rest)]
+            assert found[:150] == known[100:250]
+            # Those that were opened meanwhile come before the first page, or after the last.
+            assert (len(found) > 150) == (self.server.gaps.order == "oldest")
 
     def signals(self, client: TradeClient, seen: list[Any]) -> None:
         latest = client.signals.latest(chain=8453, limit=100, min_confidence=0.6)

@@ -36,8 +36,8 @@ def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[MockServer]:
-    """One world; every test has a tenant of its own in it."""
-    with MockServer() as running:
+    """One world; every test has a tenant of its own in it. Agents open no trades, so lists stay as they are."""
+    with MockServer(signals="scripted") as running:
         running.populate("shared")
         yield running
 

@@ -85,6 +85,8 @@ def test_the_commands_are_all_there() -> None:
         "mock serve",
         "mock status",
         "mock reset",
+        "mock snapshot",
+        "mock restore",
         "mock clock",
         "mock fault add",
         "mock fault list",
@@ -209,6 +211,10 @@ def test_example(
     }
     if "signals.tape" in line:
         values["signals.tape"] = str(tape_of(own.home / "signals.tape", (0, event(1)), (0.1, event(2))))
+    if "before.sqlite3" in line:
+        values["before.sqlite3"] = str(own.home / "before.sqlite3")
+        if "snapshot" not in line or "--force" in line:
+            own(*same, "mock", "snapshot", values["before.sqlite3"])  # of the same world, which others go on using
     if "KEY_ID" in line:
         values["KEY_ID"] = own(*same, "mock", "key", "create", "--name", "example").json["id"]
     if "FAULT_ID" in line:

@@ -23,6 +23,7 @@ def test_state_is_kept_between_processes(trade: Terminal) -> None:
 
 
 def test_a_new_world_is_filled_and_the_same_everywhere(trade: Terminal, tmp_path: Path) -> None:
+    trade("--mock", "mock", "clock", "--freeze")  # or else its agents go on trading
     first = trade("--mock", "agents", "list").lines
     second = trade("agents", "list", env={"TRADE_MOCK": "1", "TRADE_HOME": str(tmp_path / "elsewhere")}).lines
     assert [agent["id"] for agent in first] == [agent["id"] for agent in second]

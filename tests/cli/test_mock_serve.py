@@ -73,7 +73,7 @@ def test_what_it_says(serve: Serving) -> None:
         "read_only_key": "mock_read_me",
         "seed": 11,
     }
-    export, buying, ledger, curl = notes(run)
+    export, buying, ledger, curl, described = notes(run)
     assert f"TRADE_WALLET_KEY={'0x' + '01' * 32}" in buying
     assert "TRADE_MARKET_BASE_URL" not in buying
     assert ledger.endswith("export TRADE_HOME=$(mktemp -d)")
@@ -85,6 +85,7 @@ def test_what_it_says(serve: Serving) -> None:
         "Authorization: Bearer mock_full_me",
         f"{said['url']}/v1/signals/stream?chain=8453",
     ]
+    assert described == f"every endpoint, described: {said['url']}/docs"
     assert (serve.answers["status"]["seed"], serve.answers["status"]["trades"]) == (11, 250)
     assert serve.answers["status"]["gaps"] == {"write_status": "200/200", "order": "oldest"}
     assert serve.answers["gaps"]["options"]["order"] == "oldest"
@@ -142,9 +143,10 @@ def test_what_it_says_is_enough_to_buy(serve: Serving, trade: Terminal, monkeypa
 @pytest.mark.parametrize(("host", "here"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])  # noqa: S104  # see everywhere
 def test_beyond_this_machine(serve: Serving, everywhere: None, host: str, here: str) -> None:
     run = serve("--host", host, ask=("status",))
-    export, _, _, curl, control_note = notes(run)
+    export, _, _, curl, described, control_note = notes(run)
     assert f"TRADE_BASE_URL=http://{here}:" in export
     assert f"http://{here}:" in curl
+    assert f"http://{here}:" in described
     assert "--allow-remote-control" in control_note
     assert "not control it" in control_note
     opened = serve("--host", host, "--allow-remote-control")
@@ -192,7 +194,10 @@ def test_it_refuses_a_file(serve: Serving, tmp_path: Path) -> None:
     assert other.code == 1
     assert other.problem["hint"] == "leave out --seed, or take another file"
     folder = serve("--db", str(tmp_path))
-    assert folder.problem["hint"] == "trade mock serve --help shows what is accepted"
+    assert folder.problem["hint"] == "take another --db FILE; this one is left as it is"
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"garbage")
+    assert serve("--db", str(damaged)).problem["hint"] == folder.problem["hint"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

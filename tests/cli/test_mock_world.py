@@ -63,7 +63,12 @@ def test_status_of_an_empty_world(trade: Terminal) -> None:
 
 def test_status_shows_nothing_that_moves_a_cursor(trade: Terminal, service: Scripted) -> None:
     counts = dict.fromkeys(("keys", "agents", "trades", "signals", "streams", "faults"), 0)
-    text = {"market": HOSTILE, "db": HOSTILE, "tenants": [HOSTILE], "gaps": {HOSTILE: HOSTILE}, "warnings": [HOSTILE]}
+    text = {
+        **dict.fromkeys(("market", "scenario", "db"), HOSTILE),
+        "tenants": [HOSTILE],
+        "gaps": {HOSTILE: HOSTILE},
+        "warnings": [HOSTILE],
+    }
     clock = {"now": 1e300, "service_now": 1e300, "frozen": False, "speed": 1.0}
     service.says(200, {"seed": 7, "price_failure": [HOSTILE]} | clock | counts | text)
     for argv in ((), ("-o", "table"), ("-o", "json")):

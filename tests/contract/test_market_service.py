@@ -284,7 +284,7 @@ def test_totals_are_taken_from_what_there_is(bazaar: Wire) -> None:
 
 
 def test_a_profit_may_be_a_loss(bazaar: Wire) -> None:
-    bazaar.server.world.store.run("UPDATE positions SET unrealized_pnl_usd = -1000.0 WHERE chain_id = 8453")
+    bazaar.server.world.store.run("UPDATE positions SET entry_price_usd = 100 * entry_price_usd WHERE chain_id = 8453")
     data = bought(bazaar, "/aggregate-metrics", {})
     assert data["unrealizedProfitUSD"] < 0
     assert data["unrealizedProfitETH"] < 0

@@ -56,6 +56,11 @@ def one(wire: Wire, path: str, **query: Any) -> str:
     return str(wire.get(path, limit=1, **query).json()["data"][0]["id"])
 
 
+def holding(wire: Wire) -> str:
+    """A wallet with tokens of open positions."""
+    return str(wire.get(f"/agents/{wire.get('/positions', limit=1).json()['data'][0]['agent_id']}").json()["wallet_id"])
+
+
 def post_agent(wire: Wire, body: dict[str, Any]) -> httpx.Response:
     wallet = (
         wire.connect(private_key="0x" + "2e" * 32)
@@ -89,7 +94,7 @@ CASES = [
     Case("wallet.json", lambda w: w.post("/wallets", proof(private_key="0x" + "3f" * 32)), CREATED),
     Case("wallets_page.json", lambda w: w.get("/wallets", limit=1)),
     Case("wallets_page_last.json", lambda w: last_page(w, "/wallets")),
-    Case("wallet_balance.json", lambda w: w.get(f"/wallets/{one(w, '/wallets')}/balance")),
+    Case("wallet_balance.json", lambda w: w.get(f"/wallets/{holding(w)}/balance")),
     Case("trades_page.json", lambda w: w.get("/trades", limit=100)),
     Case("trades_page_last.json", lambda w: last_page(w, "/trades", status="closed")),
     Case("trade_open.json", lambda w: w.get(f"/trades/{one(w, '/trades', status='open')}")),
@@ -123,7 +128,7 @@ def test_deleted_agent_has_no_body(wire: Wire) -> None:
 
 def test_token_balances_are_there_to_be_compared(populated: Wire) -> None:
     """The balance's shape is judged on items, so a wallet with none would show nothing."""
-    assert populated.get(f"/wallets/{one(populated, '/wallets')}/balance").json()["token_balances"]
+    assert populated.get(f"/wallets/{holding(populated)}/balance").json()["token_balances"]
 
 
 def test_both_kinds_of_trade_are_there_to_be_compared(populated: Wire) -> None:

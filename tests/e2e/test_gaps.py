@@ -8,9 +8,10 @@ from itertools import count
 import pytest
 
 from tradesdk import LocalSigner
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from .._async._tour import AsyncTour
+from .._clock import START
 from .._sync._tour import Tour
 
 VALUES = [("order", "newest")] + [(gap.name, other) for gap in GapOptions.describe() for other in gap.others]
@@ -32,7 +33,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[MockServer]:
-    with MockServer(seed=11) as server:
+    with MockServer(seed=11, clock=MockClock(START)) as server:
         yield server
 
 

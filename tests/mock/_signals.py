@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tradesdk_mock import MockClock, MockSignal, signals
+from tradesdk_mock.crossovers import past
 from tradesdk_mock.world import World
 
 from ._support import START
@@ -15,10 +16,15 @@ HOUR, DAY = 3_600, 86_400
 
 
 def world(kind: str = "scripted", **options: Any) -> World:
-    """A world of frozen time whose past has been published: 3,000 signals."""
+    """A world of frozen time whose past has been published."""
     made = World(seed=7, clock=MockClock(START), market=kind, **options)
     signals.catch_up(made)
     return made
+
+
+def before(made: World) -> int:
+    """How many signals a world had when it was made."""
+    return len(past(made.prices, float(made.store.get_meta("born") or made.now())))
 
 
 def wire(signal: MockSignal) -> dict[str, Any]:
@@ -28,7 +34,8 @@ def wire(signal: MockSignal) -> dict[str, Any]:
     return found
 
 
-def new(made: World, chain_id: int = BASE, after: int = 3_000) -> list[dict[str, Any]]:
+def new(made: World, chain_id: int = BASE, after: int | None = None) -> list[dict[str, Any]]:
     """A chain's records after a place in the row of signals, by default after the world's past."""
     signals.catch_up(made)
-    return [record for _, _, record in signals.newer(made, chain_id, after, 10_000)]
+    place = before(made) if after is None else after
+    return [record for _, _, record in signals.newer(made, chain_id, place, 10_000)]

@@ -23,6 +23,7 @@ def test_status(server: MockServer, anyone: httpx.Client) -> None:
         "frozen": True,
         "speed": 1.0,
         "market": "live",
+        "scenario": "ordinary",
         "db": None,
         "tenants": ["main"],
         "keys": 0,

@@ -123,7 +123,7 @@ def test_mistakes_are_answered_plainly_and_change_nothing(
 @pytest.mark.parametrize(
     ("method", "path", "body", "said"),
     [
-        ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, populate"),
+        ("POST", "reset", {"sed": 7}, "sed: not a field of this request; it has: seed, scenario, populate"),
         ("POST", "agents/agt_1/start", {"now": 1}, "now: not a field of this request; it has none"),
         ("POST", "reset", {"seed": "7"}, "seed: must be an integer"),
         ("POST", "reset", {"populate": "me"}, "populate: must be a list"),

@@ -12,7 +12,10 @@ from eth_utils.address import is_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, market, signals
+from tradesdk_mock import MockClock, signals
+from tradesdk_mock.crossovers import LONG, SHORT
+from tradesdk_mock.emission import prompted
+from tradesdk_mock.prices import prices
 from tradesdk_mock.signals import MockSignal, emit
 from tradesdk_mock.tokens import find, lively
 from tradesdk_mock.world import World
@@ -48,7 +51,7 @@ def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitte
         token = find(7, BASE, signal.token_address)
         assert token in lively(7, BASE)
         assert signal.token_symbol == token.symbol
-        assert signal.price_usd == market.price_usd(7, token, START)
+        assert signal.price_usd == prices(7).usd(token, START)
         assert 0.5 <= signal.confidence <= 1
         assert (signal.timestamp, signal.published_at) == (START, START)
     assert new(made) == [wire(signal) for signal in emitted]
@@ -74,7 +77,7 @@ def test_a_token_by_any_of_its_names() -> None:
     for name in ("BRETT", "brett", brett.address, brett.address.lower(), "0x" + brett.address[2:].upper()):
         signal = emit(made, token=name)
         assert (signal.token_symbol, signal.token_address) == ("BRETT", brett.address)
-        assert signal.price_usd == market.price_usd(7, brett, START)
+        assert signal.price_usd == prices(7).usd(brett, START)
 
 
 def test_tokens_that_the_market_does_not_have_are_made_up() -> None:
@@ -209,3 +212,26 @@ def test_a_wrong_date_is_published_as_it_is() -> None:
     years = [0, 5, 99_999_999_999, 2**53 - 1]
     assert [emit(made, timestamp=year).timestamp for year in years] == years
     assert [record["timestamp"] for record in new(made)] == years
+
+
+@pytest.mark.parametrize("chain_id", [BASE, BNB])
+def test_a_prompted_signal_says_where_the_averages_stand(chain_id: int) -> None:
+    market, directions = prices(7), set()
+    for ordinal in range(30):
+        when = START + 137.25 * ordinal
+        signal, green, reason, short, long = prompted(market, chain_id, ordinal, when)
+        token = find(7, chain_id, signal.token_symbol)
+        assert token in lively(7, chain_id)
+        assert (signal.timestamp, signal.published_at) == (int(when), when)
+        assert signal.price_usd == market.usd(token, when)
+        # Closes of the last candles that were over by then, the newest one first.
+        minute = int(when) // 60
+        closes = [market.marks(token, (minute - back) // 60)[(minute - back) % 60] for back in range(30)]
+        assert short == pytest.approx(sum(closes[:SHORT]) / SHORT, rel=1e-12)
+        assert long == pytest.approx(sum(closes[:LONG]) / LONG, rel=1e-12)
+        assert signal.direction == ("BUY" if short > long else "SELL")
+        assert reason == f"The short moving average stands {'above' if short > long else 'below'} the long one."
+        assert green == next(back for back in range(30) if closes[back] <= closes[back + 1])
+        assert prompted(market, chain_id, ordinal, when) == (signal, green, reason, short, long)
+        directions.add(signal.direction)
+    assert directions == {"BUY", "SELL"}

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
 from ._support import OWNER, START, add_agent, add_wallet, client, connection, error, ok, sign, walk
 
@@ -127,16 +127,18 @@ def test_rate_headers(server: MockServer, api: httpx.Client, anyone: httpx.Clien
         assert "x-ratelimit-reset" in answer.headers
 
 
-def test_cursor_ttl(server: MockServer, rich: httpx.Client) -> None:
-    cursor = ok(rich.get("/v1/trades"))["next_cursor"]
-    server.clock.advance(10 * 365 * 86_400)
-    ok(rich.get("/v1/trades", params={"cursor": cursor}))
-    server.set_gaps(cursor_ttl=3_600)
-    cursor = ok(rich.get("/v1/trades"))["next_cursor"]
-    server.clock.advance(3_599)
-    ok(rich.get("/v1/trades", params={"cursor": cursor}))
-    server.clock.advance(1)
-    assert "expired" in error(rich.get("/v1/trades", params={"cursor": cursor}), 400, "invalid_request")
+def test_cursor_ttl() -> None:
+    with MockServer(clock=MockClock(START), signals="scripted") as server, client(server) as rich:
+        server.populate("main")
+        cursor = ok(rich.get("/v1/trades"))["next_cursor"]
+        server.clock.advance(10 * 365 * 86_400)
+        ok(rich.get("/v1/trades", params={"cursor": cursor}))
+        server.set_gaps(cursor_ttl=3_600)
+        cursor = ok(rich.get("/v1/trades"))["next_cursor"]
+        server.clock.advance(3_599)
+        ok(rich.get("/v1/trades", params={"cursor": cursor}))
+        server.clock.advance(1)
+        assert "expired" in error(rich.get("/v1/trades", params={"cursor": cursor}), 400, "invalid_request")
 
 
 def test_quotas(server: MockServer, api: httpx.Client) -> None:

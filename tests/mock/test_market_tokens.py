@@ -10,12 +10,14 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, market
+from tradesdk_mock import MockClock, pricefailure
+from tradesdk_mock.prices import Prices, prices
 from tradesdk_mock.tokens import ETHER_ADDRESS, Token, find, lively, tokens
 from tradesdk_mock.world import World
 
 from ._support import START
 
+MARKET = prices(7)
 CHAINS = [(8453, 620, 60), (56, 20, 20)]
 
 
@@ -68,8 +70,8 @@ def test_ether_is_a_token_of_base_that_nobody_signals() -> None:
     assert ether is not None
     assert (ether.symbol, ether.address, ether.market_cap_rank) == ("ETH", ETHER_ADDRESS, 2)
     assert ether not in lively(7, 8453)
-    assert market.price_eth(7, ether, START) == 1.0
-    assert market.price_usd(7, ether, START) == market.eth_usd(7, START)
+    assert MARKET.eth(ether, START) == 1.0
+    assert MARKET.usd(ether, START) == MARKET.rate(START)
 
 
 def test_a_larger_market_has_a_smaller_rank() -> None:
@@ -80,42 +82,30 @@ def test_a_larger_market_has_a_smaller_rank() -> None:
     assert all(token.logo.startswith("https://") and token.logo.endswith(".png") for token in found)
 
 
-any_token = st.sampled_from(tokens(7, 8453) + tokens(7, 56))
-any_time = st.floats(0, 1e11) | st.integers(0, 10**11)
-
-
 @settings(deadline=None)
-@given(token=any_token, at=any_time)
+@given(token=st.sampled_from(tokens(7, 8453) + tokens(7, 56)), at=st.floats(0, 1e11) | st.integers(0, 10**11))
 def test_a_price_is_near_the_table(token: Token, at: float) -> None:
-    price = market.price_usd(7, token, at)
-    assert price > 0
-    assert 0.6 < price / token.price_usd < 1.65
-    assert price == pytest.approx(market.price_eth(7, token, at) * market.eth_usd(7, at), rel=1e-7)
-    assert price == market.price_usd(7, token, at)
-
-
-@settings(deadline=None)
-@given(token=any_token, at=st.floats(0, 4e9))
-def test_a_price_moves_without_jumps(token: Token, at: float) -> None:
-    before, after = market.price_usd(7, token, at), market.price_usd(7, token, at + 10)
-    assert abs(after / before - 1) < 0.001
+    price = MARKET.usd(token, at)
+    assert 0.25 < price / token.price_usd < 4
+    assert price == pytest.approx(MARKET.eth(token, at) * MARKET.rate(at), rel=1e-7)
+    assert price == MARKET.usd(token, at)
 
 
 def test_a_price_moves() -> None:
     brett = tokens(7, 8453)[1]
-    hourly = [market.price_usd(7, brett, START + 3_600 * hour) for hour in range(24 * 30)]
-    moves = [math.log(after / before) for before, after in pairwise(hourly)]
-    assert 0.001 < max(map(abs, moves)) < 0.05
-    assert max(hourly) / min(hourly) > 1.1
-    assert len(set(hourly)) == len(hourly)
-    assert hourly != [market.price_usd(8, brett, START + 3_600 * hour) for hour in range(24 * 30)]
+
+    def hourly(of: Prices) -> list[float]:
+        return [of.usd(brett, START + 3_600 * hour) for hour in range(24 * 30)]
+
+    moves = [math.log(after / before) for before, after in pairwise(hourly(MARKET))]
+    assert 0.01 < max(map(abs, moves)) < 0.1
+    assert max(hourly(MARKET)) / min(hourly(MARKET)) > 1.1
+    assert len(set(hourly(MARKET))) == len(moves) + 1
+    assert hourly(MARKET) != hourly(prices(8))
 
 
 def test_tokens_swing_each_in_its_own_time() -> None:
-    day = {
-        token.symbol: market.price_eth(7, token, START + 86_400) / market.price_eth(7, token, START)
-        for token in lively(7, 8453)
-    }
+    day = {token.symbol: MARKET.eth(token, START + 86_400) / MARKET.eth(token, START) for token in lively(7, 8453)}
     assert len(set(day.values())) == 60
     assert any(move > 1 for move in day.values())
     assert any(move < 1 for move in day.values())
@@ -124,26 +114,26 @@ def test_tokens_swing_each_in_its_own_time() -> None:
 def test_prices_can_be_made_to_fail() -> None:
     world = World(clock=MockClock(START))
     brett, toshi = tokens(7, 8453)[1], tokens(7, 8453)[3]
-    assert market.price_failure(world) is False
-    market.set_price_failure(world, [brett.address.upper(), "based-brett"])
-    assert market.price_failure(world) == ["BRETT"]
-    assert market.price_fails(world, brett)
-    assert not market.price_fails(world, toshi)
-    market.set_price_failure(world, True)
-    assert market.price_fails(world, toshi)
-    market.set_price_failure(world, False)
-    assert not market.price_fails(world, toshi)
-    market.set_price_failure(world, True)
+    assert pricefailure.price_failure(world) is False
+    pricefailure.set_price_failure(world, [brett.address.upper(), "based-brett"])
+    assert pricefailure.price_failure(world) == ["BRETT"]
+    assert pricefailure.price_fails(world, brett)
+    assert not pricefailure.price_fails(world, toshi)
+    pricefailure.set_price_failure(world, True)
+    assert pricefailure.price_fails(world, toshi)
+    pricefailure.set_price_failure(world, False)
+    assert not pricefailure.price_fails(world, toshi)
+    pricefailure.set_price_failure(world, True)
     world.reset()
-    assert market.price_failure(world) is False
+    assert pricefailure.price_failure(world) is False
     world.close()
 
 
 @pytest.mark.parametrize("wrong", [["NOPE"], ["CAKE"], [""], [3], [None], [["BRETT"]], ["BRETT", "x" * 1_000]])
 def test_prices_of_unknown_tokens_can_not_fail(wrong: list[str]) -> None:
     world = World(clock=MockClock(START))
-    market.set_price_failure(world, ["BRETT"])
+    pricefailure.set_price_failure(world, ["BRETT"])
     with pytest.raises(ValueError, match=r"^price_failure: there is no token .{0,90} on Base$"):
-        market.set_price_failure(world, wrong)
-    assert market.price_failure(world) == ["BRETT"]
+        pricefailure.set_price_failure(world, wrong)
+    assert pricefailure.price_failure(world) == ["BRETT"]
     world.close()

@@ -132,7 +132,7 @@ def test_a_crash_in_the_middle_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         raise RuntimeError("broken")
 
     for module, name in (
-        ("tradesdk_mock.market", "price_usd"),
+        ("tradesdk_mock.pricefailure", "price_fails"),
         ("tradesdk_mock.paymentledger", "set_balance"),
         ("tradesdk_mock.paymentledger", "transaction"),
         ("tradesdk_mock.paymentledger", "conclude"),

@@ -33,7 +33,7 @@ def everything(http: httpx.Client) -> list[object]:
 
 
 def test_a_second_run_goes_on_where_the_first_ended(path: Path) -> None:
-    with MockServer(seed=11, db=path) as first:
+    with MockServer(seed=11, db=path, signals="scripted") as first:
         first.clock.set(START, allow_backwards=True)
         first.clock.freeze()
         first.clock.set(START, allow_backwards=True)
@@ -97,24 +97,6 @@ def test_another_seed_than_the_files_is_refused(path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("kind", ["text", "directory", "missing folder", "other database", "newer"])
-def test_files_that_are_no_state(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "state.db"
-    if kind == "text":
-        path.write_text("not a database " * 100)
-    elif kind == "directory":
-        path.mkdir()
-    elif kind == "missing folder":
-        path = tmp_path / "nowhere" / "state.db"
-    else:
-        database = sqlite3.connect(path)
-        database.execute("CREATE TABLE t (x)" if kind == "other database" else "PRAGMA user_version = 99")
-        database.commit()
-        database.close()
-    with pytest.raises(MockServerError, match="state"):
-        MockServer(db=path)
-
-
 def test_two_servers_on_one_file_agree(path: Path) -> None:
     with MockServer(db=path) as one, MockServer(db=path) as two, client(one) as first, client(two) as second:
         wallet = add_wallet(first)
@@ -154,7 +136,7 @@ def test_a_change_from_python_goes_on_from_what_the_other_server_did(path: Path)
 
 def test_what_python_makes_has_the_time_and_the_seed_of_the_other_server(path: Path, tmp_path: Path) -> None:
     with (
-        MockServer(db=path) as one,
+        MockServer(db=path, signals="scripted") as one,
         MockServer(db=path) as two,
         MockServer(db=tmp_path / "apart.db", seed=99) as apart,
     ):

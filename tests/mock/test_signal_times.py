@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, MockServerError, market, signals, slots
+from tradesdk_mock import MockClock, MockServerError, signals
+from tradesdk_mock.crossovers import CHAINS, COLUMNS, followed, past
+from tradesdk_mock.prices import prices
 from tradesdk_mock.tokens import lively
 from tradesdk_mock.world import World
 
 from ._signals import BASE, BNB, DAY, HOUR
 from ._support import START
 
-EVERY = f"SELECT seq, {', '.join(slots.COLUMNS)} FROM signals ORDER BY seq"  # noqa: S608 - our own names
+EVERY = f"SELECT seq, {', '.join(COLUMNS)} FROM signals ORDER BY seq"  # noqa: S608 - our own names
 
 
 def world(seed: int = 7, **options: Any) -> World:
@@ -36,78 +36,41 @@ def times(at: World, chain_id: int) -> list[float]:
     return [found for (found,) in rows]
 
 
-def test_four_days_before_the_world_was_made_and_a_denser_market_since() -> None:
+def market(after: float, upto: float) -> int:
+    """How many signals both chains publish in a time."""
+    return sum(len(followed(prices(7), chain_id).between(after, upto)) for chain_id in CHAINS)
+
+
+def test_a_week_before_the_world_was_made_and_a_denser_market_since() -> None:
     made = world()
-    past = published(made)
-    assert {chain: len(times(made, chain)) for chain in (BASE, BNB)} == {BASE: 2_400, BNB: 600}
-    assert all(START - 4 * DAY < row[1] <= START for row in past)
+    before = published(made)
+    assert [row[1:] for row in before] == list(past(prices(7), START))
+    assert all(START - 7 * DAY < row[1] <= START for row in before)
     made.clock.advance(HOUR)
     rows = published(made)
-    assert rows[: len(past)] == past
-    assert {chain: len(times(made, chain)) for chain in (BASE, BNB)} == {BASE: 2_400 + 600, BNB: 600 + 150}
+    assert rows[: len(before)] == before
+    for chain_id in CHAINS:
+        mine = [row[1:] for row in rows[len(before) :] if row[5] == chain_id]
+        assert mine == followed(prices(7), chain_id).between(START, START + HOUR)
+        # In an hour a third of what there was in a week.
+        assert len(mine) > sum(row[5] == chain_id for row in before) / 4
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
     assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
     assert len({row[2] for row in rows}) == len(rows)
 
 
-def test_one_signal_in_each_slot_and_each_of_the_tokens_in_turn() -> None:
+def test_all_lively_tokens_have_signals_at_the_price_of_their_market() -> None:
     made = world()
-    first = len(times(made, BASE))
-    made.clock.advance(DAY)
-    for chain_id, width in ((BASE, 6), (BNB, 24)):
-        found = [at for at in times(made, chain_id) if at > START]
-        assert [int(at // width) for at in found] == list(range(START // width, (START + DAY) // width))
-        assert {int(at % width) for at in found} == set(range(width))  # anywhere in its slot
-        symbols = Counter(
-            symbol for (symbol,) in made.store.all("SELECT token_symbol FROM signals WHERE chain_id = ?", (chain_id,))
-        )
-        assert set(symbols) == {token.symbol for token in lively(7, chain_id)}
-        assert max(symbols.values()) - min(symbols.values()) <= 2
-    assert first == 2_400
-
-
-def test_a_token_is_bought_and_sold_in_turn_at_the_price_of_its_market() -> None:
-    made = world()
-    made.clock.advance(3 * HOUR)
-    signals.catch_up(made)
-    for chain_id in (BASE, BNB):
+    made.clock.advance(2 * HOUR)
+    rows = [dict(zip(COLUMNS, row[1:], strict=True)) for row in published(made)]
+    for chain_id in CHAINS:
         for token in lively(7, chain_id):
-            rows = made.store.all(
-                "SELECT direction, price_usd, timestamp, short_sma, long_sma, crossover, green_candles, reason,"
-                " confidence, published_at FROM signals WHERE token_address = ? AND published_at > ? ORDER BY seq",
-                (token.address, START),
-            )
-            assert len(rows) >= 20
-            assert all(one[0] != other[0] for one, other in pairwise(rows))
-            for direction, price, timestamp, short, long, crossover, green, reason, confidence, at in rows:
-                closed = timestamp - timestamp % slots.CANDLE
-                assert price == market.price_usd(7, token, closed)
-                eth = market.price_eth(7, token, closed)
-                assert 0.97 * eth < short < 1.03 * eth
-                assert 0.97 * eth < long < 1.03 * eth
-                assert (short < long) == (direction == "BUY")  # before the crossing
-                assert ("above" in reason) == (direction == "BUY")
-                assert crossover == 1
-                assert green in (range(1, 8) if direction == "BUY" else range(2))
-                assert 0.5 <= confidence <= 1
-                assert timestamp == int(at)
-
-
-@pytest.mark.parametrize("chain_id", [BASE, BNB])
-@given(start=st.floats(0, 1e11), lengths=st.lists(st.floats(0, 400), min_size=1, max_size=6))
-def test_pieces_of_time_give_what_the_whole_gives(chain_id: int, start: float, lengths: list[float]) -> None:
-    market_of = slots.followed(7, chain_id)
-    found, at = [], start
-    for length in lengths:
-        found += market_of.between(at, at + length)
-        at += length
-    assert found == market_of.between(start, at)
-    assert all(start < row[0] <= at for row in found)
-    assert market_of.between(at, at) == []
-    following = market_of.next_after(start)
-    assert following > start
-    assert market_of.between(start, following)[-1][0] == following
-    assert len(market_of.between(start, following)) == 1
+            mine = [row for row in rows if row["token_address"] == token.address]
+            assert sum(row["published_at"] > START for row in mine) >= 8
+            for row in mine:
+                assert (row["token_symbol"], row["chain_id"]) == (token.symbol, chain_id)
+                assert row["timestamp"] == int(row["published_at"])
+                assert row["price_usd"] == prices(7).usd(token, row["timestamp"])
 
 
 @settings(max_examples=20, deadline=None)
@@ -141,7 +104,7 @@ def test_a_day_at_once_a_day_in_steps_and_a_day_of_two_processes(tmp_path: Path)
 
 def test_what_is_published_is_next_due_before() -> None:
     made = world()
-    assert signals.next_due(made) == min(slots.followed(7, chain).next_after(START) for chain in (BASE, BNB))
+    assert signals.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
     signals.catch_up(made)
     for _ in range(50):
         due = signals.next_due(made)
@@ -181,7 +144,7 @@ def test_a_world_set_back_before_anyone_looked_begins_there() -> None:
     made = world()
     made.clock.set(START - 100 * DAY, allow_backwards=True)
     rows = published(made)
-    assert len(rows) == 3_000
+    assert len(rows) == len(past(prices(7), START - 100 * DAY)) > 1_500
     assert max(row[1] for row in rows) <= START - 100 * DAY
     assert rows == published(World(seed=7, clock=MockClock(START - 100 * DAY)))
 
@@ -193,20 +156,20 @@ def test_the_beginning_of_time() -> None:
     assert published(made) == []
     made.set_gaps({"clock_skew": 0})
     made.clock.set(HOUR)
-    assert len(times(made, BASE)) == 600
-    assert min(times(made, BASE)) >= 0
+    assert times(made, BASE) == [row[0] for row in followed(prices(7), BASE).between(0, HOUR)]
+    assert len(times(made, BASE)) > 500
 
 
 def test_of_a_long_jump_only_the_end_is_made_up_for() -> None:
     made = world(catch_up_limit=HOUR)
     signals.catch_up(made)
     made.clock.advance(40 * DAY)
-    assert signals.catch_up(made) == 600 + 150
+    assert signals.catch_up(made) == market(made.now() - HOUR, made.now())
     assert min(at for at in times(made, BASE) if at > START) > made.now() - HOUR
     # In a world with another limit, the same signals of that hour.
     other = world(catch_up_limit=2 * HOUR)
     other.clock.advance(40 * DAY)
-    assert [row[1:] for row in published(other)[-750:]] == [row[1:] for row in published(made)[-750:]]
+    assert [row[1:] for row in published(other)[-700:]] == [row[1:] for row in published(made)[-700:]]
     assert World(seed=7, clock=MockClock(START)).catch_up_limit == 31 * DAY
 
 
@@ -230,7 +193,7 @@ def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait is not None
     assert wait <= 0.01
     real.passed = 6
-    assert signals.catch_up(made) == 600 + 150
+    assert signals.catch_up(made) == market(START, START + HOUR)
     expected = world()
     expected.clock.advance(HOUR)
     assert published(made) == published(expected)
@@ -239,11 +202,11 @@ def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scripted_market_has_a_past_and_nothing_more() -> None:
     made = world(market="scripted")
     assert signals.next_due(made) is None
-    past = published(made)
-    assert past == published(world())
+    before = published(made)
+    assert before == published(world())
     made.clock.advance(40 * DAY)
     assert signals.next_due(made) is None
-    assert published(made) == past
+    assert published(made) == before
 
 
 def test_the_kind_of_market_is_kept_in_the_file(tmp_path: Path) -> None:
@@ -251,14 +214,14 @@ def test_the_kind_of_market_is_kept_in_the_file(tmp_path: Path) -> None:
     first = World(db=path, clock=clock, market="scripted")
     second = World(db=path, clock=clock)
     assert second.market == "scripted"
-    past = published(first)
+    before = published(first)
     clock.advance(HOUR)
     # From now on it makes its own; none for the hour in which it was off.
     third = World(db=path, clock=clock, market="live")
-    assert published(third) == published(first) == past
+    assert published(third) == published(first) == before
     clock.advance(HOUR)
-    assert published(second)[len(past) :] == third.store.all(f"{EVERY} LIMIT -1 OFFSET {len(past)}")
-    assert len(published(first)) == len(past) + 750
+    assert published(second)[len(before) :] == third.store.all(f"{EVERY} LIMIT -1 OFFSET {len(before)}")
+    assert len(published(first)) == len(before) + market(START + HOUR, START + 2 * HOUR)
     first.reset(seed=8)
     assert first.market == "live"
     assert published(first) == published(World(seed=8, clock=MockClock(START + 2 * HOUR)))
@@ -302,7 +265,7 @@ def test_places_in_the_row_of_signals() -> None:
     made = world()
     signals.catch_up(made)
     last = signals.last_seq(made)
-    assert last == 3_000
+    assert last == len(past(prices(7), START))
     assert signals.newer(made, BASE, last, 10) == []
     made.clock.advance(60)
     signals.catch_up(made)

@@ -149,7 +149,7 @@ def test_everything_at_once(mock: MockService, caplog: pytest.LogCaptureFixture)
     assert len(entries) == expected
     status = mock.status()
     assert (status["signals"] - 4 * ROUNDS, status["faults"], status["agents"]) == (
-        mock.world.store.value("SELECT count(*) FROM signals WHERE reason != 'Emitted on request.'"),
+        mock.world.store.value("SELECT count(*) FROM signals WHERE crossover = 1"),
         0,
         THREADS * ROUNDS // 2,
     )

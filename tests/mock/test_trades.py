@@ -10,6 +10,7 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, MockServerError, Seeded
+from tradesdk_mock.tokens import find
 
 from ._support import START, client, error, ok, walk
 
@@ -49,7 +50,7 @@ def test_the_list(trades: list[dict[str, Any]]) -> None:
     assert len(trades) == 250
     assert len({trade["id"] for trade in trades}) == 250
     assert [(-trade["opened_at"]) for trade in trades] == sorted(-trade["opened_at"] for trade in trades)
-    assert {trade["direction"] for trade in trades} == {"BUY", "SELL"}
+    assert {trade["direction"] for trade in trades} == {"BUY"}
     assert len({trade["token_symbol"] for trade in trades}) > 15
     for trade in trades:
         assert list(trade) == TRADE
@@ -71,9 +72,10 @@ def test_nulls_while_open_and_none_after(trades: list[dict[str, Any]]) -> None:
             assert trade["status"] == "closed"
             assert [type(trade[name]) for name in ends] == [float, float, float, int]
             assert trade["opened_at"] < trade["closed_at"] < START
-            won = (trade["exit_price_usd"] - trade["entry_price_usd"]) * (1 if trade["direction"] == "BUY" else -1)
+            won = trade["exit_price_usd"] - trade["entry_price_usd"]
             assert won * trade["roi_pct"] >= 0
-            assert trade["roi_pct"] == pytest.approx(100 * won / trade["entry_price_usd"], abs=0.01)
+            assert trade["roi_pct"] == pytest.approx(100 * won / trade["entry_price_usd"], abs=0.00501)
+            assert won * trade["pnl_usd"] >= 0
 
 
 def test_one_trade_has_its_hashes(rich: httpx.Client, trades: list[dict[str, Any]]) -> None:
@@ -112,17 +114,72 @@ def test_positions_are_the_open_trades(rich: httpx.Client, trades: list[dict[str
     states = {agent["id"]: agent["status"] for agent in walk(rich, "/v1/agents")}
     for position in positions:
         assert list(position) == POSITION
-        assert position["stop_loss_price"] < position["current_price_usd"] < position["take_profit_price"]
-        assert position["trailing_stop_price"] <= position["current_price_usd"]
-        rise = position["current_price_usd"] - position["entry_price_usd"]
-        assert rise * position["unrealized_pnl_usd"] >= 0
         assert states[position["agent_id"]] != "idle"
+        if states[position["agent_id"]] != "error":
+            assert position["stop_loss_price"] < position["current_price_usd"] < position["take_profit_price"]
+            assert position["trailing_stop_price"] < position["current_price_usd"]
     agent = positions[0]["agent_id"]
     mine = [position for position in positions if position["agent_id"] == agent]
     assert walk(rich, "/v1/positions", agent_id=agent) == mine
     for agent_id in states:
         held = [position for position in positions if position["agent_id"] == agent_id]
         assert len(held) <= ok(rich.get(f"/v1/agents/{agent_id}"))["max_positions"]
+
+
+def priced(service: MockServer, position: dict[str, Any], at: int) -> float:
+    token = find(service.world.seed, position["chain_id"], position["token_address"])
+    assert token is not None
+    return service.world.prices.usd(token, at)
+
+
+def test_positions_have_the_price_of_the_moment(server: MockServer, rich: httpx.Client) -> None:
+    amounts: dict[str, float] = dict(server.world.store.all("SELECT id, amount FROM positions"))
+    seen = []
+    for seconds in (0, 0.4, 1, 13, 47):
+        server.clock.advance(seconds)
+        now = int(server.clock.now())
+        positions = walk(rich, "/v1/positions", limit=3)
+        seen.append(positions)
+        for position in positions:
+            price = priced(server, position, now)
+            assert position["current_price_usd"] == price
+            if position["id"] in amounts:
+                made = (price - position["entry_price_usd"]) * amounts[position["id"]]
+                assert position["unrealized_pnl_usd"] == pytest.approx(made, abs=0.00501)
+    assert seen[0] == seen[1], "prices are those of a whole second"
+    assert seen[1] != seen[2]
+
+
+def test_only_a_running_agent_watches_the_peak(server: MockServer, rich: httpx.Client) -> None:
+    """A trailing stop follows the full minutes since the entry, and stands still while nobody watches."""
+    states = {agent["id"]: agent["status"] for agent in walk(rich, "/v1/agents")}
+    risks = {agent_id: ok(rich.get(f"/v1/agents/{agent_id}"))["risk"] for agent_id in states}
+    moved = {True: 0, False: 0}
+    first = {position["id"]: position for position in walk(rich, "/v1/positions")}
+    for minutes in (0, 1, 2, 7, 30):
+        server.clock.advance(60 * minutes)
+        now = int(server.clock.now())
+        for position in walk(rich, "/v1/positions"):
+            if position["id"] not in first:
+                continue
+            watched = states[position["agent_id"]] in ("active", "paused")
+            since = position["opened_at"]
+            minute_marks = range(since - since % 60 + 60, now + 1, 60)
+            peak = position["entry_price_usd"]
+            if watched:
+                peak = max([peak, *(priced(server, position, mark) for mark in minute_marks)])
+            stop = peak * (1 - risks[position["agent_id"]]["trailing_stop_pct"] / 100)
+            assert position["trailing_stop_price"] == pytest.approx(stop, rel=1e-5)
+            moved[watched] += position["trailing_stop_price"] != first[position["id"]]["trailing_stop_price"]
+    assert moved[True] > 0
+    assert moved[False] == 0
+
+
+def test_new_fields_come_after_the_known_ones(server: MockServer, rich: httpx.Client) -> None:
+    server.set_gaps(unknown_values="on")
+    for position in ok(rich.get("/v1/positions"))["data"]:
+        assert list(position)[: len(POSITION)] == POSITION
+        assert len(position) == len(POSITION) + 1
 
 
 def test_populating_twice_changes_nothing(server: MockServer, rich: httpx.Client) -> None:

@@ -10,6 +10,8 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, wallet_message
+from tradesdk_mock.balances import initial_native
+from tradesdk_mock.tokens import find
 
 from ._support import OTHER, OWNER, START, add_wallet, connection, error, ok, sign, walk
 
@@ -127,19 +129,98 @@ def test_balance_and_its_refresh(server: MockServer, api: httpx.Client) -> None:
     assert list(first) == ["wallet_id", "native_balance_usd", "token_balances", "updated_at"]
     assert (first["wallet_id"], first["updated_at"]) == (wallet, START + 15)
     assert isinstance(first["native_balance_usd"], float)
-    assert len({item["token_address"] for item in first["token_balances"]}) == len(first["token_balances"]) == 4
-    for item in first["token_balances"]:
-        assert list(item) == ["token_address", "token_symbol", "balance", "balance_usd"]
-        assert is_checksum_address(item["token_address"])
-        assert re.fullmatch("[A-Z]+", item["token_symbol"])
-        assert isinstance(item["balance"], float)
-        assert item["balance"] > 0
-        assert isinstance(item["balance_usd"], float)
+    assert first["token_balances"] == [], "nothing was bought yet"
     server.clock.advance(40)
     assert ok(api.get(path)) == first, "not refreshed yet"
     server.clock.advance(10)
     second = ok(api.get(path))
     assert second["updated_at"] == START + 60
     assert second["native_balance_usd"] != first["native_balance_usd"]
-    amounts = [[item["balance"] for item in record["token_balances"]] for record in (first, second)]
-    assert amounts[0] == amounts[1], "prices move, what is held doesn't"
+    ether = first["native_balance_usd"] / server.world.prices.rate(START + 15)
+    assert 0.2 <= ether <= 4
+    assert second["native_balance_usd"] == pytest.approx(ether * server.world.prices.rate(START + 60), abs=0.02)
+    server.clock.set(START - 100, allow_backwards=True)
+    assert ok(api.get(path))["updated_at"] == START - 100, "never a time to come"
+
+
+@pytest.mark.parametrize(("chain_id", "low", "high"), [(8453, 0.2, 4.0), (56, 2.0, 20.0)])
+def test_what_wallets_begin_with(chain_id: int, low: float, high: float) -> None:
+    found = [initial_native(seed, f"wal_{seed}", chain_id) for seed in range(200)]
+    assert all(low <= each <= high for each in found)
+    assert max(found) - min(found) > 0.8 * (high - low)
+    assert found == [initial_native(seed, f"wal_{seed}", chain_id) for seed in range(200)]
+
+
+def test_balances_are_what_the_trades_left(server: MockServer, rich: httpx.Client) -> None:
+    """Tokens of the open trades, and the native money that a wallet began with, less purchases, plus sales."""
+    world = server.world
+    held = 0
+    for minutes in (0, 1, 60, 24 * 60):
+        server.clock.advance(60 * minutes + 7)
+        now = int(server.clock.now())
+        for wallet in walk(rich, "/v1/wallets"):
+            balance = ok(rich.get(f"/v1/wallets/{wallet['id']}/balance"))
+            chain, at = wallet["chain_id"], balance["updated_at"]
+            assert now - 60 < at <= now
+            native = initial_native(world.seed, wallet["id"], chain)
+            tokens: dict[str, float] = {}
+            for address, amount, entry, opened_at, price, closed_at in world.store.all(
+                "SELECT token_address, amount, entry_price_usd, opened_at, exit_price_usd, closed_at FROM trades"
+                " WHERE wallet_id = ?",
+                (wallet["id"],),
+            ):
+                native -= entry * amount / world.prices.native_usd(chain, opened_at)
+                if closed_at is None:
+                    tokens[address] = tokens.get(address, 0.0) + amount
+                else:
+                    native += price * amount / world.prices.native_usd(chain, closed_at)
+            assert native > 0
+            usd = native * world.prices.native_usd(chain, at)
+            assert balance["native_balance_usd"] == pytest.approx(usd, abs=0.0051)
+            assert [item["token_address"] for item in balance["token_balances"]] == sorted(tokens)
+            for item in balance["token_balances"]:
+                assert list(item) == ["token_address", "token_symbol", "balance", "balance_usd"]
+                assert is_checksum_address(item["token_address"])
+                assert re.fullmatch("[A-Z0-9]+", item["token_symbol"])
+                assert item["balance"] == pytest.approx(tokens[item["token_address"]], rel=1e-12)
+                token = find(world.seed, chain, item["token_address"])
+                assert token is not None
+                worth = item["balance"] * world.prices.usd(token, at)
+                assert item["balance_usd"] == pytest.approx(worth, abs=0.0051)
+                held += 1
+    assert held > 8
+
+
+def test_reading_a_balance_changes_nothing(server: MockServer, rich: httpx.Client) -> None:
+    paths = [f"/v1/wallets/{wallet['id']}/balance" for wallet in walk(rich, "/v1/wallets")]
+    first = [ok(rich.get(path)) for path in paths]
+    kept = server.world.store.all("SELECT * FROM wallets ORDER BY seq")
+    assert [ok(rich.get(path)) for path in paths] == first
+    assert server.world.store.all("SELECT * FROM wallets ORDER BY seq") == kept
+
+
+def test_a_balance_is_refreshed_when_money_moves(server: MockServer, rich: httpx.Client) -> None:
+    """A purchase within the minute shows at once, with its second."""
+    server.clock.advance(3_600 - START % 3_600 + 1)
+    shown = set()
+    for _ in range(300):
+        server.clock.advance(7)
+        now = int(server.clock.now())
+        for (wallet_id,) in server.world.store.all("SELECT id FROM wallets"):
+            balance = ok(rich.get(f"/v1/wallets/{wallet_id}/balance"))
+            (moved_at,) = server.world.store.all("SELECT moved_at FROM wallets WHERE id = ?", (wallet_id,))[0]
+            assert balance["updated_at"] == max(now - now % 60, moved_at)
+            shown.add(balance["updated_at"] % 60 != 0)
+        if shown == {True, False}:
+            break
+    assert shown == {True, False}
+
+
+def test_a_wallet_with_tokens_is_not_removed(server: MockServer, rich: httpx.Client) -> None:
+    server.set_gaps(no_routes="routes")
+    position = ok(rich.get("/v1/positions"))["data"][0]
+    wallet_id = ok(rich.get(f"/v1/agents/{position['agent_id']}"))["wallet_id"]
+    server.world.store.run("UPDATE agents SET wallet_id = 'wal_other'")
+    assert "Positions are open" in error(rich.delete(f"/v1/wallets/{wallet_id}"), 409, "conflict")
+    spare = add_wallet(rich)
+    assert rich.delete(f"/v1/wallets/{spare}").status_code == 204

@@ -1,8 +1,9 @@
-"""The environments in which the official packages live: made once, then found again. Standard library only.
+"""Where the official packages and schemathesis live: environments, made once, then found again. Standard library only.
 
     python tests/peers/environments.py [--node] DIRECTORY
 
-makes what is missing there: `v1` and `v2` (Python) and, if asked for, `node`. Several processes may do so at once.
+makes what is missing there: `v1`, `v2` and `schemathesis` (Python) and, if asked for, `node`. Several processes may do
+so at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NODE_PROGRAMS = HERE / "programs" / "node"
 SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
-NAMES = ("v1", "v2", "node")
+NAMES = ("v1", "v2", "schemathesis", "node")
 
 
 class EnvironmentFailed(RuntimeError):
@@ -30,7 +31,7 @@ class EnvironmentFailed(RuntimeError):
 
 
 def make(name: str, home: Path) -> Path:
-    """The environment `v1`, `v2` or `node` in this directory, made unless it is there and current.
+    """The environment `v1`, `v2`, `schemathesis` or `node` in this directory, made unless it is there and current.
 
     Raises:
         EnvironmentFailed: the installer failed or took too long, or there is no node.
@@ -94,12 +95,12 @@ def locked(file: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Make the environments of the official x402 packages.")
+    parser = argparse.ArgumentParser(description="Make the environments of official x402 packages and schemathesis.")
     parser.add_argument("--node", action="store_true", help="the node packages too")
     parser.add_argument("directory", type=Path)
     asked = parser.parse_args()
     try:
-        for name in NAMES if asked.node else NAMES[:2]:
+        for name in NAMES if asked.node else NAMES[:-1]:
             make(name, asked.directory.absolute())
     except EnvironmentFailed as error:
         print(error, file=sys.stderr)

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import trading
+from .. import agentstates, floor
 from ..errors import conflict, forbidden, invalid, missing, refused, unacceptable
 from ..identity import ident
 from ..pages import page
+from ..running import RISK
 from ..validation import (
     STATUSES,
     check_chain,
@@ -36,12 +37,6 @@ FULL: tuple[str, ...] = (
     "created_at",
     "updated_at",
 )
-RISK_DEFAULTS = {
-    "position_size_pct": 5.0,
-    "stop_loss_pct": 3.0,
-    "trailing_stop_pct": 2.0,
-    "take_profit_pct": 10.0,
-}
 
 
 def listing(call: Call) -> Answer:
@@ -63,7 +58,7 @@ def create(call: Call) -> Answer:
     _check_wallet(call, body.wallet_id, chain)
     _check_quota(call)
     if gaps.risk_defaults == "filled":
-        risk = {**RISK_DEFAULTS, **risk}
+        risk = {**RISK, **risk}
     ordinal = store.next(call.tenant, "agent")
     now = call.world.second()
     record: dict[str, Any] = {
@@ -120,6 +115,7 @@ def update(call: Call) -> Answer:
                 agent["id"],
             ),
         )
+        floor.changed(world, agent["id"])
     return Answer(int(world.gaps.write_status[4:]), _full(call, agent))
 
 
@@ -128,8 +124,9 @@ def delete(call: Call) -> Answer:
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
         raise conflict(f"The agent is {status}; stop it before deleting it.")
-    trading.close_all(call.world, call.tenant, agent["id"])
+    agentstates.close_all(call.world, call.tenant, agent["id"])
     call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
+    floor.changed(call.world, agent["id"])
     return Answer(204)
 
 
@@ -140,11 +137,7 @@ def _find(call: Call) -> dict[str, Any]:
 
 
 def _full(call: Call, agent: dict[str, Any]) -> dict[str, Any]:
-    total, wins, pnl = call.world.store.all(
-        "SELECT count(*), coalesce(sum(pnl_usd > 0), 0), coalesce(sum(pnl_usd), 0.0) FROM trades"
-        " WHERE tenant = ? AND agent_id = ? AND status = 'closed'",
-        (call.tenant, agent["id"]),
-    )[0]
+    total, wins, pnl = call.world.store.all("SELECT closed, won, pnl FROM agents WHERE id = ?", (agent["id"],))[0]
     stats = {
         "total_trades": total,
         "win_rate_pct": round(100.0 * wins / total, 2) if total else 0.0,
@@ -173,15 +166,15 @@ def _check_quota(call: Call) -> None:
 
 
 def start(call: Call) -> Answer:
-    return _moved(call, trading.start)
+    return _moved(call, agentstates.start)
 
 
 def stop(call: Call) -> Answer:
-    return _moved(call, trading.stop)
+    return _moved(call, agentstates.stop)
 
 
 def pause(call: Call) -> Answer:
-    return _moved(call, lambda world, agent_id: trading.set_status(world, agent_id, "paused"))
+    return _moved(call, lambda world, agent_id: agentstates.set_status(world, agent_id, "paused"))
 
 
 def _moved(call: Call, move: Callable[[World, str], None]) -> Answer:
@@ -195,12 +188,12 @@ ROUTES: Routes = [
     (
         "/v1/agents/{agent_id}",
         {
-            "GET": Endpoint(read),
-            "PATCH": Endpoint(update, needs="write"),
-            "DELETE": Endpoint(delete, needs="write"),
+            "GET": Endpoint(read, trading=True),
+            "PATCH": Endpoint(update, needs="write", trading=True),
+            "DELETE": Endpoint(delete, needs="write", trading=True),
         },
     ),
-    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", option=True)}),
-    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", option=True)}),
-    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", option=True)}),
+    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", trading=True, option=True)}),
+    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", trading=True, option=True)}),
+    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", trading=True, option=True)}),
 ]

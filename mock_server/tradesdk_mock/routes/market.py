@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import market, marketbodies, signals
+from .. import marketbodies, pricefailure, signals
 from ..errors import ApiError
 from ..marketside import MarketCall, MarketEndpoint, Record
 from ..marketsignals import STRATEGY, Wanted, records
@@ -36,10 +36,9 @@ def token_signals(call: MarketCall) -> Record:
 
 
 def token_prices(call: MarketCall) -> Record:
-    seed = call.world.seed
     found = [token for _, token in call.tokens()]
     for token in found:
-        if market.price_fails(call.world, token):
+        if pricefailure.price_fails(call.world, token):
             raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
     return {
         "results": [
@@ -47,8 +46,8 @@ def token_prices(call: MarketCall) -> Record:
                 {
                     "tokenAddress": token.address,
                     "symbol": token.symbol,
-                    "currentPriceEth": market.price_eth(seed, token, call.now),
-                    "currentPriceUsd": market.price_usd(seed, token, call.now),
+                    "currentPriceEth": call.world.prices.eth(token, call.now),
+                    "currentPriceUsd": call.world.prices.usd(token, call.now),
                 }
             )
             for token in found
@@ -97,6 +96,6 @@ MARKET_ROUTES: list[tuple[str, MarketEndpoint]] = [
     *STATISTICS,
     (
         "/v1/supported-tokens",
-        MarketEndpoint(marketbodies.number_of_tokens, supported_tokens, "The tokens there are"),
+        MarketEndpoint(marketbodies.number_of_tokens, supported_tokens, "The tokens there are", trading=True),
     ),
 ]

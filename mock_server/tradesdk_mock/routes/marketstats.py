@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .. import market, marketbodies, performance
+from .. import marketbodies, performance
 from ..marketside import MarketCall, MarketEndpoint, Record
 from ..performance import in_ether
+from ..prices import DIGITS
 from ..tokens import NETWORKS, find, significant
 
 BASE = 8453
@@ -26,7 +27,7 @@ def token_win_rate(call: MarketCall) -> Record:
 
 
 def token_avg_prices(call: MarketCall) -> Record:
-    rate = market.eth_usd(call.world.seed, call.now)
+    rate = call.world.prices.rate(call.now)
     results = []
     for _, token in call.tokens():
         prices = performance.average_prices(call.world, token.address)
@@ -37,9 +38,9 @@ def token_avg_prices(call: MarketCall) -> Record:
                     "tokenAddress": token.address,
                     "tokenSymbol": token.symbol,
                     "averageBuyPriceETH": None if buy is None else in_ether(buy, rate),
-                    "averageBuyPriceUSD": None if buy is None else significant(buy, market.DIGITS),
+                    "averageBuyPriceUSD": None if buy is None else significant(buy, DIGITS),
                     "averageSellPriceETH": None if sell is None else in_ether(sell, rate),
-                    "averageSellPriceUSD": None if sell is None else significant(sell, market.DIGITS),
+                    "averageSellPriceUSD": None if sell is None else significant(sell, DIGITS),
                 }
             )
         )
@@ -75,18 +76,26 @@ def aggregate_metrics(call: MarketCall) -> Record:
 STATISTICS: list[tuple[str, MarketEndpoint]] = [
     (
         "/v1/token-win-rate",
-        MarketEndpoint(marketbodies.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True),
+        MarketEndpoint(
+            marketbodies.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
+        ),
     ),
     (
         "/v1/token-avg-prices",
-        MarketEndpoint(marketbodies.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True),
+        MarketEndpoint(
+            marketbodies.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
+        ),
     ),
     (
         "/v1/top-performers",
-        MarketEndpoint(marketbodies.sorted_tokens, top_performers, "The tokens that are traded best", 60_000),
+        MarketEndpoint(
+            marketbodies.sorted_tokens, top_performers, "The tokens that are traded best", 60_000, trading=True
+        ),
     ),
     (
         "/v1/aggregate-metrics",
-        MarketEndpoint(marketbodies.nothing, aggregate_metrics, "Everything that was traded, added up", 60_000),
+        MarketEndpoint(
+            marketbodies.nothing, aggregate_metrics, "Everything that was traded, added up", 60_000, trading=True
+        ),
     ),
 ]

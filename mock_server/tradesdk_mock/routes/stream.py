@@ -127,7 +127,7 @@ class Feed:
         due = signals.next_due(world)
         if world.store.is_behind() or (due is not None and due <= world.now()):
             with world.transaction():
-                signals.catch_up(world, at_most=signals.SLICE)
+                signals.catch_up(world, within=signals.SLICE)
         latest = signals.last_seq(world)
         return latest, [(seq, record) for seq, _, record in signals.newer(world, self._chain_id, self._after, _BATCH)]
 

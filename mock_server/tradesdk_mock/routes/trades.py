@@ -38,6 +38,6 @@ def read(call: Call) -> Answer:
 
 
 ROUTES: Routes = [
-    ("/v1/trades", {"GET": Endpoint(listing)}),
-    ("/v1/trades/{trade_id}", {"GET": Endpoint(read)}),
+    ("/v1/trades", {"GET": Endpoint(listing, trading=True)}),
+    ("/v1/trades/{trade_id}", {"GET": Endpoint(read, trading=True)}),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import wallets
-from ..balances import balance_record
+from ..balances import balance_record, initial_native
 from ..errors import conflict, unacceptable
 from ..identity import checksum_address, ident
 from ..pages import page
@@ -47,7 +47,8 @@ def connect(call: Call) -> Answer:
         "label": body.label,
         "created_at": call.world.second(),
     }
-    store.add("wallets", **record, tenant=call.tenant)
+    native = initial_native(call.world.seed, record["id"], chain)
+    store.add("wallets", **record, tenant=call.tenant, native=native, moved_at=record["created_at"])
     return Answer(status, call.shown(record))
 
 
@@ -59,11 +60,13 @@ def balance(call: Call) -> Answer:
 
 
 def remove(call: Call) -> Answer:
-    """Under the gap option `no_routes=routes`: 204, or 409 while an agent is bound to the wallet."""
+    """Under the gap option `no_routes=routes`: 204, or 409 while an agent is bound to it or it has tokens."""
     wallet_id = call.owned("wallet", ("id",))["id"]
     store = call.world.store
     if store.value("SELECT 1 FROM agents WHERE tenant = ? AND wallet_id = ?", (call.tenant, wallet_id)):
         raise conflict("Agents are bound to this wallet; delete them or bind them to another one before removing it.")
+    if store.value("SELECT 1 FROM positions WHERE wallet_id = ?", (wallet_id,)):
+        raise conflict("Positions are open with tokens of this wallet; it can be removed when they are closed.")
     store.run("DELETE FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant))
     return Answer(204)
 
@@ -76,6 +79,6 @@ ROUTES: Routes = [
             "POST": Endpoint(connect, needs="write", ready=wallets.ready, load=wallets.load),
         },
     ),
-    ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True)}),
-    ("/v1/wallets/{wallet_id}/balance", {"GET": Endpoint(balance)}),
+    ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)}),
+    ("/v1/wallets/{wallet_id}/balance", {"GET": Endpoint(balance, trading=True)}),
 ]

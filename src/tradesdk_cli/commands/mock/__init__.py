@@ -10,6 +10,8 @@ VERBS = {
     "serve": "Serve the mock until Ctrl-C.",
     "status": "Show what the mock holds: seed, clock, counts, faults, warnings.",
     "reset": "Forget everything but the clock and the gap options.",
+    "snapshot": "Write the mock's state into a file.",
+    "restore": "Go back to a snapshot, or on from a state file.",
     "clock": "Show, move, stop or speed up the mock's clock.",
     "fault": "Faults on demand: add, list, kinds, remove, clear.",
     "emit": "Things that happen now, or later: signal.",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.asking import ask, given, place
+from tradesdk_cli.commands.mock.scenario import Scenario
 from tradesdk_cli.commands.mock.status import STATUS
 from tradesdk_cli.options import DryRun, Yes, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
@@ -17,13 +18,14 @@ app = single("Forget everything but the clock and the gap options.")
 @app.command(
     "reset",
     cls=TradeCommand,
-    epilog=examples("trade --mock mock reset --yes", "trade mock reset --seed 11 --populate me --dry-run"),
+    epilog=examples("trade --mock mock reset --yes", "trade mock reset --scenario crash --populate me --dry-run"),
 )
 def reset(
     ctx: typer.Context,
     seed: Annotated[
         int | None, typer.Option("--seed", parser=whole(), metavar="N", help="Go on as the world of this seed.")
     ] = None,
+    scenario: Scenario = None,
     populate: Annotated[
         list[str] | None,
         typer.Option("--populate", metavar="TENANT", help="Fill this tenant afterwards; may be given several times."),
@@ -45,7 +47,7 @@ def reset(
             from tradesdk_cli.embedded import TENANT
 
             tenants = list(dict.fromkeys([TENANT, *tenants]))
-        body = given(seed=seed, populate=tenants or None)
+        body = given(seed=seed, scenario=scenario, populate=tenants or None)
         what = f"reset {place(run)}: forget agents, trades, keys, signals and faults"
         change = Change(what, "POST", "/_mock/reset", body)
         if run.approve(change, yes=yes, dry_run=dry_run):

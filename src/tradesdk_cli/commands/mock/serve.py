@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from tradesdk_cli.commands.mock.asking import PORT, pairs
+from tradesdk_cli.commands.mock.scenario import NAMES, Scenario
 from tradesdk_cli.errors import CliError, UsageProblem
 from tradesdk_cli.options import number, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
@@ -33,7 +34,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, n
 @app.command(
     "serve",
     cls=TradeCommand,
-    epilog=examples("trade mock serve", "trade mock serve --port 0 --seed 11 --gap write_status=200/200"),
+    epilog=examples("trade mock serve", "trade mock serve --scenario crash --seed 11 --gap write_status=200/200"),
 )
 def serve(
     ctx: typer.Context,
@@ -51,6 +52,7 @@ def serve(
     scripted: Annotated[
         bool, typer.Option("--scripted", help="No signals but those of trade mock emit signal.")
     ] = False,
+    scenario: Scenario = None,
     speed: Annotated[
         float | None,
         typer.Option("--speed", parser=number(0), metavar="N", help="The clock runs N times as fast as real time."),
@@ -83,6 +85,7 @@ def serve(
                     db=db,
                     gaps=options,
                     signals="scripted" if scripted else "live",
+                    scenario=scenario,
                     first_within=None if scripted else FIRST_SIGNAL_WITHIN,
                     allow_remote_control=allow_remote_control,
                 ) as server,
@@ -109,6 +112,8 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
 
     key = f"mock_full_{tenant}"
     said = {"url": server.url, "api_key": key, "read_only_key": f"mock_read_{tenant}", "seed": server.world.seed}
+    if server.world.scenario != NAMES[0]:
+        said["scenario"] = server.world.scenario
     if server.market_url != server.url:
         said["market_url"] = server.market_url
     out.one(said)
@@ -123,6 +128,7 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     out.note(f"to buy market data with play money: export TRADE_WALLET_KEY={PLAY_MONEY}{market}")
     out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
     out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
+    out.note(f"every endpoint, described: {here}/docs")
     if is_loopback(host):
         return
     if remote:
@@ -132,11 +138,17 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
 
 
 def _serving_hint(error: Exception, db: Path | None, seed: int | None) -> str:
-    cause = error.__cause__
+    cause, said = error.__cause__, str(error)
     if db is not None and not db.parent.is_dir():
         return f"the folder {db.parent} does not exist; make it, or take a file in another one"
-    if db is not None and seed is not None and "was made with seed" in str(error):
+    if db is not None and seed is not None and "was made with seed" in said:
         return "leave out --seed, or take another file"
+    if "was made with scenario" in said:
+        return "leave out --scenario, or take another file"
+    if "is not a scenario" in said:
+        return f"--scenario takes {', '.join(NAMES[:-1])} or {NAMES[-1]}"
+    if db is not None and said.startswith("the state file "):
+        return "take another --db FILE; this one is left as it is"
     if isinstance(cause, OSError) and cause.errno in (errno.EADDRINUSE, errno.EACCES):
         return "--port 0 takes any free port"
     if isinstance(cause, OSError):

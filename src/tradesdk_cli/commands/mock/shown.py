@@ -55,7 +55,7 @@ def show_status(out: Output, status: Mapping[str, Any]) -> None:
         "seed": status["seed"],
         "now": f"{moment(status['now'])} ({status['now']:.3f})",
         **_pace(status),
-        "market": f"{status['market']}{_failing(status['price_failure'])}",
+        "market": f"{status['market']}, {visible(str(status['scenario']))}{_failing(status['price_failure'])}",
         "state": status["db"] or "in memory",
         "tenants": ", ".join(map(str, status["tenants"])) or "none",
     }

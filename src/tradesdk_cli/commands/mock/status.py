@@ -14,6 +14,7 @@ STATUS: Shape = {
     **CLOCK,
     **dict.fromkeys(("seed", *COUNTS), int),
     "market": str,
+    "scenario": str,
     "price_failure": (bool, list),
     "db": OPTIONAL_TEXT,
     "tenants": list,

@@ -1,0 +1,109 @@
+"""When a position is over: the look ahead against a plain walk from second to second."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tradesdk_mock.exits import Levels, Outlook, first_exit, trailing_peak
+from tradesdk_mock.prices import Prices, prices
+from tradesdk_mock.scenarios import SCENARIOS
+from tradesdk_mock.tokens import Token, lively
+
+BORN = 1_800_000_000
+SPAN = 3 * 3_600
+
+
+def _walked(course: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
+    """The same, second by second."""
+    for second in range(since + 1, upto + 1):
+        price = course.usd(token, second)
+        trailing = levels.trailing_stop(peak)
+        if price >= levels.take_profit:
+            return Outlook(second, "take_profit", peak)
+        if price <= max(levels.stop_loss, trailing):
+            return Outlook(second, "stop_loss" if levels.stop_loss >= trailing else "trailing_stop", peak)
+        if second % 60 == 0:
+            peak = max(peak, price)
+    return Outlook(None, None, peak)
+
+
+def _levels(entry: float, stop: float, trailing: float, target: float) -> Levels:
+    return Levels(entry * (1 - stop), entry * (1 + target), trailing)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(1, 5),
+    scenario=st.sampled_from(sorted(SCENARIOS)),
+    which=st.integers(0, 19),
+    chain_id=st.sampled_from([8453, 56]),
+    begin=st.integers(0, 20 * 86_400),
+    span=st.integers(0, SPAN),
+    stop=st.floats(0.0002, 0.05),
+    trailing=st.floats(0.0002, 0.05),
+    target=st.floats(0.0002, 0.05),
+)
+def test_the_look_ahead_finds_the_first_second(
+    seed: int,
+    scenario: str,
+    which: int,
+    chain_id: int,
+    begin: int,
+    span: int,
+    stop: float,
+    trailing: float,
+    target: float,
+) -> None:
+    course = prices(seed, scenario, BORN)
+    token = lively(seed, chain_id)[which]
+    since = BORN + begin
+    entry = course.usd(token, since)
+    levels = _levels(entry, stop, trailing, target)
+    found = first_exit(course, token, levels, entry, since, since + span)
+    expected = _walked(course, token, levels, entry, since, since + span)
+    assert (found.at, found.by) == (expected.at, expected.by)
+    assert found.peak == expected.peak
+
+
+@pytest.mark.parametrize("cuts", [[60], [1], [59, 61], [3_600], [7, 700, 3_599, 3_601, 9_000]])
+def test_it_can_be_looked_at_in_parts(cuts: list[int]) -> None:
+    course, token = prices(3, "whipsaw", BORN), lively(3, 8453)[4]
+    ends = 0
+    for begin in range(0, 3 * 86_400, 7_919):
+        since = BORN + begin
+        entry = course.usd(token, since)
+        levels = _levels(entry, 0.03, 0.01, 0.02)
+        whole = first_exit(course, token, levels, entry, since, since + SPAN)
+        peak, at, part = entry, since, whole
+        for cut in [*cuts, SPAN]:
+            part = first_exit(course, token, levels, peak, at, since + cut)
+            peak, at = part.peak, since + cut
+            if part.at is not None:
+                break
+        assert part == whole
+        ends += whole.at is not None
+    assert ends > 10
+
+
+def test_every_way_to_end_is_met() -> None:
+    course, met = prices(3, "whipsaw", BORN), set[str | None]()
+    for token in lively(3, 8453)[:12]:
+        for begin in range(0, 5 * 86_400, 20_011):
+            since = BORN + begin
+            entry = course.usd(token, since)
+            for levels in (_levels(entry, 0.004, 0.006, 0.008), _levels(entry, 0.3, 0.3, 0.3)):
+                met.add(first_exit(course, token, levels, entry, since, since + SPAN).by)
+    assert met == {"stop_loss", "trailing_stop", "take_profit", None}
+
+
+@given(begin=st.integers(0, 86_400), span=st.integers(0, 9_000), start=st.floats(0.99, 1.01))
+@settings(max_examples=40, deadline=None)
+def test_the_peak_is_the_highest_of_the_full_minutes(begin: int, span: int, start: float) -> None:
+    course, token = prices(7), lively(7, 8453)[1]
+    since = BORN + begin
+    peak = course.usd(token, since) * start
+    marks = [second for second in range(since + 1, since + span + 1) if second % 60 == 0]
+    expected = max([peak, *(course.usd(token, mark) for mark in marks)])
+    assert trailing_peak(course, token, peak, since, since + span) == pytest.approx(expected, rel=1e-8)

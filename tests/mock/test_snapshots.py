@@ -1,0 +1,350 @@
+"""Snapshots: a world's state as bytes or a file, and back again."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
+from tradesdk_mock.schema import NAMES
+
+from ._support import START, add_agent, add_wallet, in_process, ok, walk
+
+FILLED = START + 3_700
+LISTS = ("/v1/account", "/v1/account/usage", "/v1/wallets", "/v1/agents", "/v1/trades", "/v1/positions")
+
+
+def make(db: Path | None = None, **options: Any) -> MockService:
+    return MockService(**{"db": db, "clock": MockClock(START), **options})
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    """A world with something of everything."""
+    with make(seed=11, scenario="crash", gaps=GapOptions(order="oldest", paywall="open")) as found:
+        fill(found)
+        yield found
+
+
+@pytest.fixture
+def plain() -> Iterator[MockService]:
+    """A small world in which nothing happens by itself."""
+    with make(signals="scripted") as found, in_process(found) as http:
+        add_agent(http, add_wallet(http))
+        yield found
+
+
+def fill(mock: MockService) -> None:
+    mock.create_key(tenant="main", name="other")
+    mock.add_fault("status", route="/v1/positions", status=503, nth=3)
+    with in_process(mock) as http:
+        wallet = add_wallet(http)
+        for confidence in (0.5, 0.8):
+            mock.start_agent(str(add_agent(http, wallet, min_confidence=confidence)["id"]))
+        mock.clock.advance(3_600)
+        ok(http.get("/v1/signals?chain=8453"))
+    # A minute later no rate window is open: those aren't kept.
+    mock.clock.set(FILLED)
+    mock.emit_signal(token="BRETT", at=FILLED + 60)
+
+
+def answers(mock: MockService) -> list[tuple[int, list[tuple[bytes, bytes]], bytes]]:
+    """What a row of calls is answered, with all that stands in the answers."""
+    found: list[httpx.Response] = []
+    with in_process(mock) as http:
+        found += [http.get(path) for path in LISTS]
+        wallet = found[2].json()["data"][0]["id"]
+        made = http.post("/v1/agents", json={"name": "new", "wallet_id": wallet, "chain_id": 8453})
+        mock.start_agent(made.json()["id"])
+        mock.clock.advance(7_200)
+        found += [made, http.get("/v1/signals?chain=8453"), *(http.get(path) for path in LISTS)]
+        found.append(http.post("/v1/token-prices", json={"tokens": [{"identifier": "BRETT"}]}))
+        found.append(http.post("/v1/aggregate-metrics", json={}))
+    key = mock.create_key(tenant="main")
+    return [(each.status_code, each.headers.raw, each.content) for each in found] + [(0, [], repr(key).encode())]
+
+
+def rows(mock: MockService, *, without: tuple[str, ...] = ("age",)) -> dict[str, list[Any]]:
+    """Every row of every table."""
+    found = {name: mock.world.store.all(f"SELECT * FROM {name}") for name in NAMES}  # noqa: S608
+    found["meta"] = [row for row in found["meta"] if row[0] not in without]
+    return found
+
+
+@pytest.mark.parametrize(("kept", "into", "by_path"), [(False, True, False), (True, False, True)])
+def test_the_same_calls_after_a_restore_get_the_same_answers(
+    tmp_path: Path, kept: bool, into: bool, by_path: bool
+) -> None:
+    snapshot = tmp_path / "snapshot"
+    with make(tmp_path / "one" if kept else None, seed=11, gaps=GapOptions(paywall="open")) as one:
+        fill(one)
+        saved: bytes | Path = one.snapshot()
+        if by_path:
+            one.snapshot(snapshot)
+            saved = snapshot
+        before = rows(one)
+        first = answers(one)
+        assert all(status < 300 for status, _, _ in first)
+        with make(tmp_path / "two" if into else None, seed=5, clock=MockClock(START - 10_000)) as two:
+            two.restore(saved)
+            assert (two.world.seed, two.clock.now(), two.clock.frozen) == (11, FILLED, True)
+            assert rows(two) == before
+            assert answers(two) == first
+            one.restore(saved)
+            assert rows(one) == before
+            assert answers(one) == first
+
+
+def test_the_same_calls_make_the_same_snapshot(mock: MockService) -> None:
+    with make(seed=11, scenario="crash", gaps=GapOptions(order="oldest", paywall="open")) as again:
+        fill(again)
+        assert again.snapshot() == mock.snapshot()
+
+
+def test_taking_one_changes_nothing(mock: MockService, tmp_path: Path) -> None:
+    before = rows(mock, without=("clock",))
+    mock.snapshot(tmp_path / "a")
+    mock.snapshot()
+    assert rows(mock, without=("clock",)) == before
+    assert len(mock.journal()) > 0
+
+
+def test_a_snapshot_is_a_state_file(mock: MockService, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    mock.snapshot(path)
+    assert [item.name for item in tmp_path.iterdir()] == ["snapshot"]
+    assert path.read_bytes() == mock.snapshot()
+    first = answers(mock)
+    with MockService(db=path) as opened:
+        assert (opened.world.seed, opened.world.scenario, opened.clock.now()) == (11, "crash", FILLED)
+        assert answers(opened) == first
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_state_file_can_be_restored_and_stays_as_it_is(mock: MockService, tmp_path: Path, closed: bool) -> None:
+    path = tmp_path / "state"
+    with make(path, seed=3) as kept:
+        fill(kept)
+        if not closed:
+            # What was written last is in the log beside it.
+            assert (tmp_path / "state-wal").stat().st_size > 0
+            mock.restore(path)
+        before = rows(kept)
+    if closed:
+        was = path.read_bytes(), path.stat().st_mtime_ns
+        mock.restore(path)
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == was
+        assert [item.name for item in tmp_path.iterdir()] == ["state"]
+    assert rows(mock) == before
+
+
+def test_settings_of_a_restored_world(mock: MockService) -> None:
+    saved = mock.snapshot()
+    with make(signals="scripted") as other, in_process(other) as http:
+        ok(http.get("/v1/account"))
+        other.restore(saved)
+        status = other.status()
+        assert (status["seed"], status["scenario"], status["market"]) == (11, "crash", "live")
+        assert status["gaps"] == {"order": "oldest", "paywall": "open"}
+        assert (status["faults"], status["agents"]) == (1, 2)
+        assert other.journal() == []
+        codes = [http.get("/v1/positions").status_code for _ in range(3)]
+        assert codes == [200, 200, 503], "the fault is there, and is played"
+
+
+def test_rate_windows_begin_anew(mock: MockService) -> None:
+    saved = mock.snapshot()
+    with in_process(mock) as http:
+        left = [http.get("/v1/account").headers["x-ratelimit-remaining"] for _ in range(3)]
+        mock.restore(saved)
+        assert (left[-1], http.get("/v1/account").headers["x-ratelimit-remaining"]) == ("297", "299")
+
+
+def test_a_running_clock_shows_what_it_would_have_shown(tmp_path: Path) -> None:
+    with MockService() as one, make() as two:
+        one.clock.move(speed=60)
+        one.clock.advance(86_400)
+        two.restore(one.snapshot())
+        before = one.clock.now()
+        assert before <= two.clock.now() <= one.clock.now()
+        assert (two.clock.frozen, two.clock.speed) == (False, 60)
+
+
+def test_open_streams_end(mock: MockService) -> None:
+    saved = mock.snapshot()
+    with in_process(mock) as http, http.stream("GET", "/v1/signals/stream?chain=8453", timeout=60) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("data: ")
+        mock.restore(saved)
+        assert [line for line in lines if line] == []
+
+
+def test_another_process_on_the_file_notices(mock: MockService, tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    with make(path) as one, MockService(db=path) as two, in_process(two) as http:
+        with http.stream("GET", "/v1/signals/stream?chain=8453", timeout=60) as stream:
+            one.restore(mock.snapshot())
+            assert [line for line in stream.iter_lines() if "signal" in line] == []
+        assert len(walk(http, "/v1/agents")) == 2
+        assert (two.world.seed, two.world.scenario, two.gaps.order) == (11, "crash", "oldest")
+        assert (two.clock.now(), two.clock.frozen) == (FILLED, True)
+        two.restore(mock.snapshot())
+        one.create_key()
+        assert one.world._age == two.world._age
+
+
+def spoiled(good: bytes, kind: str) -> bytes:
+    """A state with something wrong."""
+    if kind == "nothing":
+        return b""
+    if kind == "no database":
+        return b"not a database " * 1_000
+    if kind == "cut":
+        return good[: len(good) // 2]
+    if kind == "cut in its first page":
+        return good[:50]
+    if kind == "flipped":
+        return good[: 4_096 * 3] + bytes(byte ^ 0xFF for byte in good[4_096 * 3 : 4_096 * 40]) + good[4_096 * 40 :]
+    raise AssertionError(kind)
+
+
+CHANGES = {
+    "another version": "PRAGMA user_version = 1",
+    "no table": "DROP TABLE signals",
+    "no index": "DROP INDEX trades_page",
+    "another table": "ALTER TABLE payers ADD COLUMN more",
+    "no seed": "DELETE FROM meta WHERE name = 'seed'",
+    "a seed that is none": "UPDATE meta SET value = 'x' WHERE name = 'seed'",
+    "a clock that is none": "UPDATE meta SET value = '[NaN, 0, 1, false]' WHERE name = 'clock'",
+    "gaps that are none": "UPDATE meta SET value = '{\"order\": \"sideways\"}' WHERE name = 'gaps'",
+    "a scenario that is none": "UPDATE meta SET value = 'sunny' WHERE name = 'scenario'",
+    "no settings": "DELETE FROM meta",
+}
+BYTES = ("nothing", "no database", "cut", "cut in its first page", "flipped")
+
+
+@pytest.mark.parametrize("kind", [*BYTES, *CHANGES, "other database", "missing", "folder"])
+def test_what_is_no_state_is_refused_by_name(plain: MockService, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "wrong.db"
+    plain.snapshot(path)
+    if kind in BYTES:
+        path.write_bytes(spoiled(path.read_bytes(), kind))
+    elif kind in CHANGES:
+        change(path, CHANGES[kind])
+    else:
+        path.unlink()
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "other database":
+            change(path, "CREATE TABLE t (x)")
+    was = path.read_bytes() if path.is_file() else None
+    with in_process(plain) as http, http.stream("GET", "/v1/signals/stream?chain=8453", timeout=600) as stream:
+        before, age, now = rows(plain), plain.world._age, plain.clock.now()
+        with pytest.raises(MockServerError, match=r"wrong\.db can't be restored: it .{5,}"):
+            plain.restore(path)
+        if was is not None:
+            with pytest.raises(MockServerError, match=r"the snapshot can't be restored: it .{5,}"):
+                plain.restore(was)
+            assert path.read_bytes() == was
+        assert (plain.world._age, plain.clock.now(), len(plain.journal()) > 0) == (age, now, True)
+        assert rows(plain) == before
+        assert next(stream.iter_lines()).startswith("data: "), "it goes on"
+    assert [item.name for item in tmp_path.iterdir()] == ([] if kind == "missing" else ["wrong.db"])
+
+
+def change(path: Path, sql: str) -> None:
+    database = sqlite3.connect(path)
+    database.execute(sql)
+    database.commit()
+    database.close()
+
+
+def test_a_restore_that_fails_in_the_middle_leaves_all_as_it_was(
+    mock: MockService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make() as other:
+        saved = other.snapshot()
+    before, now = rows(mock), mock.clock.now()
+    put = mock.world.store.set_meta
+
+    def fail(name: str, value: str) -> None:
+        put(name, value)
+        raise sqlite3.OperationalError("disk full")
+
+    monkeypatch.setattr(mock.world.store, "set_meta", fail)
+    with pytest.raises(sqlite3.OperationalError, match="disk full"):
+        mock.restore(saved)
+    monkeypatch.undo()
+    assert (rows(mock), mock.clock.now(), mock.world.seed) == (before, now, 11)
+    mock.restore(saved)
+    assert mock.world.seed == 7
+
+
+def test_not_in_the_middle_of_a_change(plain: MockService) -> None:
+    mock, saved = plain, plain.snapshot()
+    with mock.world.transaction():
+        with pytest.raises(MockServerError, match="in the middle"):
+            mock.snapshot()
+        with pytest.raises(MockServerError, match="in the middle"):
+            mock.restore(saved)
+    mock.restore(saved)
+
+
+def test_where_it_is_not_written(plain: MockService, tmp_path: Path) -> None:
+    mock = plain
+    path = tmp_path / "kept"
+    path.write_bytes(b"before")
+    with pytest.raises(MockServerError, match="nowhere"):
+        mock.snapshot(tmp_path / "nowhere" / "file")
+    with pytest.raises(MockServerError, match="is a folder"):
+        mock.snapshot(tmp_path)
+    with make(tmp_path / "live") as other:
+        for service in (mock, other):
+            with pytest.raises(MockServerError, match="in use"):
+                service.snapshot(tmp_path / "live")
+        other.world.store.close()
+        with pytest.raises(MockServerError, match="closed"):
+            other.snapshot(path)
+    assert path.read_bytes() == b"before"
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["kept", "live"]
+    mock.snapshot(path)
+    assert path.read_bytes() == mock.snapshot()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "file"])
+def test_one_moment_while_others_write(tmp_path: Path, kept: bool) -> None:
+    taken: list[bytes] = []
+    with make(tmp_path / "busy" if kept else None) as mock, in_process(mock) as http:
+        mock.create_key(tenant="main", plan="enterprise")
+        wallet = add_wallet(http)
+        done = threading.Event()
+
+        def write() -> None:
+            with in_process(mock, "mock_full_enterprise_main") as mine:
+                while not done.is_set():
+                    add_agent(mine, wallet)
+                    mock.clock.advance(60)
+
+        threads = [threading.Thread(target=write) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            taken += [mock.snapshot() for _ in range(15)]
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+    counts = []
+    for saved in taken:
+        with make() as other:
+            other.restore(saved)
+            counted = other.world.store.value("SELECT n FROM counters WHERE tenant = 'main' AND kind = 'agent'") or 0
+            counts.append(other.world.store.value("SELECT count(*) FROM agents"))
+            assert counted == counts[-1]
+    assert counts == sorted(counts)
