@@ -33,12 +33,13 @@ STEADY = {
     ),
     "mock": (
         *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_warnings"),
-        *("test_floor", "test_openapi_answers", "test_openapi_page", "test_seedworld", "test_snapshot_control"),
-        *("test_snapshots", "test_state_files"),
+        *("test_floor", "test_openapi_answers", "test_openapi_page", "test_prices", "test_scenarios", "test_seedworld"),
+        *("test_snapshot_control", "test_snapshots", "test_state_files"),
         *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
         *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
     ),
+    "tests": ("test_backtest_runs", "test_pictures"),
     "unit": ("test_unasync",),
 }
 

@@ -174,6 +174,7 @@ def killed_often(tmp_path: Path, lives: list[tuple[str, int]], seed: int) -> Non
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing can be killed like this here")
 class TestKilled:
+    @pytest.mark.long
     def test_wherever_it_hurts(self, tmp_path: Path) -> None:
         killed_often(tmp_path, [("act", 2), ("book", 4), ("replace", 3), ("", 6)], seed=1)
 

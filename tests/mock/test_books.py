@@ -70,6 +70,7 @@ def test_the_books_balance_all_day() -> None:
         assert found.wrong == []
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_found() -> None:
     """The judge itself: whatever is changed on the way from the world to it, it names."""
     with begun() as observer:
@@ -147,6 +148,7 @@ def leap() -> dict[str, bytes]:
     return play("one")
 
 
+@pytest.mark.long
 def test_a_day_minute_by_minute_is_the_same_day(leap: dict[str, bytes]) -> None:
     found = play("minutes")
     assert [what for what, answer in leap.items() if found[what] != answer] == []
@@ -167,6 +169,7 @@ def test_another_process_in_other_steps_has_the_same_day(leap: dict[str, bytes])
     assert (done.stdout.splitlines(), done.stderr) == (digests(leap), "")
 
 
+@pytest.mark.long
 def test_it_does_not_matter_when_somebody_first_asks_for_market_data() -> None:
     """The house is as old as the world, whenever it is first heard of."""
     seen = []

@@ -11,7 +11,7 @@ from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, wallet_message
 from tradesdk_mock.balances import initial_native
-from tradesdk_mock.tokens import find
+from tradesdk_mock.tokens import find, lively
 
 from ._support import OTHER, OWNER, START, add_wallet, connection, error, ok, sign, walk
 
@@ -224,3 +224,30 @@ def test_a_wallet_with_tokens_is_not_removed(server: MockServer, rich: httpx.Cli
     assert "Positions are open" in error(rich.delete(f"/v1/wallets/{wallet_id}"), 409, "conflict")
     spare = add_wallet(rich)
     assert rich.delete(f"/v1/wallets/{spare}").status_code == 204
+
+
+def test_two_amounts_of_a_token_are_added_as_people_do(server: MockServer, api: httpx.Client) -> None:
+    wallet, token = add_wallet(api), lively(server.world.seed, 8453)[0]
+    with server.world.transaction():
+        for place, amount in enumerate((0.1, 0.2)):
+            server.world.store.add(
+                "positions",
+                id=f"pos_{place}",
+                trade_id=f"trd_{place}",
+                tenant="me",
+                agent_id=f"agt_{place}",
+                wallet_id=wallet,
+                token_address=token.address,
+                token_symbol=token.symbol,
+                chain_id=8453,
+                amount=amount,
+                entry_price_usd=1.0,
+                stop_loss_price=0.9,
+                take_profit_price=1.1,
+                trailing_pct=2.0,
+                peak=1.0,
+                peak_at=START,
+                opened_at=START,
+            )
+    (held,) = ok(api.get(f"/v1/wallets/{wallet}/balance"))["token_balances"]
+    assert held["balance"] == 0.3
