@@ -21,7 +21,7 @@ SAME_UNDER_TRIO = {
 # Slow, and seldom broken: whole files that are played by scripts/long.
 STEADY = {
     "_async": ("test_hostile_answers", "test_paying_scenarios"),  # their blocking twins are played at once
-    "cli": ("test_demo", "test_processes"),
+    "cli": ("test_demo", "test_embedded", "test_mock_serve", "test_processes"),
     "e2e": (
         "test_gaps",
         "test_mock_kills",
@@ -39,7 +39,7 @@ STEADY = {
         *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
         *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
     ),
-    "tests": ("test_backtest_runs", "test_pictures"),
+    "tests": ("test_backtest_runs", "test_package", "test_pictures"),
     "unit": ("test_unasync",),
 }
 

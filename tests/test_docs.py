@@ -180,7 +180,7 @@ def close_clients(namespace: dict[str, object]) -> None:
 
 
 # On these pages so many commands are shown, each a process of its own, that they take as long as all others together.
-MANY_COMMANDS = ("docs/cli.md", "docs/testing.md")
+MANY_COMMANDS = ("docs/cli.md", "docs/market.md", "docs/quickstart.md", "docs/signals.md", "docs/testing.md")
 
 
 @pytest.mark.parametrize(
