@@ -318,9 +318,8 @@ def test_the_house_is_quickly_made() -> None:
 
 def test_whoever_uses_the_house_key_first_gets_no_other_house() -> None:
     shop = Market()
-    assert ask_as_house(shop, "/v1/trades") == []
-    assert shop.post("aggregate-metrics", {}).data["totalTrades"] > 1_500
     assert len(ask_as_house(shop, "/v1/trades")) > 1_500
+    assert shop.post("aggregate-metrics", {}).data == Market().post("aggregate-metrics", {}).data
     body = {"name": "mine", "wallet_id": "x", "chain_id": 8453}
     headers = [(b"authorization", b"Bearer mock_full_house"), (b"content-type", b"application/json")]
     wallet = shop.world.store.value("SELECT id FROM wallets WHERE tenant = 'house'")
