@@ -20,7 +20,17 @@ SAME_UNDER_TRIO = {
 
 # Slow, and seldom broken: whole files that are played by scripts/long.
 STEADY = {
-    "_async": ("test_hostile_answers", "test_paying_scenarios"),  # their blocking twins are played at once
+    # Their blocking twins are played at once.
+    "_async": (
+        *("test_errors", "test_hostile_answers", "test_market_calls", "test_market_guards", "test_market_hostile"),
+        *(
+            "test_market_hostile_answers",
+            "test_market_options",
+            "test_paying_scenarios",
+            "test_requests",
+            "test_retries",
+        ),
+    ),
     "cli": ("test_demo", "test_embedded", "test_mock_serve", "test_processes"),
     "e2e": (
         "test_gaps",
@@ -34,7 +44,8 @@ STEADY = {
     "mock": (
         *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_warnings"),
         *("test_floor", "test_openapi_answers", "test_openapi_page", "test_prices", "test_scenarios", "test_seedworld"),
-        *("test_snapshot_control", "test_snapshots", "test_state_files"),
+        *("test_fault_input", "test_payments_wire", "test_raw_http", "test_snapshot_control", "test_snapshots"),
+        *("test_state_files", "test_transport_time"),
         *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
         *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
