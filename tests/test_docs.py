@@ -66,6 +66,7 @@ NOT_RUN = {
     "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
     ".venv-bench/bin/python benchmarks/mock_start.py",
     ".venv-bench/bin/python benchmarks/mock_gets.py",
+    ".venv-bench/bin/python benchmarks/mock_market.py",
     ".venv-bench/bin/python benchmarks/mock_streams.py",
     ".venv-bench/bin/python benchmarks/mock_weight.py",
 }
