@@ -39,7 +39,13 @@ def script(folder: Path, name: str, code: str, entry: str = "main") -> str:
 
 with tempfile.TemporaryDirectory() as home:
     folder = Path(home)
-    completion = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": "trade agents l", "COMP_CWORD": "2"}
+    completion = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": "\x1f".join(["trade", "agents", "l"])}
+    kept = folder / "completion"
+    kept.mkdir()
+    agents = "".join(f"agents\tagt_{number:024x}\tcalm, idle\n" for number in range(400))
+    (kept / "mock-default.tsv").write_text(f"trade completion 1\n{agents}")
+    words = "\x1f".join(["trade", "--mock", "agents", "get", "agt_"])
+    ids = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": words, "TRADE_HOME": home}
     nothing = script(folder, "nothing", NOTHING)
     plain = script(folder, "plain", ONE_COMMAND.format(settings="rich_markup_mode=None"), "app")
     one_command = script(folder, "one_command", ONE_COMMAND.format(settings=""), "app")
@@ -56,10 +62,17 @@ with tempfile.TemporaryDirectory() as home:
         "trade signals latest --help": process([str(TRADE), "signals", "latest", "--help"]),
         "import typer": process([import_typer]),
         "trade agents l<TAB>": process([str(TRADE)], env=completion),
+        "trade agents get agt_<TAB>": process([str(TRADE)], env=ids),
+        "trade help exit-codes": process([str(TRADE), "help", "exit-codes"]),
     }
     further = {"httpie": "http", "awscli": "aws"}
     peers = [name for name in further if installed(name)]
     subjects |= {f"{further[name]} --version": process([str(BIN / further[name]), "--version"]) for name in peers}
+    if "httpie" in peers:
+        subjects["http --help"] = process([str(BIN / "http"), "--help"])
+    if "awscli" in peers:
+        env = {"COMP_LINE": "aws ec", "COMP_POINT": "6"}
+        subjects["aws ec<TAB>"] = process([str(BIN / "aws_completer")], env=env)
 
     figures = measure(subjects, rounds=ROUNDS)
 
@@ -72,7 +85,9 @@ finish(
             Bar("trade --help", "one-command Typer program --help", 1.2),
             Bar("trade agents --help", "one-command Typer program --help", 1.2),
             Bar("trade signals latest --help", "one-command Typer program --help", 1.2),
+            Bar("trade help exit-codes", "one-command Typer program --help", 1.2),
             Bar("trade agents l<TAB>", "import typer", 1.3),
+            Bar("trade agents get agt_<TAB>", "import typer", 1.3),
         ],
         unit="ms",
         peers=["typer", *peers],

@@ -11,6 +11,30 @@ FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)[^`]*")
 EMBED = re.compile(r'--8<-- "(?P<path>[^":]+)(?::[\w:]+)?"')
 
 
+# Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
+# `.ci/run` runs the first two.
+NOT_RUN = {
+    'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
+    'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
+    '.venv/bin/pytest -q -n 2 -m "not long and not peers"',
+    "trade mock serve",
+    "trade mock serve --seed 7",
+    'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
+    "trade mock emit signal --chain 8453",
+    "exec 3< <(exec trade mock serve --port 0 -o ndjson)",
+    "read -r said <&3",
+    "export TRADE_API_KEY=mock_full_me TRADE_BASE_URL="
+    '$(python3 -c \'import json, sys; print(json.loads(sys.argv[1])["url"])\' "$said")',
+    "./your-tests",
+    "kill $!",
+    'curl -H "Content-Type: application/json" -d \'{"advance": 3600}\' http://127.0.0.1:8787/_mock/clock',
+    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock,fast]" -r benchmarks/requirements.txt',
+    ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
+    "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
+    *(f".venv-bench/bin/python benchmarks/{each.name}" for each in (ROOT / "benchmarks").glob("[!_]*.py")),
+}
+
+
 @dataclass(frozen=True)
 class Block:
     """A fenced block: where its text begins in the page, counted from 0, and the text without the page's indent."""

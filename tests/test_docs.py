@@ -2,7 +2,7 @@
 
 - ```python``` runs against a mock server, one namespace a page; a ```text``` block right below it is what it prints.
 - ```console``` runs each line that begins with `$` on a terminal of 100 columns, with a mock world of the page's own;
-  the lines below it are what is seen. A line `…` stands for any number of lines.
+  the lines below it are what is seen. A line `…` stands for any number of lines, and the home folder is /home/you.
 - ```bash``` runs too, and nothing of it is shown. What cannot run here is listed in NOT_RUN, word by word.
 
 With TRADE_DOCS_UPDATE=1 the pages are rewritten to show what came out.
@@ -17,6 +17,8 @@ import logging
 import os
 import pty
 import re
+import secrets
+import shutil
 import subprocess
 import sys
 import termios
@@ -29,47 +31,13 @@ import pytest
 from tradesdk import Ledger, MarketClient, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
-from ._pages import EMBED, PAGES, ROOT, Block, blocks, is_right_below, name_of
+from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
 
 # Noon in UTC on the day that the pages show: signals follow from the time.
 SHOWN_AT = 1_795_262_400
 UPDATE = os.environ.get("TRADE_DOCS_UPDATE") == "1"
 
-# Installing needs a package index, benchmarks need their peers, and a server that serves until Ctrl-C does not end.
-# `.ci/run` runs the first two.
-NOT_RUN = {
-    'python3 -m venv .venv && .venv/bin/pip install -q ".[mock]" && .venv/bin/trade demo',
-    'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" && '
-    '.venv/bin/pytest -q -n 2 -m "not long and not peers"',
-    "trade mock serve",
-    "trade mock serve --seed 7",
-    'curl -N -H "Authorization: Bearer mock_full_me" "http://127.0.0.1:8787/v1/signals/stream?chain=8453"',
-    "trade mock emit signal --chain 8453",
-    "exec 3< <(exec trade mock serve --port 0 -o ndjson)",
-    "read -r said <&3",
-    "export TRADE_API_KEY=mock_full_me TRADE_BASE_URL="
-    '$(python3 -c \'import json, sys; print(json.loads(sys.argv[1])["url"])\' "$said")',
-    "./your-tests",
-    "kill $!",
-    'curl -H "Content-Type: application/json" -d \'{"advance": 3600}\' http://127.0.0.1:8787/_mock/clock',
-    'python3 -m venv .venv-bench && .venv-bench/bin/pip install -q -e ".[mock,fast]" -r benchmarks/requirements.txt',
-    ".venv-bench/bin/python -m compileall -q .venv-bench/lib src mock_server",
-    ".venv-bench/bin/python benchmarks/start_import.py",
-    ".venv-bench/bin/python benchmarks/cli_start.py",
-    ".venv-bench/bin/python benchmarks/get_sync.py",
-    ".venv-bench/bin/python benchmarks/page_decode.py",
-    ".venv-bench/bin/python benchmarks/sse_decode.py",
-    ".venv-bench/bin/python benchmarks/stream_signals.py",
-    ".venv-bench/bin/python benchmarks/stream_delay.py",
-    ".venv-bench/bin/python benchmarks/payment_header.py",
-    ".venv-bench/bin/python benchmarks/ledger_write.py",
-    "npm install --silent --prefix .venv-bench @stoplight/prism-cli",
-    ".venv-bench/bin/python benchmarks/mock_start.py",
-    ".venv-bench/bin/python benchmarks/mock_gets.py",
-    ".venv-bench/bin/python benchmarks/mock_market.py",
-    ".venv-bench/bin/python benchmarks/mock_streams.py",
-    ".venv-bench/bin/python benchmarks/mock_weight.py",
-}
+OVERWRITTEN = re.compile(r"[^\n]*\r\x1b\[K")  # a line that says how far something is, and is gone at the end
 CHANGES_EVERY_TIME = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)"), "<moment>"),
     (re.compile(r"\b1[789]\d{8}\b"), "<seconds>"),
@@ -77,6 +45,7 @@ CHANGES_EVERY_TIME = [
     (re.compile(r"\bpay_[0-9a-f]{24}\b"), "<payment>"),
     (re.compile(r"\b0x[0-9a-f]{64}\b"), "<nonce or transaction>"),
     (re.compile(r"(?<= signals in )\d+\.\d(?= s)"), "<time>"),
+    (re.compile(r"\b\d+ ms\b"), "<time>"),
     (re.compile(r"(?<=took )\d+\.\d(?= s)|(?<=passed in )\d+\.\d\ds( \(.+\))?"), "<time>"),
 ]
 
@@ -180,8 +149,26 @@ def close_clients(namespace: dict[str, object]) -> None:
 # The terminal
 
 
+# These write files, so their commands run in the home folder; all others run in the repository, beside the examples.
+CLI = ("docs/cli.md", "docs/cli-money.md", "docs/cli-settings.md", "docs/cli-tools.md")
+DRAWN = (
+    "README.md",
+    "docs/cli-tools.md",
+)  # seen as a terminal draws them, without colours; elsewhere, in plain characters
 # On these pages so many commands are shown, each a process of its own, that they take as long as all others together.
-MANY_COMMANDS = ("docs/cli.md", "docs/market.md", "docs/quickstart.md", "docs/signals.md", "docs/testing.md")
+MANY_COMMANDS = (*CLI, "docs/market.md", "docs/quickstart.md", "docs/signals.md", "docs/testing.md")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder whose path is as long as /home/you, so that lines with it break where they would break there."""
+    while True:
+        folder = Path("/tmp", secrets.token_hex(2))  # noqa: S108 - made here, for this user only
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            break
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(
@@ -191,26 +178,26 @@ MANY_COMMANDS = ("docs/cli.md", "docs/market.md", "docs/quickstart.md", "docs/si
         for page in PAGES
     ],
 )
-def test_console(page: Path, tmp_path: Path) -> None:
+def test_console(page: Path, home: Path) -> None:
     checked = Checked(page)
-    prepare_world(tmp_path)
+    prepare_world(home)
     for block in blocks(page):
         if block.language == "bash":
             for command in block.lines:
                 if command not in NOT_RUN and command and not command.startswith("#"):
-                    code, seen = on_terminal(command, tmp_path)
+                    code, seen = on_terminal(command, home, name_of(page))
                     assert code == 0, f"{name_of(page)}: {command!r} ended with {code}:\n{seen}"
         elif block.language == "console":
             for command, start, shown in sessions(block):
-                _, seen = on_terminal(command, tmp_path)
+                _, seen = on_terminal(command, home, name_of(page))
                 checked.compare(start, shown, seen, block.indent, command)
     checked.write()
 
 
 def prepare_world(home: Path) -> None:
     """The world that `--mock` finds, with its clock stopped."""
-    file = home / "mock" / "default.sqlite3"
-    file.parent.mkdir(mode=0o700)
+    file = home / "trade" / "mock" / "default.sqlite3"
+    file.parent.mkdir(mode=0o700, parents=True)
     with MockService(seed=7, db=file) as mock:
         mock.clock.move(freeze=True, to=SHOWN_AT, allow_backwards=True)
         mock.reset()
@@ -233,15 +220,16 @@ def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
         yield command, block.start + first, block.lines[first:number]
 
 
-def on_terminal(command: str, home: Path) -> tuple[int, str]:
-    """Exit code and what is seen when `command` is typed in a terminal of 100 columns."""
+def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
+    """Exit code and what is seen when `command` of `page` is typed in a terminal of 100 columns."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST_", "COLUMNS"))}
     bin_folder = str(Path(sys.executable).parent)
     env = clean | {
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-        "TERM": "dumb",
+        **({"TERM": "xterm", "NO_COLOR": "1"} if page in DRAWN else {"TERM": "dumb"}),
         "LC_ALL": "C.UTF-8",
-        "TRADE_HOME": str(home),
+        "HOME": str(home),
+        "TRADE_HOME": str(home / "trade"),
         "TRADE_MOCK": "1",
     }
     reader, terminal = pty.openpty()
@@ -249,7 +237,12 @@ def on_terminal(command: str, home: Path) -> tuple[int, str]:
         try:
             termios.tcsetwinsize(terminal, (40, 100))
             process = subprocess.Popen(
-                ["/bin/bash", "-c", command], cwd=ROOT, env=env, stdin=nothing, stdout=terminal, stderr=terminal
+                ["/bin/bash", "-c", command],
+                cwd=home if page in CLI else ROOT,
+                env=env,
+                stdin=nothing,
+                stdout=terminal,
+                stderr=terminal,
             )
         finally:
             os.close(terminal)
@@ -259,7 +252,8 @@ def on_terminal(command: str, home: Path) -> tuple[int, str]:
                 while chunk := seen.read(65536):
                     chunks += chunk
             code = process.wait(timeout=60)
-    return code, chunks.decode().replace("\r\n", "\n")
+    seen_in_the_end = OVERWRITTEN.sub("", chunks.decode().replace("\r\n", "\n"))
+    return code, seen_in_the_end.replace(str(home), "/home/you")
 
 
 # What holds the pages together

@@ -270,7 +270,7 @@ def test_no_secret_is_shown(
     run: Scenario, place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     seen = Seen(place.key)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "tradesdk.wire"):
         run(seen, place)
     for record in caplog.records:
         seen(record.getMessage())

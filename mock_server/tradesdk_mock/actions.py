@@ -57,6 +57,8 @@ def status(world: World, request: Request, body: Body) -> object:
     count = world.store.value
     usual = GapOptions().as_dict()
     rules = world.faults.rules()
+    # Signals are made when somebody looks at them, or at what agents do: those since then are not counted.
+    upto = world.store.get_meta("signals_upto")
     return {
         "seed": world.seed,
         **read_clock(world, request, {}),
@@ -69,6 +71,7 @@ def status(world: World, request: Request, body: Body) -> object:
         "agents": count("SELECT count(*) FROM agents"),
         "trades": count("SELECT count(*) FROM trades"),
         "signals": count("SELECT count(*) FROM signals"),
+        "signals_upto": None if upto is None else float(upto),
         "settlements": count("SELECT count(*) FROM settlements"),
         "streams": len(world.hub),
         "faults": len(rules),

@@ -80,5 +80,12 @@ def overloaded() -> ApiError:
     return ApiError(503, "service_unavailable", "The state is busy; try again.", [(b"retry-after", b"1")])
 
 
+def unusable(path: str | None, error: ApiError) -> MockServerError:
+    """For the caller in this process: another one has the state file, or the file itself is what is wrong."""
+    if dict(error.headers).get(b"retry-after"):
+        return MockServerError(f"the state file {path} is in use: {error.message}")
+    return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
+
+
 def closed() -> ApiError:
     return ApiError(503, "service_unavailable", "The mock is closed.")

@@ -70,7 +70,7 @@ class Snapshots:
             raise MockServerError(error.message) from None
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """What is wrong with a file, as the end of a sentence about it."""
 
 
@@ -82,8 +82,8 @@ def check(path: str) -> None:
     """
     try:
         if _is_there(path):
-            _look(path, _checked)
-    except _Unusable as error:
+            look(path, _checked)
+    except Unusable as error:
         raise MockServerError(f"the state file {path} {error}") from error.__cause__
 
 
@@ -147,11 +147,11 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
                 with open(file, "wb") as copy:
                     copy.write(source)
             elif _is_there(name):
-                _look(name, lambda db: _duplicate(db, file))
+                look(name, lambda db: _duplicate(db, file))
             else:
-                raise _Unusable("is not there")
+                raise Unusable("is not there")
             _prepare(file)
-        except _Unusable as error:
+        except Unusable as error:
             raise MockServerError(f"{name} can't be restored: it {error}") from error.__cause__
         except (OSError, sqlite3.Error) as error:
             raise MockServerError(f"{name} can't be restored: {error}") from error
@@ -184,7 +184,7 @@ def _duplicate(db: sqlite3.Connection, file: str) -> None:
 def _prepare(file: str) -> None:
     """Check a copy from its first to its last page, and make it one file."""
     if os.path.getsize(file) == 0:
-        raise _Unusable("is empty")
+        raise Unusable("is empty")
     db = sqlite3.connect(file, isolation_level=None)
     try:
         with _named():
@@ -192,7 +192,7 @@ def _prepare(file: str) -> None:
             # Comparing every index with its table takes ten times as long as reading all pages.
             _sound(db, "integrity_check" if os.path.getsize(file) <= _READ_WHOLE else "quick_check")
             if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not _settings(db):
-                raise _Unusable("has no world in it")
+                raise Unusable("has no world in it")
             db.execute("PRAGMA journal_mode=DELETE")
     finally:
         db.close()
@@ -205,34 +205,34 @@ def _is_there(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise _Unusable(f"can't be opened: {error.strerror}") from error
+        raise Unusable(f"can't be opened: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
-        raise _Unusable("is a folder")
+        raise Unusable("is a folder")
     if not stat.S_ISREG(found.st_mode):
-        raise _Unusable("is no ordinary file")
+        raise Unusable("is no ordinary file")
     if not os.access(path, os.R_OK | os.W_OK):
-        raise _Unusable("can't be read and written: no permission")
+        raise Unusable("can't be read and written: no permission")
     if found.st_size == 0 and _size(path + "-wal"):
         # SQLite would throw the log away.
-        raise _Unusable(f"is damaged: it is empty, while {path}-wal is not")
+        raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
     return found.st_size > 0
 
 
-def _look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
+def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
     """Do something with a connection that only reads. Again, where another process changed the file meanwhile."""
-    failure: Exception = _Unusable("is in use")
+    failure: Exception = Unusable("is in use")
     for _ in range(_LOOKS):
         before = _stamp(path)
         try:
             with _named(), _reading(path) as db:
                 what(db)
             return
-        except (_Unusable, OSError) as error:
+        except (Unusable, OSError) as error:
             failure = error
         if _stamp(path) == before:
             break
     if isinstance(failure, OSError):
-        raise _Unusable(f"can't be opened: {failure.strerror}") from failure
+        raise Unusable(f"can't be opened: {failure.strerror}") from failure
     raise failure
 
 
@@ -281,13 +281,13 @@ def _named() -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-            raise _Unusable("is not a state file, or damaged: it is no database") from error
+            raise Unusable("is not a state file, or damaged: it is no database") from error
         if "locked" in str(error):
-            raise _Unusable("is in use") from error
+            raise Unusable("is in use") from error
         # Of text that can't be read, SQLite quotes all there is.
-        raise _Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
+        raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
     except UnicodeDecodeError as error:
-        raise _Unusable("is damaged: a name in it is no text") from error
+        raise Unusable("is damaged: a name in it is no text") from error
 
 
 def _checked(db: sqlite3.Connection) -> None:
@@ -298,16 +298,16 @@ def _checked(db: sqlite3.Connection) -> None:
         return
     ours = found.keys() & set(schema.NAMES)
     if len(ours) < len(schema.NAMES) // 2:
-        raise _Unusable("is not a state file: it is a database of something else")
+        raise Unusable("is not a state file: it is a database of something else")
     if version != schema.VERSION:
-        raise _Unusable(
+        raise Unusable(
             f"is of version {version}, and this mock reads version {schema.VERSION}: "
             "take another file, or the release that made this one"
         )
     for statement in filter(None, map(str.strip, schema.TABLES.split(";"))):
         kind, name = statement.split(None, 3)[1:3]
         if found.get(name) != statement:
-            raise _Unusable(f"is damaged: the {kind.lower()} {name} is {'another' if name in found else 'missing'}")
+            raise Unusable(f"is damaged: the {kind.lower()} {name} is {'another' if name in found else 'missing'}")
     _settings(db)
     pages, size = (db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "page_size"))
     if pages * size <= _READ_WHOLE:
@@ -317,7 +317,7 @@ def _checked(db: sqlite3.Connection) -> None:
 def _sound(db: sqlite3.Connection, pragma: str) -> None:
     (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
     if said != "ok":
-        raise _Unusable(f"is damaged: {' '.join(said.split())}")
+        raise Unusable(f"is damaged: {' '.join(said.split())}")
 
 
 def _settings(db: sqlite3.Connection) -> dict[str, str]:
@@ -335,5 +335,5 @@ def _settings(db: sqlite3.Connection) -> dict[str, str]:
             if kept["scenario"] not in SCENARIOS or kept["market"] not in _MARKETS:
                 raise ValueError(kept["scenario"])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise _Unusable("is damaged: its settings can't be read") from error
+        raise Unusable("is damaged: its settings can't be read") from error
     return kept

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from . import schema, snapshots
-from .errors import ApiError, MockServerError, closed, overloaded
+from .errors import ApiError, MockServerError, closed, overloaded, unusable
 from .identity import Dice
 
 Row = tuple[Any, ...]
@@ -54,7 +54,7 @@ class Store:
             raise MockServerError(f"the state file {self.path} can't be used: {error}") from error
         except ApiError as error:
             self._db.close()
-            raise MockServerError(f"the state file {self.path} is in use: {error.message}") from error
+            raise unusable(self.path, error) from error
         except MockServerError:
             self._db.close()
             raise

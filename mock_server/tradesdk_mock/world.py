@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from .clock import MockClock
-from .errors import ApiError, MockServerError
+from .errors import ApiError, MockServerError, unusable
 from .faults import Faults
 from .gaps import GapOptions
 from .hub import Hub
@@ -108,7 +108,7 @@ class World:
                 self.store.changed_elsewhere()
         except ApiError as error:
             self.store.close()
-            raise MockServerError(f"the state file {self.store.path} is in use: {error.message}") from error
+            raise unusable(self.store.path, error) from error
         except BaseException:
             self.store.close()
             raise
@@ -263,7 +263,7 @@ class World:
                     yield
                     self._save_clock()
             except ApiError as error:
-                raise MockServerError(f"the state file {self.store.path} is in use: {error.message}") from error
+                raise unusable(self.store.path, error) from error
         self.hub.ring()
 
     def _begin(self, market: str | None) -> None:

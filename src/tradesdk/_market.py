@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from ._request import Request, encode_body, endpoint, moment, shown
-from ._response import RawResponse, validated
+from ._response import RawResponse, decode_raw, validated
 from ._retry import Operation
 from .errors import APIResponseError, InvalidArgumentError, printable
 from .models.market import (
@@ -47,6 +47,7 @@ _DATA: dict[str, type[MarketModel]] = {
     "/v1/aggregate-metrics": AggregateMetrics,
     "/v1/supported-tokens": SupportedTokensData,
 }
+_PER_TOKEN = frozenset(path for path in _DATA if path.startswith("/v1/token-") or path == "/v1/signal-history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,27 @@ def aggregate_metrics() -> MarketRequest[AggregateMetrics]:
 def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokensData]:
     """The tokens that there is market data about."""
     return _about(None, "supported-tokens", SupportedTokensData, {"limit": count("limit", limit, MAX_SUPPORTED)})
+
+
+def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
+    """Any body for an endpoint whose price is published. The answer is checked as usual, and given as it came."""
+    if not isinstance(path, str) or path not in _DATA:
+        raise InvalidArgumentError(f"no price is published for {shown(path)}; there is one for {', '.join(_DATA)}")
+    if body is not None and not isinstance(body, Mapping):
+        raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
+    content = dict(body or {})
+    tokens = None
+    if path in _PER_TOKEN:  # the price is per token, so they are counted, and none is paid for twice
+        named = _several(content.get("tokens", ()))
+        if not all(isinstance(one, Mapping) for one in named):
+            raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
+        tokens = len(one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)], limits=False))
+
+    def decode(method: str, url: str, response: RawResponse) -> RawResponse:
+        decode_by_path(path, method, url, response)
+        return decode_raw(method, url, response)
+
+    return MarketRequest(Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY), tokens)
 
 
 def _about_tokens(

@@ -9,12 +9,20 @@ if TYPE_CHECKING:
 
 def main(argv: "Sequence[str] | None" = None) -> int:
     """Runs one command line and returns its exit code; `argv` is without the program's name."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from tradesdk_cli.results.standins import open_closed_streams
+
+        open_closed_streams()
     args = list(sys.argv[1:] if argv is None else argv)
-    if args == ["--version"]:
+    if args and args[-1] in ("--version", "-V") and all(word.startswith("-") for word in args):
         from tradesdk import __version__
 
-        print(f"trade {__version__}")
-        return 0
+        try:
+            print(f"trade {__version__}", flush=True)
+        except OSError:
+            pass  # the long way says what is wrong
+        else:
+            return 0
     from tradesdk_cli.app import run
 
     return run(args)

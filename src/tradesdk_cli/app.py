@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,25 +12,52 @@ from typer.main import get_command
 
 from tradesdk_cli import options
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
-from tradesdk_cli.plumbing import TradeGroup, add_lazily, examples
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.plumbing import TradeGroup, UnknownCommand, add_lazily, examples
+from tradesdk_cli.text import visible
 
 if TYPE_CHECKING:
     from tradesdk_cli.problems import Problem
 
-_NOUNS = {
-    "account": "Who you are, your plan and what is left of it.",
-    "agents": "Trading agents: list, get, create, update, delete.",
-    "wallets": "Wallets: list, connect, balance.",
-    "trades": "Trades that agents made: list, get.",
-    "positions": "Open positions: list.",
-    "signals": "BUY and SELL signals: latest, history, stream.",
-    "replay": "Play a recorded stream back.",
-    "market": "Paid market data: signals, prices, history, win-rate, avg-prices, top, metrics, tokens.",
-    "pay": "Payments: quote, history, show, budget, resume, reconcile, trust, key.",
-    "mock": "The mock service on this machine, served and controlled.",
-    "demo": "See it all work, without an account or a network.",
+_GROUPS = {
+    "Trading": {
+        "agents": "Trading agents: list, get, create, update, delete.",
+        "wallets": "Wallets: list, connect, balance.",
+        "trades": "Trades that agents made: list, get.",
+        "positions": "Open positions: list.",
+    },
+    "Signals and market data": {
+        "signals": "BUY and SELL signals: latest, history, stream.",
+        "replay": "Play a recorded stream back.",
+        "market": "Data about tokens, bought request by request.",
+    },
+    "Money": {
+        "pay": "What was paid, what may be spent, and the wallet that pays.",
+    },
+    "Look": {
+        "top": "A live board: agents, positions, signals, money.",
+        "plot": "Draw a token's price or an agent's result.",
+    },
+    "Account and settings": {
+        "account": "Your plan and what is left of it: show, usage.",
+        "login": "Keep an API key for this and later commands.",
+        "logout": "Forget a kept API key.",
+        "whoami": "Which account and which service this is.",
+        "config": "Settings and profiles, and where each value came from.",
+        "doctor": "Check the settings, the services and this machine.",
+    },
+    "Try it": {
+        "demo": "See it all work, without an account or a network.",
+        "mock": "The mock service on this machine, served and controlled.",
+    },
+    "More": {
+        "api": "Send any request, with the same key, retries and budgets.",
+        "completion": "Let your shell complete commands, ids and symbols.",
+        "help": "Help about a topic or a command: trade help TOPIC.",
+    },
 }
+"""Every noun, in the order of `trade --help`. Their modules are imported when they are used."""
+
+_NOUNS = {name: summary for nouns in _GROUPS.values() for name, summary in nouns.items()}
 
 app = typer.Typer(
     name="trade",
@@ -39,10 +65,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
-
-
-_KEY = re.compile(r"(?:0[xX])?[0-9a-fA-F]{64}")
 
 
 def _version(value: bool) -> None:
@@ -55,11 +79,15 @@ def _version(value: bool) -> None:
 
 @app.callback(
     invoke_without_command=True,
-    epilog=examples("trade demo", "trade --mock agents list"),
+    epilog=examples("trade demo", "trade --mock agents list", "trade help output"),
 )
 def root(
     ctx: typer.Context,
     output: options.Output = None,
+    fields: options.Fields = None,
+    query: options.Query = None,
+    out: options.Out = None,
+    profile: options.Profile = None,
     mock: options.Mock = None,
     world: options.World = None,
     base_url: options.BaseUrl = None,
@@ -69,14 +97,16 @@ def root(
     no_retry: options.NoRetry = None,
     color: options.ColorWhen = None,
     verbose: options.Verbose = None,
+    debug: options.Debug = None,
+    curl: options.Curl = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Trading agents, wallets, trades and market signals from the terminal.
 
-    The API key comes from TRADE_API_KEY, the service's address from TRADE_BASE_URL. Global options may stand before the
-    noun and after the verb; the later one wins.
+    New here: trade demo shows it without an account, and --mock makes any command work without one. With an account:
+    trade login. Global options may stand before the noun and after the verb; the later one wins.
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
@@ -86,15 +116,18 @@ def command() -> Any:
     """The whole command tree; nouns are imported when they are used."""
     group: Any = get_command(app)
     add_lazily(group, _NOUNS, "tradesdk_cli.commands")
+    group.sections = {title: tuple(nouns) for title, nouns in _GROUPS.items()}
     return group
 
 
 def run(argv: list[str]) -> int:
     """Runs one command line; prints what went wrong and returns the exit code."""
+    if "_TRADE_COMPLETE" in os.environ:
+        return _complete()
     flags: dict[str, Any] = {}
     try:
         result = command().main(argv, prog_name="trade", standalone_mode=False, obj=flags)
-        sys.stdout.flush()
+        _flush()
         if result == INTERRUPTED:
             return _interrupted()
         return result if isinstance(result, int) else 0
@@ -105,15 +138,22 @@ def run(argv: list[str]) -> int:
         return interrupted.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except SystemExit as end:  # Typer's way out of completion, and of a pipe that closed while it printed help
+    except SystemExit as end:  # Typer's way out of a pipe that closed while it printed help
         if isinstance(end.__context__, BrokenPipeError):
             _forget_stdout()
             return 0
         return end.code if isinstance(end.code, int) else 0
-    except typer.TyperException as error:
-        problem = _usage(error)
+    except (typer.TyperException, UnknownCommand) as error:
+        from tradesdk_cli.helping.mistakes import usage_problem
+
+        problem = usage_problem(error, argv, command())
     except Exception as error:
-        if isinstance(error, Unwritable):
+        if isinstance(error, OSError):  # if it was stdout, it fails again
+            try:
+                _flush()
+            except Unwritable as unwritable:
+                error = unwritable
+        if type(error) is Unwritable:  # a file of --out is another kind
             _forget_stdout()
         from tradesdk_cli.config import program_of
         from tradesdk_cli.problems import problem_of
@@ -126,6 +166,14 @@ def run(argv: list[str]) -> int:
 
         flags["output"] = requested_output(argv)
     return _report(problem, flags)
+
+
+def _complete() -> int:
+    from tradesdk_cli.helping.completing import answer
+
+    with contextlib.suppress(OSError):
+        print(answer(command(), os.environ), flush=True)
+    return 0
 
 
 def _report(problem: Problem, flags: dict[str, Any]) -> int:
@@ -143,30 +191,24 @@ def _print_traceback() -> None:
         print(visible(line), file=sys.stderr)
 
 
-def _usage(error: typer.TyperException) -> Problem:
-    from tradesdk_cli.problems import Problem
-
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "trade"
-    hint = f"{path} --help"
-    if getattr(error, "option_name", None) in ("--api-key", "--key", "--token"):
-        hint = "keys never stand on a command line: export TRADE_API_KEY, or use --api-key-stdin"
-        if path.startswith("trade pay"):
-            hint = "keys never stand on a command line: trade pay key import asks for it, or reads it from a pipe"
-    message = one_line(error.format_message()).replace("Value error, ", "")  # pydantic's prefix
-    message = _KEY.sub("****", message)  # typed where it does not belong, it need not be repeated
-    return Problem(UsageProblem.exit_code, "usage", message, hint)
-
-
 def _interrupted() -> int:
     # On a terminal the line already holds ^C, or a question.
-    print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
     return INTERRUPTED
 
 
-def _forget_stdout() -> None:
-    # Python flushes stdout once more at the end, which would fail again, loudly.
+def _flush() -> None:
+    """What was printed without `Output`, such as help, is only now seen to fail."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # lives until the process ends
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
+
+
+def _forget_stdout() -> None:
+    from tradesdk_cli.results.standins import forget
+
+    forget(sys.stdout)

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tradesdk import SystemClock
-from tradesdk_cli.config import Settings, is_loopback, resolve
-from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
+from tradesdk_cli.config import Settings, is_loopback
+from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.helping import remembered
 from tradesdk_cli.output import Output
-from tradesdk_cli.text import one_line, visible
+from tradesdk_cli.settings.credentials import key_from_stdin, mock_key, service_key, without_password
+from tradesdk_cli.settings.profiles import settings_of
+from tradesdk_cli.speaking import SayingClock
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import typer
 
-    from tradesdk import Clock, Ledger, RateLimit, TradeClient
+    from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk_cli.embedded import EmbeddedMock
-    from tradesdk_cli.logs import LastReason
-    from tradesdk_cli.paging import AnyPager, Walk
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.lists.paging import Source, Walk
+    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.settings.targets import Target
+    from tradesdk_cli.writes.changes import Change
+
+
+_TRY = "try it without an account or a network: trade --mock account show"
 
 
 class Session:
@@ -36,36 +42,41 @@ class Session:
     def __init__(self, settings: Settings, output: Output) -> None:
         self.settings = settings
         self.out = output
+        self.keys: set[str] = set()
+        """The API keys that this command uses, to keep them out of what it prints."""
+        output.now = self.now
         self._stack = ExitStack()
 
     @cached_property
     def client(self) -> TradeClient:
         """The SDK's client for the service, or for the embedded mock."""
-        from tradesdk import TradeClient
-
-        base_url, key, origin = self.settings.base_url, self.settings.api_key, "TRADE_API_KEY"
         http = where = None
         if self.settings.mock:
-            from tradesdk_cli.embedded import KEY
-
             base_url, http = self.mock.url, self.mock.http_client()
             self._stack.callback(http.close)
             where = f"a mock in this process ({self.mock.file})"
-            # A key for the real service has no business here; one for a mock chooses scope, plan and tenant.
-            if key is not None and not key.startswith(("mock_", "mocksk_")):
-                if not self.settings.api_key_stdin:
-                    self.out.note(f"TRADE_API_KEY is not a key of the mock: {KEY} is used instead")
-                key = None
-            if key is None:
-                key, origin = KEY, "the mock"
-        if self.settings.api_key_stdin:
-            key, origin = _key_from_stdin(), "standard input"
-        hint = "try it without an account or a network: trade --mock account show"
-        if key is None:
-            raise ConfigProblem("no API key: set TRADE_API_KEY, or use --api-key-stdin", hint)
-        base_url = base_url or os.environ.get("TRADE_BASE_URL")
-        if not base_url:
-            raise ConfigProblem("no base URL: set TRADE_BASE_URL, or use --base-url", hint)
+        else:
+            base_url = self._base_url()
+            where = f"{without_password(base_url)} ({self.settings.sources['base_url'].removeprefix('flag ')})"
+        found = self.api_key(base_url)
+        if found is None:
+            raise ConfigProblem(
+                f"no API key: keep one with {self.settings.program} login, set TRADE_API_KEY, or use --api-key-stdin",
+                _TRY,
+            )
+        key, origin = found
+        if self.settings.verbose > 1:
+            self.out.note(f"the service is {where}, the key is from {origin}")
+        return self.connect(base_url, key, http)
+
+    def connect(self, base_url: str, key: str, http: Any = None) -> TradeClient:
+        """A client for another address or with another key than those of the settings; closed at the end.
+
+        Raises:
+            ConfigError, ConfigProblem: an address or a key that cannot be used.
+        """
+        from tradesdk import TradeClient
+
         _refuse_http(base_url)
         client = TradeClient(
             api_key=key,
@@ -76,9 +87,36 @@ class Session:
             http_client=http,
         )
         self._stack.callback(client.close)
-        if self.settings.verbose > 1:
-            self.out.note(f"the service is {where or client.base_url}, the key is from {origin}")
         return client
+
+    def api_key(self, address: str, *, market: bool = False) -> tuple[str, str] | None:
+        """The API key for the service at `address`, and where it came from; None when there is none.
+
+        `market`: the address is that of market data.
+
+        Raises:
+            ConfigProblem: the key is kept for another address, or cannot be read.
+        """
+        if self.settings.api_key_stdin:
+            found: tuple[str, str] | None = (self._typed, "standard input")
+        elif self.settings.mock:
+            found = mock_key(self.settings, self.out)
+        else:
+            found = service_key(self.settings, address, market=market)
+        if found is not None:
+            self.keys.add(found[0])
+        return found
+
+    @cached_property
+    def _typed(self) -> str:
+        return key_from_stdin()
+
+    def _base_url(self) -> str:
+        base_url = self.settings.base_url
+        if not base_url:
+            raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
+        _refuse_http(base_url)
+        return base_url
 
     @cached_property
     def mock(self) -> EmbeddedMock:
@@ -90,7 +128,7 @@ class Session:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger of payments, or that of the mock world."""
-        from tradesdk_cli.keeping import KeepingLedger
+        from tradesdk_cli.money.keeping import KeepingLedger
 
         if self.settings.mock:
             from tradesdk_cli.embedded import ledger_file
@@ -101,6 +139,12 @@ class Session:
         ledger = KeepingLedger(path)
         self._stack.callback(ledger.close)
         return ledger
+
+    def target(self, *, market: bool = False) -> Target:
+        """Where what this command sends will go; `market`: where it buys."""
+        from tradesdk_cli.settings.targets import target_of
+
+        return target_of(self.settings, market=market)
 
     def now(self) -> float:
         """Unix seconds, by the mock's clock where it is the service."""
@@ -123,6 +167,10 @@ class Session:
         """Has `close` called at the end."""
         self._stack.callback(close)
 
+    def enter(self, context: AbstractContextManager[object]) -> None:
+        """Enters `context`, until the end."""
+        self._stack.enter_context(context)
+
     def close(self) -> None:
         """Closes what was opened and stops the mock."""
         self._stack.close()
@@ -133,112 +181,63 @@ class Session:
         """Prints one model."""
         self.out.one(wire(model))
 
-    def show_list(self, columns: Sequence[Column], walk: Walk, pager: AnyPager, *, empty: str) -> None:
+    def show_list(self, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
         """Prints a list as far as it was asked for, and says on stderr where it goes on."""
-        pages = ([wire(item) for item in page] for page in walk.pages(pager))
-        count = self.out.many(columns, pages, empty=empty)
-        if walk.next_cursor is not None:
-            shown = f"the first {count}" if walk.cursor is None else f"{count} more"
-            self.out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=walk.next_cursor)
+        from tradesdk_cli.lists.listing import show_list
+
+        show_list(self, columns, walk, source, empty=empty)
 
     def approve(self, change: Change, *, yes: bool, dry_run: bool) -> bool:
-        """True when `change` may be carried out; with `--dry-run` it is printed instead.
+        """True when `change` may be carried out; with `--dry-run` it is printed instead."""
+        from tradesdk_cli.writes.changes import approve
 
-        Raises:
-            UsageProblem: nobody can be asked and `--yes` is missing.
-            Declined: the person said no.
-        """
-        if dry_run:
-            self.out.one(change.as_dict())
-            self.out.note("nothing was sent (--dry-run)")
-            return False
-        if yes:
-            return True
-        if not self.can_ask:
-            raise UsageProblem(f"{change.what} needs --yes: there is no terminal to ask on", "add --yes, or --dry-run")
-        for name, value in change.fields():
-            print(f"  {name}: {visible(str(value))}", file=sys.stderr)
-        if not self.ask(f"{change.what}?"):
-            raise Declined("nothing was changed")
-        return True
+        return approve(self, change, yes=yes, dry_run=dry_run)
 
     @property
     def can_ask(self) -> bool:
         """True when somebody is there to answer."""
-        return sys.stdin.isatty() and sys.stderr.isatty()
+        from tradesdk_cli.writes.changes import can_ask
+
+        return can_ask()
 
     def ask(self, question: str) -> bool:
         """Asks whoever sits there; True for a yes."""
-        print(f"{one_line(question)} [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        from tradesdk_cli.writes.changes import ask
 
-
-@dataclass(frozen=True)
-class Change:
-    """A request that changes something, before it is sent."""
-
-    what: str
-    method: str
-    path: str
-    body: Mapping[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """What `--dry-run` prints."""
-        shown: dict[str, Any] = {"method": self.method, "path": self.path}
-        return shown if self.body is None else {**shown, "body": dict(self.body)}
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """What is set, by dotted names, for whoever is asked."""
-        for name, value in (self.body or {}).items():
-            if isinstance(value, dict):
-                yield from ((f"{name}.{inner}", part) for inner, part in value.items())
-            else:
-                yield name, value
+        return ask(question)
 
 
 @contextmanager
-def open_session(ctx: typer.Context) -> Iterator[Session]:
-    """The session of the command that runs in `ctx`; closed at the end."""
-    settings = resolve(ctx.obj, os.environ)
+def open_session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
+    """The session of the command that runs in `ctx`; closed at the end.
+
+    With `new_profile`, the profile that is named need not be there yet.
+    """
+    settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
+    ctx.obj["resolved"] = settings  # errors are printed as the settings say
     opened = Session(settings, Output(settings, os.environ))
+    remembered.forget_pending()
     try:
+        for warning in settings.warnings:
+            opened.out.note(f"warning: {warning}")
+        if not opened.out.machine_notes:
+            for note in settings.notes:
+                opened.out.note(note)
+        if settings.debug or settings.curl:
+            from tradesdk_cli.debugging import watching
+
+            opened.enter(watching(opened.out, debug=settings.debug, curl=settings.curl, mock=settings.mock))
         yield opened
     finally:
+        remembered.keep(settings)
         opened.close()
 
 
 def wire(model: Any) -> dict[str, Any]:
     """A model with the service's own names and values; fields that it did not send are absent."""
     dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
+    remembered.note(type(model).__name__, dumped)
     return dumped
-
-
-class SayingClock(SystemClock):  # so that a stream that is closed wakes up from it
-    """A clock that says on stderr when it waits for more than a second, until when, and why, if `reason` is given."""
-
-    def __init__(
-        self, inner: Clock, output: Output, reason: LastReason | None, now: Callable[[], float] | None = None
-    ) -> None:
-        self._inner = inner
-        self._now = now or inner.now
-        self._output = output
-        self._reason = reason
-
-    def now(self) -> float:
-        return self._now()
-
-    def monotonic(self) -> float:
-        return self._inner.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        if seconds > 1:
-            until = datetime.fromtimestamp(self.now() + seconds, UTC)
-            why = "" if self._reason is None else f": {self._reason.text or 'the service asked for it'}"
-            self._output.note(f"waiting {seconds:.0f} s, until {until:%H:%M:%S}Z{why} (Ctrl-C stops)")
-        self._inner.sleep(seconds)
-
-    async def sleep_async(self, seconds: float) -> None:
-        await self._inner.sleep_async(seconds)
 
 
 def _refuse_http(base_url: str) -> None:
@@ -253,14 +252,3 @@ def _refuse_http(base_url: str) -> None:
             f"the base URL is not https: the API key would travel to {one_line(host, 120)} in the open",
             f"use https://{one_line(host, 120)} in TRADE_BASE_URL or --base-url; http is for this machine only",
         )
-
-
-def _key_from_stdin() -> str:
-    if sys.stdin.isatty():
-        raise UsageProblem(
-            "--api-key-stdin reads from a pipe, not from a terminal", "for example: pass show trade | trade …"
-        )
-    key = sys.stdin.readline().strip()
-    if not key:
-        raise ConfigProblem("standard input held no API key", "its first line is the key")
-    return key

@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tradesdk_cli.config import is_loopback
+from tradesdk_cli.debugging import control_was_asked
 from tradesdk_cli.errors import CliError, ConfigProblem, RefusedByMock
 from tradesdk_cli.text import one_line
 
@@ -35,10 +37,13 @@ def control(
         RefusedByMock: it refused.
     """
     content = None if body is None else json.dumps(body).encode()
+    began = time.monotonic()
     if isinstance(mock, str):
         where, status, answered = _over_http(mock, method, path, content, program)
     else:
         where, (status, answered) = str(mock.file), mock.ask(method, path, content)
+    base = mock if isinstance(mock, str) else mock.url
+    control_was_asked(method, f"{base}/_mock/{path}", content, status, answered, time.monotonic() - began)
     try:
         answer = (
             json.loads(answered, parse_float=_finite, parse_int=_bounded, parse_constant=_finite) if answered else {}

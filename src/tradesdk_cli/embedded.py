@@ -126,5 +126,8 @@ def open_world(settings: Settings) -> Iterator[EmbeddedMock]:
             service.world.catch_up_limit = CATCH_UP_LIMIT
             service.populate(TENANT)
         except MockServerError as error:
-            raise ConfigProblem(str(error), f"move {path} away to begin anew, or choose another --world") from None
+            hint = f"move {path} away to begin anew, or choose another --world"
+            if "disk" in str(error):  # SQLite's own words for one that is full or takes nothing
+                hint = "look at that disk, or choose another folder with TRADE_HOME"
+            raise ConfigProblem(str(error), hint) from None
         yield EmbeddedMock(service, path)

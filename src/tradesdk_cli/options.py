@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from tradesdk_cli.plumbing import GLOBAL_PANEL
 
 if TYPE_CHECKING:
-    from tradesdk_cli.paging import Walk
+    from tradesdk_cli.lists.paging import Walk
 
 CHAINS = {"base": 8453, "bnb": 56}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
@@ -28,6 +29,10 @@ class Format(StrEnum):
     table = "table"
     json = "json"
     ndjson = "ndjson"
+    csv = "csv"
+    tsv = "tsv"
+    yaml = "yaml"
+    md = "md"
 
 
 class Color(StrEnum):
@@ -67,6 +72,16 @@ def parse_moment(value: str) -> float:
     if moment.tzinfo is None:
         raise typer.BadParameter("a time needs its zone: add Z for UTC, or an offset such as +02:00")
     return moment.timestamp()
+
+
+def parse_when(value: str) -> float:
+    """The same, but it can be told from another moment that it was typed as an age."""
+    moment = parse_moment(value)
+    if _AGO.fullmatch(value) is None:
+        return moment
+    from tradesdk_cli.lists.paging import Age
+
+    return Age(moment, value)
 
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str | int], int]:
@@ -131,6 +146,16 @@ Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="
 PageSize = Annotated[
     int | None, typer.Option("--page-size", parser=whole(1, 100), metavar="N", help="Items per request, 1 to 100.")
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep there how far it is: the same command goes on. With --out no row is doubled or lost; on stdout a "
+        "page may come twice after a crash.",
+    ),
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Begin anew what --checkpoint has begun.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the request and send nothing.")]
 Confidence = Annotated[
@@ -139,11 +164,18 @@ Confidence = Annotated[
 ]
 
 
-def pages(limit: Limit = None, everything: All = False, cursor: Cursor = None, page_size: PageSize = None) -> Walk:
+def pages(
+    limit: Limit = None,
+    everything: All = False,
+    cursor: Cursor = None,
+    page_size: PageSize = None,
+    checkpoint: Checkpoint = None,
+    restart: Restart = False,
+) -> Walk:
     """The options of every list, as the walk that they ask for."""
-    from tradesdk_cli.paging import plan
+    from tradesdk_cli.lists.paging import plan
 
-    return plan(limit, everything, cursor, page_size)
+    return plan(limit, everything, cursor, page_size, checkpoint, restart)
 
 
 def _remember(ctx: typer.Context, param: typer.CallbackParam, value: object) -> object:
@@ -174,7 +206,19 @@ def _global(
     return option
 
 
-Output = Annotated[Format | None, _global("--output", "-o", help="How results are printed.")]
+Output = Annotated[
+    Format | None, _global("--output", "-o", metavar="FORMAT", help=f"How results are printed: {', '.join(Format)}.")
+]
+Fields = Annotated[
+    str | None,
+    _global("--fields", metavar="A,B", help="Only these fields, in this order; nested as a.b."),
+]
+Query = Annotated[str | None, _global("--query", metavar="JMESPATH", help="Select from the result, as in JMESPath.")]
+Out = Annotated[str | None, _global("--out", metavar="FILE", help="Write the result there; its ending says how.")]
+Profile = Annotated[
+    str | None,
+    _global("--profile", metavar="NAME", help="Settings that were kept [env: TRADE_PROFILE]."),
+]
 Mock = Annotated[bool | None, _global("--mock/--no-mock", help="Use the embedded mock service; its state is kept.")]
 World = Annotated[str | None, _global("--world", metavar="NAME", help="A mock world of its own; implies --mock.")]
 BaseUrl = Annotated[str | None, _global("--base-url", metavar="URL", help="The service [env: TRADE_BASE_URL].")]
@@ -186,5 +230,9 @@ Timeout = Annotated[
     float | None, _global("--timeout", parser=number(), metavar="SECONDS", help="How long one answer may take.")
 ]
 NoRetry = Annotated[bool | None, _global("--no-retry", help="Send every request once only.")]
-ColorWhen = Annotated[Color | None, _global("--color", help="When colours are used [env: NO_COLOR, FORCE_COLOR].")]
+ColorWhen = Annotated[
+    Color | None, _global("--color", metavar="WHEN", help="Colours: auto, always, never [env: NO_COLOR, FORCE_COLOR].")
+]
 Verbose = Annotated[int | None, _global("--verbose", "-v", count=True, help="A line for each request; -vv says more.")]
+Debug = Annotated[bool | None, _global("--debug", help="Show requests and answers, secrets left out.")]
+Curl = Annotated[bool | None, _global("--curl", help="Show each request as a curl command, secrets left out.")]

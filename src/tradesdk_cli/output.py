@@ -1,43 +1,64 @@
 """Where results, notes and errors go, and in which format.
 
-Data goes to stdout, everything else to stderr. A list is collected before anything is printed, so that stdout stays
-empty when a command fails; only NDJSON is printed page by page, and what was printed before a failure stays.
+Data goes to stdout, or into the file of `--out`; everything else goes to stderr. How results look is for `printing`.
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
-from dataclasses import replace
+import time
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
 
-from tradesdk_cli.errors import ClosedPipe, Unwritable
-from tradesdk_cli.text import one_line, to_json, visible
+from tradesdk_cli.errors import ClosedPipe, Unwritable, UsageProblem
+from tradesdk_cli.results.notes import Notes
+from tradesdk_cli.results.selecting import Selection
+from tradesdk_cli.text import to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TextIO
 
     from rich.console import Console
 
     from tradesdk_cli.config import Settings
-    from tradesdk_cli.problems import Problem
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.outfile import OutFile
+    from tradesdk_cli.results.printing import Lines
+    from tradesdk_cli.results.views import Column
 
-_SPOOL = 8 * 1024 * 1024
-_WORTH_COUNTING = 200
-_ANSI = {"red": "31", "yellow": "33", "dim": "2"}
+_GROWING = ("ndjson", "csv", "tsv")
 
 
-class Output:
+@dataclass
+class Told:
+    """One result that is being printed: how many items it has, where it is a list."""
+
+    items: int | None = None
+
+
+class Output(Notes):
     """The streams and the format of one run."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
-        self.stdout: TextIO = sys.stdout
-        self.stderr: TextIO = sys.stderr
-        self.settings = settings
-        self.environ = environ
-        self._counting = False
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, results: bool = True) -> None:
+        """Without `results`, only errors are to be printed.
+
+        Raises:
+            UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
+        """
+        super().__init__(settings, environ)
+        self.now: Callable[[], float] = time.time
+        """Unix seconds by the clock of whoever answers, for how long ago something was."""
+        self.in_place = False
+        """True when results go on in the file of `--out` instead of replacing it."""
+        self._file = _out_file(settings) if results else None
+        self._partly = False
+        self._lines: Lines | None = None
+        self._added: int | None = None
+        self._first: str | None = None
+        self._places: set[str] = set()
+        self.selection = Selection(settings.query, settings.fields) if results else Selection(None, ())
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
@@ -46,172 +67,236 @@ class Output:
         from tradesdk_cli.errors import CliError
 
         try:
-            settings = resolve(flags, environ)
+            settings = flags.get("resolved") or resolve(flags, environ)
         except CliError:
             settings = Settings(output=flags.get("output") or "auto", color="never")
-        return cls(settings, environ)
+        return cls(settings, environ, results=False)
 
     def readable(self) -> Output:
         """The same for what is a text in a pipe as well, unless a format was asked for."""
-        output = self.settings.output
-        return Output(replace(self.settings, output="table" if output == "auto" else output), self.environ)
+        other = copy(self)
+        if self._asked == "auto":
+            other.settings = replace(self.settings, output="table")
+        return other
 
     @property
     def on_terminal(self) -> bool:
-        """True when a person looks at stdout."""
-        return self.stdout.isatty()
+        """True when a person looks at the result."""
+        return self._file is None and self.stdout.isatty()
 
     @property
     def width(self) -> int | None:
         """The terminal's width in cells; None where there is no terminal and nothing needs to fit."""
         return shutil.get_terminal_size().columns if self.on_terminal else None
 
+    def clock(self) -> Callable[[], float] | None:
+        """The clock that times are told by: on a terminal only, so that what scripts read stays as it is."""
+        return self.now if self.on_terminal else None
+
+    @property
+    def _asked(self) -> str:
+        """The format that was asked for, also by the ending of `--out`."""
+        if self.settings.output == "auto" and self._file is not None:
+            return self._file.form or "auto"
+        return self.settings.output
+
     def format_for(self, *, many: bool) -> str:
-        """`table`, `json` or `ndjson`, with `auto` decided."""
-        asked = self.settings.output
+        """The format of a result, with `auto` decided. `many`: it is a list."""
+        asked = self._asked
         if asked != "auto":
             return asked
         if self.on_terminal:
             return "table"
         return "ndjson" if many else "json"
 
-    @property
-    def machine_notes(self) -> bool:
-        """True when what goes to stderr is read by a program: JSON was asked for, or nobody is at either end."""
-        if self.settings.output == "auto":
-            return not self.on_terminal and not self.stderr.isatty()
-        return self.settings.output != "table"
+    def draws(self, *, many: bool) -> bool:
+        """True when a command may draw a table of its own: nothing is selected from what is in it."""
+        return self.format_for(many=many) == "table" and not self.selection.active
 
     # Results
 
-    def one(self, item: Mapping[str, Any]) -> None:
-        """Prints one object."""
-        form = self.format_for(many=False)
-        if form == "table":
-            from tradesdk_cli.table import render_one
+    def one(self, item: Mapping[str, Any], *, whole: bool = False) -> None:
+        """Prints one object; `whole`: `--query` and `--fields` are not about it."""
+        from tradesdk_cli.results.printing import print_one
 
-            self.draw(lambda console: render_one(console, item))
-        else:
-            self._write(self._json(item, indent=2 if form == "json" else None) + "\n")
+        print_one(self, item, whole=whole)
 
-    def many(self, columns: Sequence[Column], pages: Iterable[list[dict[str, Any]]], *, empty: str) -> int:
-        """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none."""
-        form = self.format_for(many=True)
-        if form == "ndjson":
-            count = self._ndjson(pages)
-        elif form == "json":
-            count = self._array(pages)
-        else:
-            count = self._table(columns, pages)
-        if count == 0:
-            self.note(empty)
-        return count
+    def many(
+        self,
+        columns: Sequence[Column],
+        pages: Iterable[list[dict[str, Any]]],
+        *,
+        empty: str,
+        header: Sequence[str] | None = None,
+    ) -> int:
+        """Prints a list that comes in pages. Returns how many there were; `empty` is said when there are none.
 
-    def _ndjson(self, pages: Iterable[list[dict[str, Any]]]) -> int:
-        count = 0
-        for page in pages:
-            if page:
-                self._write("".join(self._json(item) + "\n" for item in page))
-            count += len(page)
-        return count
+        With a `header`, the names of its columns, CSV and TSV are printed page by page, like NDJSON.
+        """
+        from tradesdk_cli.results.printing import print_many
 
-    def _array(self, pages: Iterable[list[dict[str, Any]]]) -> int:
-        # Kept in a file when it is large: a million trades need not fit into memory.
-        count = 0
-        import tempfile  # completion and help never need it
+        return print_many(self, columns, pages, empty=empty, header=header)
 
-        with tempfile.SpooledTemporaryFile(_SPOOL, "w+", encoding="utf-8", newline="") as spool:
-            for page in pages:
-                self._progress(count + len(page))
-                for item in page:
-                    spool.write(",\n  " if count else "[\n  ")
-                    spool.write(self._json(item, indent=2).replace("\n", "\n  "))
-                    count += 1
-            self._progress(None)
-            spool.write("\n]\n" if count else "[]\n")
-            spool.seek(0)
-            while chunk := spool.read(65536):
-                self._write(chunk)
-        return count
+    def expect(self, *models: Any) -> None:
+        """For commands that pay or change something: what they will print is known before.
 
-    def line(self, item: Mapping[str, Any]) -> None:
-        """Prints one object on a line of its own, at once."""
-        self._write(self._json(item) + "\n")
+        Raises:
+            UsageProblem: `--fields` names what no result of these types has.
+        """
+        if self.selection.active:
+            from tradesdk_cli.results.selecting import names_of_model
 
-    def _table(self, columns: Sequence[Column], pages: Iterable[list[dict[str, Any]]]) -> int:
-        from tradesdk_cli.table import render_list
+            self.selection.expect(name for model in models for name in names_of_model(model))
 
-        rows = []
-        for page in pages:
-            rows += page
-            self._progress(len(rows))
-        self._progress(None)
-        if rows:
-            hidden = self.draw(lambda console: render_list(console, columns, rows, self.width))
-            if hidden:
-                self.note(f"not shown at this width: {hidden} (-o json has everything)")
-        return len(rows)
+    @property
+    def in_rows(self) -> bool:
+        """True where lists become rows, and nothing is asked of them as they are."""
+        return self.format_for(many=True) in ("table", "csv", "tsv", "md") and not self.selection.asks
 
-    # Everything else
+    def refuse_an_end(self) -> None:
+        """For streams. Raises UsageProblem when the format has an end, which a stream has not."""
+        if self.format_for(many=True) == "json":
+            what = "-o json" if self.settings.output == "json" else self.place
+            raise UsageProblem(f"{what} is one array, and a stream has no end", "use -o ndjson")
 
-    def note(self, text: str, **fields: Any) -> None:
-        """Says something on stderr that is not an error. `fields` are what a program would want of it."""
-        if self.machine_notes:
-            self._say(to_json({"note": one_line(text), **fields}))
-        else:
-            self._say(self._paint("dim", one_line(text)))
-            for key, value in fields.items():
-                self._say(self._paint("dim", f"{key.replace('_', ' ')}: ") + visible(str(value)))
+    @property
+    def mixes(self) -> bool:
+        """True where items of a stream need not have the same fields."""
+        return self.format_for(many=True) in ("ndjson", "yaml") and not self.selection.fields
 
-    def event(self, kind: str, text: str, **fields: Any) -> None:
-        """Says on stderr that something happened: a line for people; for programs its kind and `fields` as well."""
-        if self.machine_notes:
-            self._say(to_json({"type": kind, "note": one_line(text), **fields}))
-        else:
-            self._say(self._paint("dim", self._wrapped(one_line(text))))
+    def begin_lines(self) -> None:
+        """What comes now is a stream: `line` prints it. In a file it goes on where that ends.
 
-    def _wrapped(self, text: str) -> str:
-        """Broken between words where it is longer than a line of the terminal."""
-        columns = shutil.get_terminal_size().columns
-        if not self.stderr.isatty() or len(text) <= columns:
-            return text
-        import textwrap
+        Raises:
+            UsageProblem: the format has an end, and a stream has none.
+        """
+        self.refuse_an_end()
+        if self._lines is None:
+            from tradesdk_cli.results.printing import Lines
 
-        return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
+            if self._file is not None:
+                self._first, self._added = self._file.follow_on(), 0
+            self._lines = Lines(self)
 
-    def after_ctrl_c(self) -> None:
-        """On a terminal the line already holds ^C; what is said next begins on its own."""
-        if self.stderr.isatty():
-            self._say("")
+    def line(
+        self, item: Mapping[str, Any], columns: Sequence[Column] = (), shown: Mapping[str, Any] | None = None
+    ) -> None:
+        """Prints one item of a stream at once. Tables have `columns`, and `shown` in the place of the item."""
+        self.begin_lines()
+        if self._lines is not None and self._lines.put(item, columns, shown) and self._added is not None:
+            self._added += 1
 
-    def report(self, item: Mapping[str, Any]) -> None:
-        """Prints something on stderr that is for programs in every format."""
-        self._say(to_json(item))
+    def draw(self, draw: Any) -> Any:
+        """Lets `draw` print on a console and then prints what came of it, in one piece."""
+        with self.result():
+            return self.put(draw)
 
-    def problem(self, problem: Problem) -> None:
-        """Prints an error: one line and a hint, or one JSON object."""
-        self._progress(None)
-        if self.machine_notes:
-            self._say(to_json(problem.as_dict()))
+    # The file
+
+    @contextmanager
+    def result(self) -> Iterator[Told]:
+        """What is written meanwhile is one result: in a file it is there as a whole, or not at all."""
+        told = Told()
+        if self._file is None or self._lines is not None:
+            yield told
             return
-        self._say(f"{self._paint('red', 'error:')} {problem.headline}")
-        if problem.hint:
-            self._say(f"{self._paint('yellow', 'hint:')} {one_line(problem.hint)}")
+        self._file.begin()
+        try:
+            yield told
+            place = self._file.commit(partly=self._partly)
+        except BaseException:
+            self._file.forget()
+            raise
+        self._tell_written(place, told.items)
 
-    def _progress(self, count: int | None) -> None:
-        """How many so far, on a line that is overwritten; None wipes it."""
-        if count is None:
-            if self._counting:
-                print("\r\x1b[K", end="", file=self.stderr, flush=True)
-            self._counting = False
-        elif count >= _WORTH_COUNTING and self.stderr.isatty() and not self.machine_notes:
-            print(f"\r{count} so far …", end="", file=self.stderr, flush=True)
-            self._counting = True
+    def _tell_written(self, place: str, items: int | None) -> None:
+        if items is None and place in self._places:
+            return  # said already
+        self._places.add(place)
+        much = "" if items is None else f"{items} item{'' if items == 1 else 's'} "
+        done = "added to" if self.in_place or self._added is not None else "written to"
+        fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
+        kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
+        if self._file is not None and self._file.form is None and self._asked == "auto" and self._file.path.suffix:
+            kept = f", as {self.format_for(many=items is not None)}{kept}"  # the ending looks like something else
+        self.event("written", f"{much}{done} {place}{kept}", **fields)
 
-    def _json(self, value: Any, indent: int | None = None) -> str:
-        return to_json(value, indent=indent, ascii_only=not _is_utf8(self.stdout))
+    def incomplete(self) -> None:
+        """What is printed now is not all: something ended it on the way. In a file it does not replace what was."""
+        self._partly = not self.in_place
 
-    def _write(self, text: str) -> None:
+    def go_on_at(self, offset: int) -> None:
+        """From now on results go on in the file of `--out`, which is cut at so many bytes when the first one comes.
+
+        Raises:
+            UsageProblem: the format cannot go on, or the file is shorter.
+        """
+        if self._file is None:
+            return
+        form = self.format_for(many=True)
+        if form not in _GROWING or self.selection.asks:
+            what = "a result of --query" if self.selection.asks else f"-o {form}"
+            raise UsageProblem(f"{what} cannot go on in a file", "use -o ndjson, csv or tsv, without --query")
+        self._file.go_on_at(offset)
+        self.in_place = True
+
+    def position(self) -> int | None:
+        """Brings what was written so far out of this process. Returns how many bytes --out has; None for stdout."""
+        if self._file is not None:
+            return self._file.position()
+        self.write("")
+        return None
+
+    @property
+    def untouched(self) -> bool:
+        """True while a file to go on in is as it was."""
+        return self._file is not None and self._file.untouched
+
+    @property
+    def on_stdout(self) -> bool:
+        """True when results go to standard output."""
+        return self._file is None
+
+    @property
+    def place(self) -> str:
+        """The file of `--out`, to be named."""
+        return "standard output" if self._file is None else self._file.shown
+
+    def first_line(self) -> str | None:
+        """The first line of a file that goes on; None where there is nothing yet."""
+        if self._file is not None and self.in_place and self._lines is None:
+            return self._file.first_line()
+        return self._first
+
+    def close(self) -> None:
+        """Closes the file and says how much of a stream is in it."""
+        if self._file is not None:
+            self._file.close()
+            if self._added is not None:
+                self._tell_written(self.place, self._added)
+                self._added = None
+
+    # Writing
+
+    @property
+    def ascii_only(self) -> bool:
+        """True where the result goes to something that takes no other characters."""
+        return self._file is None and not _is_utf8(self.stdout)
+
+    def json(self, value: Any, indent: int | None = None) -> str:
+        """JSON for where results go."""
+        return to_json(value, indent=indent, ascii_only=self.ascii_only)
+
+    def write(self, text: str) -> None:
+        """Writes a part of a result. Only `printing` does that."""
+        if self._file is not None:
+            (self._file.write if self._lines is None else self._file.line)(text)
+            return
+        if self.progress is not None:
+            self.progress.wipe()
+        if self.ascii_only:
+            encoding = self.stdout.encoding or "ascii"
+            text = text.encode(encoding, "backslashreplace").decode(encoding)
         try:
             self.stdout.write(text)
             self.stdout.flush()
@@ -220,38 +305,22 @@ class Output:
         except OSError as error:
             raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
 
-    def _say(self, line: str) -> None:
-        encoding = self.stderr.encoding or "utf-8"
-        print(line.encode(encoding, "backslashreplace").decode(encoding), file=self.stderr, flush=True)
-
-    def color(self, stream: TextIO) -> bool:
-        """True when colours are wanted on this stream."""
-        if self.settings.color != "auto":
-            return self.settings.color == "always"
-        return stream.isatty() and self.environ.get("TERM") != "dumb"
-
-    def _paint(self, style: str, text: str) -> str:
-        return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if self.color(self.stderr) else text
-
-    def draw(self, draw: Any) -> Any:
-        """Lets `draw` print on a console and then prints what came of it, in one piece."""
+    def put(self, draw: Any) -> Any:
+        """Writes what `draw` prints on a console, as a part of a result."""
         console = self.console()
         with console.capture() as capture:
             result = draw(console)
-        text = capture.get()
-        if not _is_utf8(self.stdout):
-            encoding = self.stdout.encoding or "ascii"
-            text = text.encode(encoding, "backslashreplace").decode(encoding)
-        self._write(text)
+        self.write(capture.get())
         return result
 
     def console(self) -> Console:
         """A console on stdout that interprets nothing."""
         from rich.console import Console
 
-        color = self.color(self.stdout)
+        color = self._file is None and self.color(self.stdout)
         return Console(
             file=self.stdout,
+            width=shutil.get_terminal_size().columns,  # rich takes COLUMNS=0 at its word, and prints nothing
             force_terminal=True if color else None,
             color_system=("auto" if self.on_terminal else "standard") if color else None,
             no_color=not color,
@@ -264,3 +333,17 @@ class Output:
 
 def _is_utf8(stream: TextIO) -> bool:
     return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
+
+
+def _out_file(settings: Settings) -> OutFile | None:
+    if settings.out is None or str(settings.out) == "-":
+        return None
+    from contextlib import suppress
+
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.results.apart import refuse_own
+    from tradesdk_cli.results.outfile import OutFile
+
+    with suppress(ConfigProblem):  # without a home folder there are none
+        refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
+    return OutFile(settings.out)

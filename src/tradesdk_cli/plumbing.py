@@ -17,7 +17,7 @@ from typer.main import get_command
 from tradesdk_cli.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tradesdk_cli.context import Session
@@ -28,12 +28,27 @@ _HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
 class _LightParam:
-    """Leaves absent values, and all values while completing, unchecked."""
+    """Leaves absent values, all values while completing, and plain text unchecked."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
         if ctx.resilient_parsing or (value is None and not getattr(self, "required", False)):
             return value
-        return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
+        text = _plain_text(self, value)
+        if not text:
+            return super().process_value(ctx, value)  # type: ignore[misc]  # the other base class has it
+        callback = getattr(self, "callback", None)
+        return text if callback is None else callback(ctx, self, text)
+
+
+def _plain_text(param: Any, value: Any) -> str | list[str]:
+    """Text for a parameter that takes any text, where pydantic would find nothing; empty when it has to look."""
+    described = param.type_descriptor
+    if described.annotation not in (str, list[str]) or described.parameter_info.parser is not None:
+        return ""
+    if isinstance(value, str):
+        return value if value.isascii() else ""
+    words: list[Any] = [] if value is None else list(value)
+    return words if all(isinstance(word, str) and word.isascii() for word in words) else ""
 
 
 class LightOption(_LightParam, TyperOption):
@@ -84,7 +99,8 @@ class _Ours:
         own = [_light(param) for param in super().get_params(ctx)]  # type: ignore[misc]  # from the other base class
         root = ctx.find_root().command
         if root is not self:
-            own += [_light(param) for param in root.params if _is_global(param)]
+            taken = {name for param in own for name in param.opts}  # a command's own option goes before a global one
+            own += [_light(param) for param in root.params if _is_global(param) and not taken.intersection(param.opts)]
         return own
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -111,9 +127,40 @@ class TradeCommand(_Ours, TyperCommand):
 class TradeGroup(_Ours, TyperGroup):
     """A noun, or the root."""
 
+    sections: Mapping[str, Sequence[str]] | None = None
+    """Of the root: the titles that its nouns stand under."""
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of its commands, without those that only explain something."""
+        return [name for name, command in self.commands.items() if not command.hidden]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.shown), default=0)
+        for title, names in (self.sections or {"Commands": self.shown}).items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str()) for name in names])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args[0] not in self.commands and not ctx.resilient_parsing and not args[0].startswith("-"):
+            raise UnknownCommand(ctx, args)
+        return super().resolve_command(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
+
+
+class UnknownCommand(UsageProblem):
+    """A word where a noun or a verb should be. `args_left` begins with it."""
+
+    def __init__(self, ctx: Any, args_left: list[str]) -> None:
+        super().__init__(f"no such command: {args_left[0]}")
+        self.ctx = ctx
+        self.args_left = args_left
+
+    def format_message(self) -> str:
+        return self.message
 
 
 class LazyCommand(TyperCommand):
@@ -158,8 +205,8 @@ def noun(name: str, help: str) -> typer.Typer:
 
 
 def _needs_a_verb(ctx: typer.Context) -> None:
-    if ctx.invoked_subcommand is None and isinstance(ctx.command, TyperGroup):
-        verbs = ", ".join(ctx.command.commands)
+    if ctx.invoked_subcommand is None and isinstance(ctx.command, TradeGroup):
+        verbs = ", ".join(ctx.command.shown)
         raise UsageProblem(f"{ctx.command_path} needs a verb: {verbs}", f"{ctx.command_path} --help")
 
 

@@ -72,11 +72,11 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         problem = (_status_problem if isinstance(error, APIStatusError) else _request_problem)(error, program)
         if error.payment is None:
             return problem
-        from tradesdk_cli.payproblems import with_payment
+        from tradesdk_cli.money.payproblems import with_payment
 
         return with_payment(problem, error, program)
     if isinstance(error, PaymentError):
-        from tradesdk_cli.payproblems import payment_problem
+        from tradesdk_cli.money.payproblems import payment_problem
 
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
@@ -87,7 +87,8 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)))
     if isinstance(error, OSError):
-        return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}: {error.filename or ''}"))
+        where = f": {error.filename}" if error.filename else ""
+        return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
 
@@ -167,12 +168,12 @@ def _status_hint(error: Any, program: str) -> str:
     if status == 401 and _market(error.url):
         return "the service wants the API key of the account as well: add --send-api-key"
     if status == 401:
-        if program != "trade":
+        if "--mock" in program or "--world" in program:
             return (
                 "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
                 "unset TRADE_API_KEY to use its usual one"
             )
-        return "check TRADE_API_KEY: keys are made in the dashboard under Settings, API Keys"
+        return "check TRADE_API_KEY, or log in anew (trade login): keys are made in the dashboard, Settings, API Keys"
     if status == 402:
         return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
     if status == 403:

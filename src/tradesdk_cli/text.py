@@ -6,18 +6,33 @@ escape sequences, no bidirectional overrides, no invisible characters.
 
 from __future__ import annotations
 
+import re
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+# Printable, says Python, and yet nothing is seen of them: fillers, joiners, selectors of variants (but the emoji one).
+_UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef"
+# Marks above and below letters: piled up, they cover the lines around them.
+_MARKS = (
+    "\u0300-\u034e\u0350-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u06df-\u06e4"
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+)
+_ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
 
 
 def visible(text: str, limit: int | None = None) -> str:
     """`text` on one line with everything unprintable as an escape; longer than `limit` characters ends with `…`."""
     if limit is not None and len(text) > limit:
         text = text[: limit - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _escape(c) for c in text)
+    return text if text.isascii() else _ODD.sub(lambda found: "".join(map(_escape, found[0])), text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def one_line(text: str, limit: int = 600) -> str:

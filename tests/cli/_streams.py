@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tradesdk
-import tradesdk_cli.following as following
+import tradesdk_cli.live.following as following
 from tradesdk import RetryPolicy, TradeClient
 from tradesdk_mock import MockServer
 

@@ -1,37 +1,212 @@
-"""Completion of commands, options and values, as the shells ask for it."""
+"""Completion, as the four shells ask for it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+import tradesdk
+from tradesdk_cli.helping.completing import BETWEEN
+from tradesdk_cli.helping.shells import SCRIPTS, SHELLS
+from tradesdk_cli.results.fieldnames import FIELDS
 
 from ._terminal import Terminal
 
 
-def complete(trade: Terminal, words: str) -> set[str]:
-    env = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    run = trade(env=env)
+def ask(trade: Terminal, line: str, shell: str = "zsh", **env: str) -> tuple[str, list[str]]:
+    """What is answered for the word at the end of `line`: whether files fit, and the words."""
+    words = {"_TRADE_COMPLETE": f"complete_{shell}", "_TRADE_WORDS": line.replace(" ", BETWEEN)}
+    run = trade(env=words | env)
     assert (run.code, run.err) == (0, "")
-    return set(run.out.split())
+    first, *found = run.out.splitlines()
+    return first, found
+
+
+def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> list[str]:
+    return [word.partition("\t")[0] for word in ask(trade, line, shell, **env)[1]]
 
 
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("trade a", {"account", "agents"}),
-        ("trade agents ", {"list", "get", "create", "update", "delete"}),
-        ("trade mock key c", {"create"}),
-        ("trade --mock agents list --status ", {"active", "idle", "paused", "error"}),
-        ("trade signals latest --chain b", {"base", "bnb"}),
-        ("trade -o ", {"auto", "table", "json", "ndjson"}),
-        ("trade agents list -o nd", {"ndjson"}),
-        ("trade agents list --pa", {"--page-size"}),
-        ("trade agents list --mo", {"--mock"}),
+        ("trade a", ["agents", "account", "api"]),
+        ("trade wallets ", ["list", "connect", "balance"]),
+        ("trade mock key c", ["create"]),
+        ("trade --mock agents list --status ", ["active", "idle", "paused", "error"]),
+        ("trade agents list --status=a", ["active"]),
+        ("trade agents list --status = a", ["active"]),
+        ("trade signals latest --chain b", ["base", "bnb"]),
+        ("trade -o n", ["ndjson"]),
+        ("trade agents list -o nd", ["ndjson"]),
+        ("trade agents list --pa", ["--page-size"]),
+        ("trade agents list --mo", ["--mock"]),
+        ("trade agents list --mock --mo", []),
+        ("trade agents list --limit 5 --lim", []),
+        ("trade agents list -n5 --lim", []),
+        ("trade agents list --fields n", ["name"]),
+        ("trade agents list --fields id,na", ["id,name"]),
+        ("trade agents get --fields stats.w", ["stats.win_rate_pct"]),
+        ("trade help pay", ["payments", "pay"]),
+        ("trade completion show z", ["zsh"]),
+        ("trade nonsense ", []),
+        ("trade agents list -- --", []),
+        ("trade 'agents' li", ["list"]),
+        ('trade agents "li', ["list"]),
+        ("trade agents list --", None),
     ],
 )
-def test_completion(trade: Terminal, words: str, offered: set[str]) -> None:
-    assert complete(trade, words) == offered
+def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> None:
+    found = complete(trade, words)
+    if offered is None:
+        assert {"--limit", "--output", "--mock"} <= set(found)
+        assert all(word.startswith("--") for word in found)
+    else:
+        assert found == offered
 
 
-def test_the_script_for_the_shell(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "zsh")
-    run = trade("--show-completion")
-    assert run.code == 0
-    assert run.out.startswith("#compdef trade")
+@pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
+def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
+    files, (found,) = ask(trade, "trade help exi", shell)
+    assert (files, found) == ("words", "exit-codes\tWhat each exit code means.")
+    assert ask(trade, "trade agents list --status=i", shell) == ("words", ["--status=idle"])
+
+
+def test_files_where_files_fit(trade: Terminal) -> None:
+    assert ask(trade, "trade agents list --out ")[0] == "files"
+    assert ask(trade, "trade replay ")[0] == "files"
+    assert ask(trade, "trade agents list --status ")[0] == "words"
+
+
+def test_only_what_lists_show_is_offered(trade: Terminal) -> None:
+    offered = complete(trade, "trade agents ")
+    assert ("pause" in offered, "start" in offered) == (True, False)
+    assert "--status" not in complete(trade, "trade agents update --")
+
+
+def test_ids_and_symbols_that_were_printed(own: Terminal) -> None:
+    assert complete(own, "trade agents get ") == []
+    agents = own("agents", "list").lines
+    own("wallets", "list")
+    trades = own("trades", "list", "--limit", "3").lines
+    assert set(complete(own, "trade agents get ")) == {agent["id"] for agent in agents}
+    assert complete(own, f"trade trades list --agent-id {agents[0]['id'][:9]}") == [agents[0]["id"]]
+    assert set(complete(own, "trade trades get ")) == {trade["id"] for trade in trades}
+    assert set(complete(own, "trade market prices ")) >= {trade["token_symbol"] for trade in trades[:1]}
+    described = dict(line.split("\t") for line in ask(own, "trade agents update ")[1])
+    assert described[agents[0]["id"]] == f"{agents[0]['name']}, {agents[0]['status']}"
+
+
+def test_ids_belong_to_a_service_a_key_and_a_world(own: Terminal) -> None:
+    own("agents", "list")
+    assert complete(own, "trade agents get ")
+    assert complete(own, "trade agents get ", TRADE_API_KEY="mock_full_other") == []
+    assert complete(own, "trade --mock agents get ") == []
+    assert complete(own, "trade --base-url http://127.0.0.1:9 agents get ") == []
+
+
+def test_worlds_and_profiles(trade: Terminal) -> None:
+    (trade.home / "mock").mkdir()
+    for name in ("default", "second", "second.ledger"):
+        (trade.home / "mock" / f"{name}.sqlite3").touch()
+    assert complete(trade, "trade --world ") == ["default", "second"]
+    (trade.home / "config.toml").write_text('[profiles.work]\nkind = "mock"\n[profiles.home]\nkind = "mock"\n')
+    assert complete(trade, "trade --profile w") == ["work"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_whatever_is_wrong_a_prompt_shows_no_error(trade: Terminal, shell: str) -> None:
+    (trade.home / "config.toml").write_text("this is [no TOML")
+    for line in (
+        "trade agents get ",
+        "trade --profile ",
+        "trade --world ..  ",
+        "",
+        "trade 'open",
+        'trade agents get "',
+    ):
+        environment = {"_TRADE_COMPLETE": f"complete_{shell}", "_TRADE_WORDS": line.replace(" ", BETWEEN)}
+        run = trade(env=environment)
+        assert (run.code, run.err) == (0, "")
+
+
+def test_fields_are_those_of_the_models() -> None:
+    models: dict[str, Any] = {
+        "agents": tradesdk.Agent,
+        "agents list": tradesdk.AgentSummary,
+        "wallets": tradesdk.Wallet,
+        "wallets balance": tradesdk.WalletBalance,
+        "trades": tradesdk.Trade,
+        "trades get": tradesdk.TradeDetail,
+        "positions": tradesdk.Position,
+        "signals": tradesdk.Signal,
+        "account": tradesdk.Account,
+        "account usage": tradesdk.Usage,
+    }
+    assert set(FIELDS) == set(models)
+    for command, model in models.items():
+        assert list(dict.fromkeys(name.partition(".")[0] for name in FIELDS[command])) == list(model.model_fields)
+
+
+def in_shell(trade: Terminal, tmp_path: Path, command: list[str], code: str) -> list[str]:
+    """The lines that `code` prints in a real shell, which finds this `trade`."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    program = tmp_path / "bin" / "trade"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tradesdk_cli "$@"\n')
+    program.chmod(0o755)
+    env = trade.environment() | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run([*command, code], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash(trade: Terminal, tmp_path: Path) -> None:
+    script = tmp_path / "trade.bash"
+    script.write_text(SCRIPTS["bash"])
+    found = in_shell(
+        trade,
+        tmp_path,
+        ["bash", "--norc", "-c"],
+        f"""
+        source '{script}'; complete -p trade
+        try() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trade_complete; echo "${{COMPREPLY[*]}}"; }}
+        try trade wallets ''; try trade agents list --status = a; try trade help exi; try trade '$(touch pwned)' ''
+        """,
+    )
+    assert found == ["complete -F _trade_complete trade", "list connect balance", "active", "exit-codes", ""]
+    assert not list(tmp_path.glob("**/pwned"))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh(trade: Terminal, tmp_path: Path) -> None:
+    script = tmp_path / "trade.zsh"
+    script.write_text(SCRIPTS["zsh"])
+    code = f"""
+        compdef() {{ echo "$@" }}
+        _describe() {{ print -l -- ${{(P)@[-1]}} }}; compadd() {{ print -l -- ${{(P)@[-1]}} }}
+        source '{script}'
+        words=(trade help exi); CURRENT=3; _trade; words=(trade agents list --status ''); CURRENT=5; _trade
+    """
+    found = in_shell(trade, tmp_path, ["zsh", "-f", "-c"], code)
+    assert found == ["_trade trade", "exit-codes:What each exit code means.", "active", "idle", "paused", "error"]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish(trade: Terminal, tmp_path: Path) -> None:
+    script = tmp_path / "trade.fish"
+    script.write_text(SCRIPTS["fish"])
+    code = f"source '{script}'; complete -C 'trade help exi'; complete -C 'trade agents list --status=a'"
+    found = in_shell(trade, tmp_path, ["fish", "--no-config", "-c"], code)
+    assert found == ["exit-codes\tWhat each exit code means.", "--status=active"]
+
+
+def test_scripts_have_no_path_of_this_machine() -> None:
+    for script in SCRIPTS.values():
+        assert not re.search(r"/home|/work|/root|/usr", script)

@@ -1,10 +1,12 @@
 """Every command in every format: wire names and values for programs, tables for people."""
 
+import csv
 import json
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tradesdk import TradeClient
 from tradesdk_mock import MockServer
@@ -89,8 +91,45 @@ def test_strangers_text_is_only_text(trade: Terminal, service: Scripted, path: s
         wanted = sent["data"] if path in LISTS else sent
         assert (run.lines if path in LISTS and form == "ndjson" else run.json) == wanted, "and yet unchanged"
     elif path not in ("/v1/account/usage",):
-        assert "\\x1b[2J\\x1b[31mred" in run.out
+        # On a terminal a name may be cut, but what is left of it is text.
+        assert ("\\x1b[2J\\x1b[31" if form == "terminal" else "\\x1b[2J\\x1b[31mred") in run.out
         assert form != "table" or "[bold]b[/bold] [link=http://x]l[/link] :smile:" in run.out
+
+
+def strangers_text_in(trade: Terminal, service: Scripted, path: str) -> None:
+    sent = hostile(path)
+    service.says(200, sent)
+    for form in ("csv", "tsv", "yaml", "md"):
+        run = trade(*(LISTS | SINGLE)[path], *(("--limit", "1") if path in LISTS else ()), "-o", form)
+        assert run.code == 0, run.err
+        for text in (run.out.replace("\t", "") if form == "tsv" else run.out, run.err):
+            assert all(line.isprintable() for line in text.split("\n")), "nothing that acts on a terminal"
+        if form == "yaml":
+            assert yaml.safe_load(run.out) == (sent["data"] if path in LISTS else sent)
+        elif form != "md" or path in LISTS:
+            lines = run.out.splitlines()
+            assert len(lines) == (3 if form == "md" else 2), "a line each, whatever is in it"
+
+
+@pytest.mark.parametrize("path", ["/v1/agents", "/v1/wallets/wal_1/balance"])
+def test_strangers_text_in_files(trade: Terminal, service: Scripted, path: str) -> None:
+    strangers_text_in(trade, service, path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", [*LISTS, *SINGLE])
+def test_strangers_text_in_files_of_every_kind(trade: Terminal, service: Scripted, path: str) -> None:
+    strangers_text_in(trade, service, path)
+
+
+def test_what_a_spreadsheet_would_calculate(trade: Terminal, service: Scripted) -> None:
+    names = ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "  =1", "\uff1d1", "a;=1", "-5", "calm"]
+    service.says(200, {"data": [agent(name, n=-5, rate=-0.5) for name in names]})
+    rows = list(csv.DictReader(trade("agents", "list", "-o", "csv").out.splitlines()))
+    assert [row["name"] for row in rows] == [
+        *("'=HYPERLINK(1)", "'+1+1", "'-2+3", "'@SUM(A1)", "\\t=1", "  '=1", "'\uff1d1", "a;'=1", "-5", "calm")
+    ]
+    assert {(row["n"], row["rate"]) for row in rows} == {("-5", "-0.5")}, "numbers stay numbers"
 
 
 def test_strangers_messages_are_only_text(trade: Terminal, service: Scripted) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal as signals
+
 import httpx
 import pytest
 
-from tradesdk_cli.context import SayingClock
+from tradesdk_cli.money.wallet import Wallet
+from tradesdk_cli.speaking import SayingClock
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
@@ -25,8 +28,15 @@ def test_all_of_them_are_bought_and_it_says_how_far_it_is(
     assert run.code == 0, run.err
     assert [one["symbol"] for one in run.lines] == list(tokens)
     shop.payments.assert_charged(times=3, amount=330_000)
-    progress = [(note["batch"], note["batches"], note["spent_usd"]) for note in run.notes if "batch" in note]
-    assert progress == [(1, 3, "0.15"), (2, 3, "0.30"), (3, 3, "0.33")]
+    told = [note for note in run.notes if "batch" in note]
+    assert [(note["batch"], note["batches"], note["spent_usd"]) for note in told] == [
+        (1, 3, "0.15"),
+        (2, 3, "0.30"),
+        (3, 3, "0.33"),
+    ]
+    assert {note["cap_usd"] for note in told} == {"0.40"}
+    assert told[0]["note"] == f"batch 1 of 3: {', '.join(tokens[:5])}; $0.15 of $0.40 spent"
+    assert run.notes[-1]["target"] == {"mode": "local", "host": shop.url.removeprefix("http://")}
     assert "paid $0.33 from 0x" in run.notes[-1]["note"]
     assert "in 3 payments" in run.notes[-1]["note"]
     assert len(run.notes[-1]["payments"]) == 3
@@ -38,7 +48,8 @@ def test_the_price_of_all_is_what_somebody_says_yes_to(
     run = buyer("market", "avg-prices", *tokens, "--batches", answers="y\n")
     assert "token-avg-prices for 11 tokens in 3 batches costs $0.22. Pay? [y/N]" in run.err
     assert run.code == 0
-    assert "batch 2 of 3: " in run.err
+    assert "\r\x1b[K0 of 11 tokens, batch 1 of 3, $0.00 of $0.22 spent" in run.err
+    assert run.err.splitlines()[-1].rpartition("\x1b[K")[2].startswith("\x1b[2mpaid $0.22"), "nothing of it stays"
     shop.payments.assert_charged(times=3, amount=220_000)
     assert buyer("market", "prices", *tokens, "--batches", answers="n\n").code == 1
     alone = buyer("market", "prices", *tokens, "--batches")
@@ -80,6 +91,7 @@ def test_a_job_goes_on_and_pays_for_nothing_twice(buyer: Terminal, shop: MockSer
     assert (told["paid_usd"], len(told["payments"])) == ("0.03", 1)  # what the first run bought is not paid now
     third = buyer(*line)
     assert not [note for note in third.notes if "paid_usd" in note]
+    assert third.notes[-1] == {"note": "nothing was paid: the job mine had all of it"}
     assert third.out == second.out
     shop.payments.assert_charged(times=3)
 
@@ -130,8 +142,9 @@ def test_ctrl_c_keeps_what_was_bought(
     assert [line.split()[0] for line in run.out.splitlines()[1:]] == list(tokens[:5])
     (open_,) = buyer("pay", "history", "--state", "unknown").lines
     assert f"$0.15 was being paid: trade pay resume {open_['id']}" in run.err
-    assert "1 of 3 batches were bought and are printed; the same command goes on" in run.err
-    assert run.err.splitlines()[-1] == "interrupted"
+    assert run.err.splitlines()[-1] == (
+        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
+    )
 
 
 def test_receipts_of_batches(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
@@ -142,3 +155,77 @@ def test_receipts_of_batches(buyer: Terminal, shop: MockServer, tokens: tuple[st
     ]
     table = buyer("market", "win-rate", *tokens[:6], "--batches", "--receipt", "--max-price", "1", "-o", "table")
     assert table.out.count("receipt.transaction") == 2
+
+
+def test_what_was_bought_goes_beside_the_file_when_a_later_batch_fails(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
+) -> None:
+    shop.add_fault("status", route="/v1/token-prices", paid="only", nth=2, status=400)
+    file = buyer.home / "prices.csv"
+    file.write_text("of yesterday\n")
+    run = buyer("market", "prices", *tokens, "--batches", "--max-price", "0.33", "--no-retry", "--out", str(file))
+    assert (run.code, file.read_text()) == (8, "of yesterday\n")
+    assert len((buyer.home / "prices.csv.part").read_text().splitlines()) == 6
+    assert "1 of 3 batches were bought and are kept" in run.err
+
+
+# Ctrl-C while something is being paid
+
+
+@pytest.fixture
+def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
+    """The signals that come right after the next signature."""
+    come: list[signals.Signals] = []
+    sign = Wallet.sign_digest
+
+    def and_then(self: Wallet, digest: bytes) -> bytes:
+        signature = sign(self, digest)
+        while come:
+            signals.raise_signal(come.pop())
+        return signature
+
+    monkeypatch.setattr(Wallet, "sign_digest", and_then)
+    return come
+
+
+@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+def test_what_is_being_paid_is_waited_for(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    signed: list[signals.Signals],
+    number: signals.Signals,
+    code: int,
+) -> None:
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33")
+    signed.append(number)
+    first = buyer(*line)
+    assert (first.code, [one["symbol"] for one in first.lines]) == (code, list(tokens[:5]))
+    assert "Ctrl-C again stops at once" in first.err
+    assert first.notes[-1]["note"] == (
+        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
+    )
+    shop.payments.assert_charged(times=1)
+    second = buyer(*line)
+    assert (second.code, [one["symbol"] for one in second.lines]) == (0, list(tokens))
+    shop.payments.assert_charged(times=3, amount=330_000)
+
+
+def test_one_purchase_is_waited_for_too(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], signed: list[signals.Signals]
+) -> None:
+    signed.append(signals.SIGINT)
+    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
+    assert (run.code, run.json["symbol"] if isinstance(run.json, dict) else None) == (130, tokens[0])
+    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+    shop.payments.assert_charged(times=1)
+
+
+def test_the_second_ctrl_c_does_not_wait(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], signed: list[signals.Signals]
+) -> None:
+    signed += [signals.SIGINT, signals.SIGINT]
+    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
+    assert (run.code, run.out) == (130, "")
+    assert run.err.splitlines()[-1] == "interrupted"
+    shop.payments.assert_not_charged()

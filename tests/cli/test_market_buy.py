@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tradesdk import Ledger, LocalSigner
+from tradesdk_cli.money.payviews import IN_BRIEF, IN_RECEIPT
 from tradesdk_mock import MockServer
 
 from ._terminal import Run, Terminal
@@ -68,7 +69,7 @@ def test_a_table_has_a_row_for_each_signal(buyer: Terminal, shop: MockServer) ->
     shop.emit_signal(token="AERO", direction="SELL")
     line = ("market", "signals", "BRETT:2", "AERO", "--limit", "1", "--max-price", "0.10")
     rows = buyer(*line, "-o", "table", "--new-purchase").out.splitlines()
-    assert rows[0].split()[:4] == ["token", "signal", "price_usd", "time"]
+    assert rows[0].split()[:4] == ["token", "signal", "price", "time"]
     assert [row.split()[:2] for row in rows[1:]] == [["BRETT", "BUY"], ["BRETT", "BUY"], ["AERO", "SELL"]]
     nested = bought(buyer(*line, "--new-purchase"))
     assert [len(token["signals"]) for token in nested] == [2, 1]
@@ -88,7 +89,9 @@ def test_without_a_budget_a_person_is_asked(buyer: Terminal, shop: MockServer) -
     no = buyer("market", "prices", "ETH", "BRETT", answers="n\n")
     assert (no.code, no.out) == (1, "")
     assert "token-prices for 2 tokens costs $0.06. Pay? [y/N]" in no.err
-    assert f"token-prices for 2 tokens at {shop.url.removeprefix('http://')}, paid by {BUYER}" in no.err
+    said = [line.removeprefix("\x1b[2m").removesuffix("\x1b[0m") for line in no.err.splitlines()]
+    assert said[0] == f"{shop.url.removeprefix('http://')} · this machine"
+    assert said[1] == f"token-prices for 2 tokens, paid by {BUYER}"
     assert "nothing was paid" in no.err
     shop.payments.assert_not_charged()
     assert shop.payments.signatures() == 0
@@ -137,11 +140,11 @@ MEANT = [
     ("history ETH --from 2026-02-01 --to 2026-01-01 --max-price 1", "--from is later than --to", "nothing was sent"),
     ("history ETH --from 24h --batches --job j --max-price 1", "--job cannot go on with an age", "such as 2026-"),
     ("history ETH --from 2026-01-01 --to 5m --batches --job j", "--job cannot go on with an age", "such as 2026-"),
-    ("history ETH --signal HOLD", "'HOLD' is not one of", "--help"),
-    ("top", "--sort", "--help"),
-    ("top --sort best", "'best' is not one of", "--help"),
+    ("history ETH --signal HOLD", "--signal is BUY, SELL, WAITING FOR SIGNAL or ALL, not 'HOLD'", "--help"),
+    ("top", "trade market top needs --sort", "trade --mock market top --sort winRate --max-price 0.06"),
+    ("top --sort best", "--sort is winRate or ROI, not 'best'", "--help"),
     ("tokens --limit 501", "501 is not from 1 to 500", "--help"),
-    ("prices", "TOKEN", "--help"),
+    ("prices", "trade market prices needs TOKEN", "TOKEN comes from: trade market tokens"),
 ]
 
 
@@ -152,6 +155,20 @@ def test_what_cannot_be_meant(buyer: Terminal, shop: MockServer) -> None:
         assert message in run.problem["message"]
         assert hint in run.problem["hint"]
     assert shop.journal() == []
+
+
+def test_fields_beside_a_receipt_are_checked_before_anything_is_paid(buyer: Terminal, shop: MockServer) -> None:
+    for more in ((), ("--batches",)):
+        run = buyer(*PRICES, "--receipt", *more, "--fields", "payment.idd")
+        assert (run.code, run.problem["hint"][:24]) == (2, "did you mean payment.id,")
+    shop.payments.assert_charged(times=0)
+    run = buyer(*PRICES, "--receipt", "-o", "json")
+    assert tuple(run.json["payment"]) == IN_BRIEF
+    assert tuple(run.json["receipt"]) == IN_RECEIPT
+    every = ",".join(f"payment.{name}" for name in IN_BRIEF)
+    assert buyer(*PRICES, "--receipt", "-o", "json", "--fields", f"data,{every}").json["payment"].keys() == set(
+        IN_BRIEF
+    )
 
 
 def test_payment_and_receipt_beside_the_data(buyer: Terminal, shop: MockServer) -> None:
@@ -201,6 +218,13 @@ def test_a_dry_run_shows_what_is_sent_and_pays_nothing(buyer: Terminal, shop: Mo
         assert ledger.history() == []
 
 
+def test_a_dry_run_for_people_leaves_out_what_is_not_there(buyer: Terminal) -> None:
+    shown = buyer("market", "prices", "ETH", "--max-price", "0.10", "--dry-run", "-o", "table").out
+    assert "price_usd" in shown
+    assert "refusal" not in shown
+    assert "left_usd" not in shown, "no budget is set"
+
+
 def test_a_dry_run_says_why_it_would_be_refused(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("offer", fields={"payTo": "0x" + "aa" * 20, "amount": "90000"})
     run = buyer("market", "prices", "ETH", "BRETT", "--dry-run", "-o", "json")
@@ -219,11 +243,12 @@ def test_on_a_terminal(buyer: Terminal) -> None:
     lines = run.out.splitlines()
     assert [line.split()[0] for line in lines] == ["token", "ETH", "BRETT"]
     assert all(len(line) <= 60 for line in lines)
-    assert "paid by 0x" in run.err.splitlines()[0]
+    assert "paid by 0x" in " ".join(run.err.splitlines()[1:3])
     assert run.err.splitlines()[-1].startswith("paid $0.06 from 0x") or "not shown" in run.err
 
 
 def test_verbose_says_where_and_into_which_ledger(buyer: Terminal, shop: MockServer) -> None:
     run = buyer(*PRICES, "-vv", "-o", "table")
-    assert f"market data comes from {shop.url.removeprefix('http://')}, payments are written to {buyer.home}" in run.err
+    host = shop.url.removeprefix("http://")
+    assert f"market data comes from {host} · this machine, payments are written to {buyer.home}" in run.err
     assert "POST" in run.err

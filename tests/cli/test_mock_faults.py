@@ -140,7 +140,7 @@ def test_a_rule_that_can_never_match_is_said_to_be_one(trade: Terminal) -> None:
     assert warning
     note = f"warning: fault {added.json['id']} (drop): {warning}"
     assert json.loads(added.err) == {"note": note}
-    shown = trade(*FAULT, "list", tty=True, env=PLAIN)
+    shown = trade(*FAULT, "list", tty=True, columns=400, env=PLAIN)
     assert shown.err == note + "\n"
     assert note in trade("--mock", "mock", "status", "-o", "table").out
 

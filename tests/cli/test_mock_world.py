@@ -185,6 +185,9 @@ def test_agents_are_moved(own: Terminal, trade: Terminal) -> None:
     assert again.problem["hint"] == "see what there is: trade agents list"
     assert own("mock", "agent", agent, "paused").json["status"] == "paused"
     assert own("mock", "agent", agent, "stop").json["status"] == "idle"
+    for state in ("active", "active", "error", "idle", "idle"):  # whatever state it is in
+        assert own("mock", "agent", agent, state).json == {"id": agent, "status": state}
+        assert own("agents", "get", agent).json["status"] == state
     missing = own("mock", "agent", "agt_nope", "stop")
     assert (missing.code, missing.problem["code"]) == (6, "not_found")
     elsewhere = trade("--mock", "mock", "agent", "agt_nope", "start")

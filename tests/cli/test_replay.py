@@ -14,7 +14,7 @@ from tests._clock import VirtualClock
 
 import tradesdk
 import tradesdk_cli.commands.replay as replay_command
-import tradesdk_cli.forwarding as forwarding
+import tradesdk_cli.live.forwarding as forwarding
 from tradesdk import RetryPolicy
 
 from ._streams import Hook, event, hooked, tape_of
@@ -79,7 +79,7 @@ def test_neither_an_account_nor_a_network_is_needed(trade: Terminal, tape: Path)
 def test_as_a_table(trade: Terminal, tape: Path) -> None:
     run = trade("replay", str(tape), "--speed", "max", tty=True, env=PLAIN)
     header, *rows = run.out.splitlines()
-    assert header.split() == ["id", "token", "side", "confidence", "price_usd", "came"]
+    assert header.split() == ["id", "token", "side", "confidence", "price", "came"]
     assert [row.split()[-1] for row in rows] == ["live", "replayed", "live"]
     assert run.err.splitlines()[-1].startswith("3 signals in ")
     assert (

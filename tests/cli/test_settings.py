@@ -1,5 +1,6 @@
-"""Flags, then the environment, then defaults."""
+"""Flags, then the environment, then defaults; what files say is in test_profiles.py."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from ._terminal import Terminal
 
 
 def test_defaults() -> None:
-    assert resolve({}, {}) == Settings()
+    found, usual = resolve({}, {}), Settings()
+    told = [each.name for each in fields(Settings) if each.compare]
+    assert [getattr(found, name) for name in told] == [getattr(usual, name) for name in told]
 
 
 def test_flags_count_more_than_the_environment() -> None:
@@ -45,6 +48,11 @@ def test_unusable_values_are_named() -> None:
         resolve({"world": "../../etc"}, {})
     with pytest.raises(UsageProblem, match="exclude"):
         resolve({"mock": True, "base_url": "https://x.example"}, {})
+    for option in ("base_url", "market_url"):
+        with pytest.raises(UsageProblem, match="is empty"):
+            resolve({option: " "}, {})
+    with pytest.raises(UsageProblem, match="--profile"):
+        resolve({"profile": "../x"}, {})
     for seconds in (0.0, -1.0, float("nan"), 1e9):
         with pytest.raises(UsageProblem, match="--timeout"):
             resolve({"timeout": seconds}, {})

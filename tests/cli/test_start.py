@@ -3,24 +3,44 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tradesdk_cli
 from tradesdk import create_keystore
+from tradesdk_cli.app import command
+from tradesdk_cli.helping.completing import BETWEEN
+from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
 
-HEAVY = ("httpx", "pydantic", "pydantic_core", "rich", "tenacity", "anyio", "eth_account", "tradesdk_mock", "asyncio")
-NOUNS = (
-    "agents",
-    "market",
-    "mock",
-    "pay",
-    *(pytest.param(noun, marks=pytest.mark.long) for noun in ("account", "wallets", "trades", "positions", "signals")),
+HEAVY = (
+    "httpx",
+    "pydantic",
+    "pydantic_core",
+    "rich",
+    "tenacity",
+    "anyio",
+    "eth_account",
+    "tradesdk_mock",
+    "asyncio",
+    "yaml",
+    "jmespath",
+    "tomllib",
+    "tomli_w",
+    "sqlite3",
+    "plotext",
 )
+QUICK = ("agents", "mock")
+NOUNS = [
+    noun if noun in QUICK else pytest.param(noun, marks=pytest.mark.long)
+    for noun in sorted(command().commands)
+    if noun != "help"  # it loads the command that it is asked about
+]
 
 LOOK = """
 import contextlib, io, json, sys
@@ -59,6 +79,16 @@ def test_version_imports_next_to_nothing(trade: Terminal) -> None:
     assert heavy(modules) == set()
 
 
+def test_version_with_other_flags_is_as_cheap(trade: Terminal) -> None:
+    code = "import sys; from tradesdk_cli.__main__ import main; main(sys.argv[1:]); print('typer' in sys.modules)"
+    for words in (["-V"], ["--mock", "--version"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
+        assert done.stdout.splitlines()[1] == "False"
+        assert done.stdout.startswith("trade ")
+    for words in (["-V"], ["--version", "--mock"], ["-o", "json", "--version"], ["--mock", "--version", "agents"]):
+        assert trade(*words).out.startswith("trade "), words
+
+
 def test_version_loads_nothing_else() -> None:
     look = (
         "import sys; before = set(sys.modules); from tradesdk_cli.__main__ import main; main(['--version']); "
@@ -89,50 +119,73 @@ def test_help_of_a_noun_imports_that_noun_only(trade: Terminal, noun: str) -> No
     modules = loaded(trade, f"{noun} --help")
     assert heavy(modules) == set()
     commands = {name for name in modules if name.startswith("tradesdk_cli.commands.")}
-    assert commands == {f"tradesdk_cli.commands.{noun}"}
+    assert f"tradesdk_cli.commands.{noun}" in commands
+    assert not {name for name in commands if name.split(".")[2] != noun}, "of other nouns"
     assert not {name for name in modules if name.startswith("tradesdk.")}
 
 
+def test_help_of_a_verb_imports_nothing_heavy(trade: Terminal) -> None:
+    lines = ("agents create --help", "market prices --help", "mock serve --help", "help output", "help agents list")
+    assert heavy(loaded(trade, *lines)) == set()
+
+
+@pytest.mark.long
 def test_help_of_every_verb_imports_nothing_heavy(trade: Terminal) -> None:
-    verbs: tuple[str, ...] = (
-        "agents list",
-        "agents create",
-        "wallets connect",
-        "trades get",
-        "signals history",
-        "mock serve",
-        "demo",
-    )
-    verbs += ("market prices", "market tokens", "pay quote", "pay budget", "pay key new")
+    verbs = [" ".join(words) for words, _ in verbs_of(command())]
+    assert len(verbs) > 60
     assert heavy(loaded(trade, *(f"{verb} --help" for verb in verbs))) == set()
+
+
+def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that call it."""
+    for name, found in group.commands.items():
+        real = found.load() if isinstance(found, LazyCommand) else found
+        if hasattr(real, "commands"):
+            yield from verbs_of(real, (*path, name))
+        else:
+            yield (*path, name), real
 
 
 def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
     modules = loaded(world, "agents list")
     assert {"httpx", "pydantic"} <= modules
     # Not rich itself: httpx imports it for its own command line where it can.
-    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "eth_account", "uvicorn"}
+    assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
 @pytest.mark.parametrize(
     "words",
     [
         "trade agents ",
-        *(pytest.param(words, marks=pytest.mark.long) for words in ("trade ag", "trade -o json agents cr")),
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in ("trade ag", "trade -o json agents cr", "trade agents list --fields i", "trade --world ")
+        ),
+        pytest.param("trade --mock agents get ", marks=pytest.mark.long),
     ],
 )
-def test_completing_names_imports_nothing_heavy(trade: Terminal, words: str) -> None:
+def test_completing_imports_nothing_heavy(trade: Terminal, words: str) -> None:
+    (trade.home / "completion").mkdir()
+    kept = trade.home / "completion" / "mock-default.tsv"
+    kept.write_text("trade completion 1\nagents\tagt_1\tcalm\n")
+    (trade.home / "mock").mkdir()
+    (trade.home / "mock" / "default.sqlite3").touch()
     code = "from tradesdk_cli.__main__ import main; main([]); import sys; print(*sys.modules, file=sys.stderr)"
-    env = {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    env = {"_TRADE_COMPLETE": "complete_bash", "_TRADE_WORDS": words.replace(" ", BETWEEN)}
     done = subprocess.run(  # our own interpreter
         [sys.executable, "-c", code], env=trade.environment() | env, capture_output=True, text=True, timeout=60
     )
-    assert done.stdout.strip()
+    assert len(done.stdout.splitlines()) > 1
     modules = set(done.stderr.split())
     assert heavy(modules) == set()
-    needed = {"__main__", "app", "commands", "errors", "options", "plumbing", "text"}
+    needed = {"__main__", "app", "commands", "errors", "helping", "helping.completing", "options", "plumbing", "text"}
+    needed |= {"results", "results.fieldnames"}
+    if "--mock" in words or "--world" in words:  # which file it is depends on the settings
+        needed |= {"config", "settings", "settings.entries", "settings.layers", "settings.profiles"}
+        needed |= {"helping.remembered"}
     ours = {name.removeprefix("tradesdk_cli.") for name in modules if name.startswith("tradesdk_cli.")}
     assert {name for name in ours if not name.startswith("commands.")} <= needed
+    assert "tradesdk" not in modules
 
 
 def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
@@ -145,7 +198,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
     modules = loaded(trade, *lines)
     assert {"httpx", "sqlite3"} <= modules
     ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
-    assert not modules & {"tradesdk_cli.table", "tradesdk_mock", "uvicorn", *ethereum}
+    assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "uvicorn", *ethereum}
     assert shop.payments.presentations() == []
 
 

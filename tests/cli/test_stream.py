@@ -165,9 +165,9 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
     market.emit_signal(token="AVERYLONGTOKENNAMEINDEED", direction="SELL", confidence=0.5, price_usd=3912.444)
     emitted = [market.emit_signal(token="[bold]\u6f22[/bold]:smile:").id]
     for columns, headings in (
-        (80, "id token side confidence price_usd came"),
-        (120, "id token side confidence price_usd came time"),
-        (150, "id token side confidence price_usd came time token_address"),
+        (80, "id token side confidence price came"),
+        (120, "id token side confidence price came time"),
+        (150, "id token side confidence price came time token_address"),
     ):
         run = trade(*recent(market), "--count", "3", tty=True, columns=columns, env=PLAIN)
         assert run.code == 0
@@ -185,6 +185,24 @@ def test_a_growing_table(trade: Terminal, market: MockServer) -> None:
         assert "connected\n" in run.err
         assert "3 signals in " in run.err.splitlines()[-1]
         assert ("not shown at this width" in run.err) is (columns < 150)
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_price_that_needs_more_room_moves_nothing_but_its_neighbour(
+    trade: Terminal, market: MockServer, columns: int
+) -> None:
+    for price in (0.0123, 0.0000008003, 0.5):
+        market.emit_signal(token="BRETT", direction="BUY", price_usd=price)
+    run = trade(*recent(market), "--count", "3", tty=True, columns=columns, env=PLAIN)
+    header, *rows = run.out.splitlines()
+    assert [row.split()[4:6] for row in rows] == [
+        ["$0.01230", "replayed"],
+        ["$0.0000008003", "replayed"],
+        ["$0.5000", "replayed"],
+    ]
+    for title, value in (("side", "BUY"), ("came", "replayed")):
+        assert {row.index(value) for row in rows} == {header.index(title)}, run.out
+    assert all(len(line) <= columns for line in (header, *rows))
 
 
 def test_a_table_in_a_pipe_has_everything(trade: Terminal, market: MockServer) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 import tradesdk
 from tradesdk import RetryPolicy, TradeClient
-from tradesdk_cli.watching import Watch
+from tradesdk_cli.live.watching import Watch
 from tradesdk_mock import MockServer
 
 from ._streams import ROUTE, Hook, emit, event, hooked, ids, publishing, quick_market, recent, said, tape_of
@@ -67,6 +68,58 @@ def test_a_time_that_is_over_before_the_history_was_read_is_said(
     assert summary["catching_up"] is True
     assert "ended before all that was missed was read from the history" in summary["note"]
     assert summary["seconds"] < 10
+
+
+@contextmanager
+def ctrl_c(when: Callable[[], object]) -> Iterator[None]:
+    """Presses it as soon as `when` is true."""
+    over = threading.Event()
+
+    def press() -> None:
+        while not over.wait(0.01):
+            if when():
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_says_what_is_missing_only_when_something_is(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit(market, 1)
+    file = trade.home / "signals.ndjson"
+    line = (*recent(market), "--out", str(file))
+    market.clear_journal()
+
+    def read() -> bool:
+        if len([entry for entry in market.journal() if entry.path.startswith(HISTORY)]) < 2:
+            return False
+        if file.read_text().count("\n") == 1:
+            emit(market, 1)  # after the second look: when this one is there, all is
+        return file.read_text().count("\n") == 2
+
+    with ctrl_c(read):
+        run = trade(*line)
+    assert run.code == 130
+    assert said(run, "summary")[0]["catching_up"] is False
+    assert "missed" not in run.err
+    market.clear_journal()
+    market.add_fault("status", route=HISTORY, status=503)
+    waits(monkeypatch, 30)
+    with ctrl_c(lambda: any(entry.path.startswith(HISTORY) for entry in market.journal())):
+        run = trade(*line)
+    assert run.code == 130
+    summary = said(run, "summary")[0]
+    assert summary["catching_up"] is True
+    assert summary["note"].endswith("missed was read from the history; trade signals history has the rest")
 
 
 def test_what_breaks_off_because_it_ends_is_not_told(

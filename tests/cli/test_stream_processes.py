@@ -67,6 +67,7 @@ def test_it_ends_when_it_is_told_to(trade: Terminal, market: MockServer, number:
         ended_with, notes = ended(process)
     assert (ended_with, [note["type"] for note in notes]) == (code, ["connected", "summary"])
     assert (notes[-1]["signals"], notes[-1]["connects"]) == (1, 1)
+    assert (notes[-1]["catching_up"], "missed" in notes[-1]["note"]) == (False, False), "nothing of the past was wanted"
 
 
 def stubborn(tmp_path: Path) -> tuple[str, Path]:

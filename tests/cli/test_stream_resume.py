@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-import tradesdk_cli.following as following
+import tradesdk_cli.live.following as following
 from tradesdk_mock import MockServer
 
-from ._streams import STREAM, emit, ids, quick_market, recent
+from ._streams import STREAM, emit, ids, quick_market, recent, said
 from ._terminal import Terminal
 
 
@@ -32,6 +34,26 @@ def test_the_next_run_goes_on_where_the_last_one_ended(trade: Terminal, market: 
     assert ids(trade(*recent(market), "--until-idle", "0.3s")) == [*first, *second], "it is a place of its own"
     (kept,) = (trade.home / "checkpoints").glob("*.json")
     assert "mock_full_me" not in kept.read_text()
+
+
+def test_another_filter_or_file_has_a_place_of_its_own(trade: Terminal, market: MockServer) -> None:
+    """What another run left out is not done for this one."""
+    buys, sells = trade.home / "buys.ndjson", trade.home / "sells.ndjson"
+    line = (*STREAM, "--since", "last", "--until-idle", "0.1s")
+    buy, sell = (*line, "--direction", "BUY", "--out", str(buys)), (*line, "--direction", "SELL", "--out", str(sells))
+
+    def inside(file: Path) -> list[str]:
+        return [json.loads(text)["id"] for text in file.read_text().splitlines()]
+
+    runs = [trade(*each) for each in (buy, sell, line)]
+    assert [len(said(run, "no_last")) for run in runs] == [1, 1, 0]
+    wanted = [market.emit_signal(direction="BUY").id for _ in range(2)]
+    other = market.emit_signal(direction="SELL").id
+    assert ids(trade(*line)) == [*wanted, other]
+    assert trade(*sell).code == trade(*buy).code == 0
+    assert (inside(sells), inside(buys)) == ([other], wanted)
+    assert said(trade(*buy), "no_last") == []
+    assert inside(buys) == wanted
 
 
 def test_a_file_of_ones_own_remembers_it(trade: Terminal, market: MockServer) -> None:
@@ -74,3 +96,6 @@ def test_worlds_of_the_mock_have_places_of_their_own(trade: Terminal, monkeypatc
         "one.8453.checkpoint.json",
         "two.8453.checkpoint.json",
     ]
+    run = trade("--world", "one", *STREAM, "--since", "last", "--token", "BRETT", "--duration", "0.1s")
+    assert run.code == 0, run.err
+    assert len(list((trade.home / "mock").glob("one.8453-*.checkpoint.json"))) == 1

@@ -2,6 +2,7 @@
 
 import pytest
 
+import tradesdk_cli.writes.changes as changes
 from tradesdk import LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
@@ -64,12 +65,136 @@ def test_without_a_terminal_yes_is_needed(own: Terminal, server: MockServer, age
 
 @pytest.mark.parametrize("answer", ["y\n", "YES\n"])
 def test_asked_and_agreed(own: Terminal, agent: str, answer: str) -> None:
-    run = own("agents", "update", agent, "--name", "new\x1b", "--stop-loss-pct", "4", answers=answer)
+    line = ("agents", "update", agent, "--name", "new\x1b", "--stop-loss-pct", "4", "--max-positions", "5")
+    run = own(*line, answers=answer, env={"NO_COLOR": "1"})
     assert run.code == 0
-    assert "  risk.stop_loss_pct: 4.0\n" in run.err
-    assert "  name: new\\x1b\n" in run.err
-    assert f"change the agent {agent}? [y/N] " in run.err
+    assert run.err.splitlines() == [
+        f"{own.env['TRADE_BASE_URL'].removeprefix('http://')} · this machine",
+        "  agent               mine",
+        "  status              idle",
+        "  name                mine → new\\x1b",
+        "  risk.stop_loss_pct  not set → 4.00%",
+        "  max_positions       5 (as it is)",
+        f"change the agent mine ({agent})? [y/N] ",
+    ]
     assert run.json["name"] == "new\x1b"
+
+
+def test_old_and_new_are_told_apart_by_colour_and_by_words(own: Terminal, agent: str) -> None:
+    line = ("agents", "update", agent, "--max-positions", "3")
+    coloured = own(*line, answers="n\n", tty=True)
+    assert "\x1b[31m5\x1b[0m → \x1b[32m3\x1b[0m" in coloured.err
+    plain = own(*line, answers="n\n", tty=True, env={"NO_COLOR": "1"})
+    assert "  max_positions  5 → 3\n" in plain.err
+    assert "\x1b" not in plain.err
+
+
+def test_what_is_agreed_to_is_not_rounded(own: Terminal, agent: str) -> None:
+    for given, shown in (("0.001", "0.00% (0.001)"), ("4.0049", "4.00% (4.0049)"), ("4.5", "4.50%")):
+        run = own("agents", "update", agent, "--stop-loss-pct", given, answers="n\n", env={"NO_COLOR": "1"})
+        assert f"not set → {shown}\n" in run.err
+
+
+def test_what_is_like_that_already_is_not_sent(own: Terminal, server: MockServer, agent: str) -> None:
+    server.clear_journal()
+    for more in ((), ("--yes",), ("--dry-run",)):
+        run = own("agents", "update", agent, "--name", "mine", "--max-positions", "5", *more, answers="n\n")
+        assert (run.code, run.json["id"]) == (0, agent)
+        assert f"mine ({agent}) is like that already" in run.err
+    assert writes(server, own) == []
+
+
+def test_an_update_says_what_is_open(own: Terminal, client: TradeClient) -> None:
+    holder = next(iter(client.positions.list())).agent_id
+    count = len(list(client.positions.list(agent_id=holder)))
+    for more, told in ((("--stop-loss-pct", "7"), True), (("--name", "calmer"), False)):
+        run = own("agents", "update", holder, *more, answers="n\n")
+        assert (f"  open positions      {count}; whether they follow" in run.err) is told
+
+
+def test_a_deletion_shows_what_goes(own: Terminal, client: TradeClient) -> None:
+    idle = next(iter(client.agents.list(status="idle")))
+    run = own("agents", "delete", idle.id, answers="n\n")
+    stats = client.agents.get(idle.id).stats
+    assert stats is not None
+    rows = dict(line.split(maxsplit=1) for line in run.err.splitlines() if line.startswith("  "))
+    assert (rows["agent"], rows["status"], rows["total_trades"]) == (idle.name, "idle", str(stats.total_trades))
+    assert f"delete the agent {idle.name} ({idle.id}) for good? [y/N] " in run.err
+
+
+def test_an_active_agent_is_not_even_asked_about(own: Terminal, server: MockServer, agent: str) -> None:
+    server.start_agent(agent)
+    server.clear_journal()
+    run = own("agents", "delete", agent, answers="y\n")
+    assert (run.code, run.out, "[y/N]" in run.err) == (7, "", False)
+    assert f"mine ({agent}) is active: it must be stopped before it can be deleted" in run.err.replace("\n", " ")
+    assert f"trade mock agent {agent} stop" in run.err
+    tried = own("agents", "delete", agent, "--dry-run")
+    assert (tried.json["method"], tried.notes[-1]["about"]["status"]) == ("DELETE", "active")
+    assert "is active" in tried.notes[-1]["warnings"][0]
+    assert writes(server, own) == []
+
+
+def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: str) -> None:
+    label = next(one.label for one in client.wallets.list() if one.id == wallet)
+    line = ("agents", "create", "--name", "n", "--chain")
+    fits = own(*line, "base", "--wallet-id", wallet, answers="n\n").err
+    assert f"  wallet     {label}\n" in fits
+    assert "  chain_id   base (8453)\n" in fits
+    assert "warning" not in fits
+    other = own(*line, "bnb", "--wallet-id", wallet, answers="n\n", env={"NO_COLOR": "1"}).err
+    assert "warning: the wallet is connected on base, and the agent is to trade on bnb\n" in other
+    missing = own(*line, "bnb", "--wallet-id", "wal_0", answers="n\n", env={"NO_COLOR": "1"}).err
+    assert "warning: no connected wallet has the id wal_0: trade wallets list\n" in missing
+
+
+@pytest.mark.parametrize(
+    "verb", ["pause", *(pytest.param(verb, marks=pytest.mark.long) for verb in ("resume", "start", "stop"))]
+)
+def test_what_the_api_cannot_do_is_said_and_not_tried(own: Terminal, server: MockServer, agent: str, verb: str) -> None:
+    server.clear_journal()
+    run = own("agents", verb, agent)
+    assert (run.code, run.problem["code"]) == (2, "unsupported")
+    move = {"pause": "paused", "resume": "start"}.get(verb, verb)
+    assert run.problem["hint"].startswith(f"on a mock: trade mock agent {agent} {move};")
+    fewer = f"trade agents update {agent} --max-positions 1 --min-confidence 1"
+    assert run.problem["hint"].endswith(fewer) is (verb in ("pause", "stop"))
+    assert (f"  {verb} " in own("agents", "--help").out) is (verb in ("pause", "resume"))
+    if verb == "stop":
+        server.start_agent(agent)
+    done = own("mock", "agent", agent, move)
+    assert done.code == 0, done.err
+    assert own("agents", "update", agent, "--status", "paused", "--yes").problem["code"] == "unsupported"
+    assert writes(server, own) == []
+    elsewhere = own("agents", verb, agent, env={"TRADE_BASE_URL": "https://api.example.com"})
+    assert "dashboard" in elsewhere.problem["hint"]
+    assert ("--max-positions 1" in elsewhere.problem["hint"]) is (verb in ("pause", "stop"))
+
+
+def test_programs_get_target_and_changes_as_fields(own: Terminal, agent: str) -> None:
+    run = own("agents", "update", agent, "--max-positions", "3", "--yes")
+    assert run.notes == [
+        {
+            "note": f"change the agent mine ({agent})",
+            "target": {"mode": "local", "host": own.env["TRADE_BASE_URL"].removeprefix("http://")},
+            "changes": {"max_positions": {"from": 5, "to": 3}},
+            "about": {"agent": "mine", "status": "idle"},
+        }
+    ]
+    dry = own("agents", "update", agent, "--max-positions", "4", "--dry-run")
+    assert dry.json["changes"] == {"max_positions": {"from": 3, "to": 4}}
+
+
+def test_ctrl_c_at_the_question(own: Terminal, server: MockServer, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(question: str) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(changes, "ask", interrupted)
+    server.clear_journal()
+    run = own("agents", "delete", agent, answers="y\n")
+    assert (run.code, run.out) == (130, "")
+    assert run.err.endswith("\ninterrupted: nothing was changed\n")
+    assert writes(server, own) == []
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "yesterday\n"])
@@ -105,6 +230,15 @@ def test_dry_run_needs_neither_key_nor_service(trade: Terminal) -> None:
     assert "body.wallet_id  w" in run.out
 
 
+def test_a_dry_run_needs_no_service_for_its_difference(trade: Terminal) -> None:
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
+    for line in ("agents update agt_1 --name n", "agents delete agt_1"):
+        run = trade(*line.split(), "--dry-run")
+        assert (run.code, run.json["path"]) == (0, "/v1/agents/agt_1")
+        assert run.notes[0]["note"].startswith("not compared with what is there now: ")
+        assert "changes" not in run.json
+
+
 def test_connect_with_a_key(own: Terminal, server: MockServer) -> None:
     address = LocalSigner.from_key(KEY).address
     own.env["TRADE_WALLET_KEY"] = KEY
@@ -127,6 +261,10 @@ def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
     argv = ("wallets", "connect", "--label", "l", "--chain", "base", "--address", address, "--signature", FORGED, "-y")
     run = own(*argv)
     assert (run.code, run.problem["code"]) == (8, "invalid_signature")
+    assert run.notes[0]["body"] == {"address": address, "chain_id": 8453, "label": "l", "signature": "(not shown)"}
+    asked = own(*argv[:-1], answers="n\n")
+    assert f"  signature  {FORGED[:10]}…\n" in asked.err
+    assert FORGED not in run.err + asked.err
     assert writes(server, own)[-1][2] == {"address": address, "chain_id": 8453, "label": "l", "signature": FORGED}
     assert own(*argv, "--message", "m").code == 2
 

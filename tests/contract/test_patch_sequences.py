@@ -97,7 +97,7 @@ def test_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: An
 
 
 @pytest.mark.long
-@settings(max_examples=1_500, deadline=None, database=None)
+@settings(max_examples=500, deadline=None, database=None)
 @given(sequence=steps)
 def test_many_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)

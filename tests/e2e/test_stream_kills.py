@@ -128,10 +128,10 @@ for run in range(times + 1):
     ("flavour", "manual", "times"),
     [
         ("async", True, 10),
-        pytest.param("blocking", False, 75, marks=pytest.mark.long),
-        pytest.param("blocking", True, 75, marks=pytest.mark.long),
-        pytest.param("async", False, 75, marks=pytest.mark.long),
-        pytest.param("async", True, 75, marks=pytest.mark.long),
+        pytest.param("blocking", False, 30, marks=pytest.mark.long),
+        pytest.param("blocking", True, 30, marks=pytest.mark.long),
+        pytest.param("async", False, 30, marks=pytest.mark.long),
+        pytest.param("async", True, 30, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.long

@@ -30,6 +30,7 @@ def test_status(server: MockServer, anyone: httpx.Client) -> None:
         "agents": 6,
         "trades": 250,
         "signals": 0,
+        "signals_upto": None,
         "settlements": 0,
         "streams": 0,
         "faults": 0,

@@ -5,12 +5,15 @@ What isn't even HTTP: test_raw_http.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockServer, MockServerError
+from tradesdk_mock.store import Store
 
 from ._support import add_agent, add_wallet, client, connection, error, in_process, ok
 
@@ -241,11 +244,8 @@ def test_a_crash_undoes_what_its_request_had_written(
     assert ok(api.get(f"/v1/agents/{agent}"))["id"] == agent
 
 
-def test_state_that_another_process_holds_is_503(tmp_path: object) -> None:
-    import sqlite3
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "state.db"
+def test_state_that_another_process_holds_is_503(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
     with MockServer(db=path) as server, client(server) as http:
         ok(http.get("/v1/account"))
         server.world.store.run("PRAGMA busy_timeout = 0")
@@ -272,3 +272,21 @@ def test_a_missing_field_of_a_wallet_is_named(api: httpx.Client, field: str) -> 
     body = connection()
     del body[field]
     assert error(api.post("/v1/wallets", json=body), 400, "invalid_request").startswith(f"{field}: ")
+
+
+def test_a_file_that_is_busy_and_one_that_cannot_be_used_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(sqlite3.OperationalError):
+        sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def refuses(store: Store) -> None:
+        raise store._named(broken)
+
+    monkeypatch.setattr(Store, "_prepare", refuses)
+    broken = Broken("database or disk is full")
+    with pytest.raises(MockServerError, match=r"^the state file .* can't be used: database or disk is full$"):
+        Store(tmp_path / "state.sqlite3")
+    broken.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    with pytest.raises(MockServerError, match="is in use: The state is busy"):
+        Store(tmp_path / "state.sqlite3")

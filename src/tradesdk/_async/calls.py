@@ -18,6 +18,7 @@ from .._response import BodyReader, Headers, RawResponse, decode_nothing, moment
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
 from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url, root_cause
+from .._wirelog import Exchange, wire
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .primitives import sleep
 
@@ -145,8 +146,13 @@ class AsyncCalls:
             raise TradeError("this client is closed; make another one")
         clock = self.clock
         started = clock.monotonic()
+        looked: Exchange | None = None
         try:
             outgoing = self._outgoing(request, url, give_up - started, payment)
+            if wire.level:
+                looked = Exchange(  # no name for the headers: a traceback would show what it stands for
+                    request.method, str(outgoing.url), outgoing.headers.multi_items(), request.body, clock.monotonic
+                )
             incoming = await self._send(outgoing)
             if self.watch is not None and self.injected:
                 self.watch(incoming.extensions.get("network_stream") or incoming)
@@ -161,12 +167,16 @@ class AsyncCalls:
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
             logger.debug("%s %s: %s", request.method, url, lost.message)
+            if looked is not None:
+                looked.failed(lost.message)
             raise lost from root_cause(error)
         ended = clock.monotonic()
         response = RawResponse(incoming.status_code, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s %s: %d in %.0f ms", request.method, url, response.status, (ended - started) * 1000)
+        if looked is not None:
+            looked.answered(response.status, headers, content)
         if body.problem is not None and incoming.is_success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -65,3 +65,7 @@ class AsyncQuotes:
     async def supported_tokens(self, *, limit: int | None = None) -> Quote:
         """The tokens that there is market data about: free (`POST /v1/supported-tokens`)."""
         return await self._of(market.supported_tokens(limit))
+
+    async def request(self, path: str, *, json: Mapping[str, Any] | None = None) -> Quote:
+        """Any body for an endpoint whose price is published, such as `/v1/token-prices`."""
+        return await self._of(market.raw(path, json))

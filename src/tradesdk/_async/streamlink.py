@@ -13,6 +13,7 @@ from .._request import endpoint, request
 from .._response import Headers, RawResponse, decode_nothing
 from .._streamevents import Gzip
 from .._wire import HTTP_ERRORS, connection_error, headers_of, root_cause
+from .._wirelog import Exchange, wire
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError, printable
 from .primitives import AsyncGate, shielded
 
@@ -57,6 +58,10 @@ class AsyncStreamLink:
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers["Last-Event-ID"] = last_event_id.encode()
         timeout = calls.timeout
+        looked: Exchange | None = None
+        if wire.level:
+            shown = httpx.Headers({**headers, "Accept": "text/event-stream"})
+            looked = Exchange("GET", self.url, shown.multi_items(), None, calls.clock.monotonic)
         opening = aconnect_sse(
             calls.http,
             "GET",
@@ -74,7 +79,10 @@ class AsyncStreamLink:
             answer = RawResponse(error.response.status_code, headers_of(error.response), b"")
             raise calls.refusal(self._request, answer) from None
         except HTTP_ERRORS as error:
-            raise connection_error(error, "GET", self.url) from root_cause(error)
+            lost = connection_error(error, "GET", self.url)
+            if looked is not None:
+                looked.failed(lost.message)
+            raise lost from root_cause(error)
         self._opening = opening
         self._reading = response.extensions.get("network_stream") or response
         self.watch()
@@ -82,14 +90,16 @@ class AsyncStreamLink:
         kind = found.get("content-type", "").partition(";")[0].strip().lower()
         coding = found.get("content-encoding", "").strip().lower()
         if response.status_code != 200 or kind != "text/event-stream" or coding not in _CODINGS:
-            await self._refuse(response, kind, coding)
+            await self._refuse(response, kind, coding, looked)
+        elif looked is not None:
+            looked.answered(200, found, None)  # what comes on it is for whoever reads it
         self._coding = Gzip() if "gzip" in coding else None
         self._chunks = aiter(
             cast(httpx.AsyncByteStream, response.stream)
         )  # bytes as they come; what httpx puts around them is of no use here
         return found
 
-    async def _refuse(self, incoming: httpx.Response, kind: str, coding: str) -> None:
+    async def _refuse(self, incoming: httpx.Response, kind: str, coding: str, looked: Exchange | None) -> None:
         calls = self._calls
         status = incoming.status_code
         content = b""
@@ -102,6 +112,8 @@ class AsyncStreamLink:
         finally:
             await self.aclose()
         answer = RawResponse(status, headers_of(incoming), content)
+        if looked is not None:
+            looked.answered(status, answer.headers, content)
         if status == 204:
             raise StreamEndedError(
                 "the service ended the stream for good (204)", method="GET", url=self.url, response=answer

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 import httpx
 
@@ -15,7 +15,8 @@ from .. import _config
 from .._clock import Clock, SystemClock
 from .._config import Timeout
 from .._market import MarketRequest
-from .._response import RateLimit
+from .._market import raw as raw_request
+from .._response import RateLimit, RawResponse
 from .._retry import RetryPolicy
 from ..errors import ConfigError, InvalidArgumentError
 from ..payments.budget import Budget
@@ -175,6 +176,60 @@ class MarketClient(MarketMethods):
     def rate_limit(self) -> RateLimit | None:
         """The rate limit as the last answer told it; None while none has."""
         return self._paying.calls.throttle.rate_limit
+
+    @overload
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: Literal[False] = False,
+    ) -> MarketResult[RawResponse]: ...
+    @overload
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    @overload
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: bool,
+    ) -> MarketResult[RawResponse] | DryRun: ...
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: bool = False,
+    ) -> MarketResult[RawResponse] | DryRun:
+        """POST any body to an endpoint whose price is published; paid, guarded and budgeted as the named calls are.
+
+        Args:
+            path: such as `/v1/token-prices`.
+            json: the body. Where the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
+            max_price: the most that this call may cost, in USD (without it, the published price).
+            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            dry_run: nothing is signed or paid; the result says what would be.
+
+        Raises:
+            InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
+            PaymentError, APIError: as the named calls.
+        """
+        return self._bought(raw_request(path, json), max_price, new_purchase, dry_run)
 
     def _buy(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -66,3 +66,7 @@ class Quotes:
     def supported_tokens(self, *, limit: int | None = None) -> Quote:
         """The tokens that there is market data about: free (`POST /v1/supported-tokens`)."""
         return self._of(market.supported_tokens(limit))
+
+    def request(self, path: str, *, json: Mapping[str, Any] | None = None) -> Quote:
+        """Any body for an endpoint whose price is published, such as `/v1/token-prices`."""
+        return self._of(market.raw(path, json))

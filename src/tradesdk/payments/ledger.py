@@ -278,9 +278,8 @@ class Ledger:
         """
         if limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
-        limit = min(limit, _NEWEST)
         with self._file.reading() as db:
-            seq = _NEWEST
+            seq, limit = _NEWEST, min(limit, _NEWEST)
             if before is not None:
                 row = db.execute(sql.SEQ, (before,)).fetchone()
                 if row is None:
@@ -325,6 +324,11 @@ class Ledger:
         """Accept one more recipient for an origin. Addresses are compared without regard to case."""
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             db.execute(sql.TRUST, (origin, address, now))
+
+    def check(self) -> None:
+        """Read all of the file: `LedgerError` when any of it is damaged."""
+        with self._file.reading() as db:
+            steps.check(db)
 
     def close(self) -> None:
         """Close what is open. It opens again when it is used again. A ledger in memory keeps what it knows."""

@@ -10,9 +10,10 @@ import typer
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.options import Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from tradesdk_cli.paging import Walk
+    from tradesdk_cli.lists.paging import Walk
 
 app = noun("agents", "Trading agents: list, get, create, update, delete.")
 
@@ -24,6 +25,15 @@ class Status(StrEnum):
     idle = "idle"
     paused = "paused"
     error = "error"
+
+
+class ResultSort(StrEnum):
+    """How agents with their results are sorted."""
+
+    pnl = "pnl"
+    win_rate = "win-rate"
+    trades = "trades"
+    by_name = "name"
 
 
 AgentId = Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")]
@@ -69,20 +79,42 @@ def trading_rules(
 @app.command(
     "list",
     cls=TradeCommand,
-    epilog=examples("trade agents list", "trade agents list --status active --all -o ndjson"),
+    epilog=examples("trade agents list", "trade agents list --losing --all"),
 )
 @gathered(walk=pages)
 def list_agents(
     ctx: typer.Context,
     *,
     status: Annotated[Status | None, typer.Option("--status", help="Only agents in this state.")] = None,
+    results: Annotated[
+        bool, typer.Option("--results", help="With what each has won or lost; a request or two for each.")
+    ] = False,
+    losing: Annotated[
+        bool, typer.Option("--losing", help="Only those that have lost money, the worst first; implies --results.")
+    ] = False,
+    sort: Annotated[
+        ResultSort | None, typer.Option("--sort", help="The best first, or by name; implies --results.")
+    ] = None,
     walk: Walk,
 ) -> None:
-    """List agents; the first 20 when nothing else is said."""
-    from tradesdk_cli.views import AGENTS
+    """List agents; the first 20 when nothing else is said.
+
+    With --results, the line of characters is what the latest closed trades add up to, at most 100 of them. Each line
+    has a scale of its own: it shows ups and downs, not how much.
+    """
+    if results or losing or sort is not None:
+        from tradesdk_cli.agentresults import show_results
+
+        with session(ctx) as run:
+            by = sort.value if sort else None
+            show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
+        return
+    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.views import AGENTS
 
     with session(ctx) as run:
-        found = run.client.agents.list(status=status.value if status else None, **walk.asked)
+        filters = {"status": status.value if status else None}
+        found = Source("agents", "AgentSummary", "/v1/agents", run.client.agents.list, filters)
         run.show_list(AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))
 
 
@@ -115,11 +147,15 @@ def create(
     dry_run: DryRun = False,
 ) -> None:
     """Create an agent. It is idle at first."""
-    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
-    from tradesdk_cli.context import Change
+    from tradesdk import Agent
+    from tradesdk_cli.writes.agentchanges import creation
+    from tradesdk_cli.writes.changes import check
 
+    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
     with session(ctx) as run:
-        change = Change(f"create the agent {name}", "POST", "/v1/agents", body)
+        run.out.expect(Agent)
+        check(f"create the agent {name}", yes=yes, dry_run=dry_run)
+        change = creation(run, body, dry_run=dry_run)
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.create(**_arguments(body)))
 
@@ -142,18 +178,31 @@ def update(
         str | None, typer.Option("--wallet-id", metavar="ID", help="Another connected wallet.")
     ] = None,
     rules: dict[str, Any],
+    status: Annotated[str | None, typer.Option("--status", hidden=True, help="Not possible; says what is.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Change an agent; what is not named stays as it is. It need not be stopped for this."""
+    """Change an agent; what is not named stays as it is. It need not be stopped for this.
+
+    What becomes different is shown first, beside what it is now. Where nothing does, nothing is sent.
+    """
+    if status is not None:
+        _refuse(ctx, {"active": "start", "idle": "stop"}.get(status.lower(), "pause"), agent_id)
     body = _given(name=name, wallet_id=wallet_id) | rules
     if not body:
         raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
-    from tradesdk_cli.context import Change
+    from tradesdk import Agent
+    from tradesdk_cli.writes.agentchanges import update as changed
+    from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
-        change = Change(f"change the agent {agent_id}", "PATCH", f"/v1/agents/{agent_id}", body)
-        if run.approve(change, yes=yes, dry_run=dry_run):
+        run.out.expect(Agent)
+        check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
+        change, agent = changed(run, agent_id, body, dry_run=dry_run)
+        if agent is not None and not change.differences():
+            run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) is like that already: there is nothing to change")
+            run.show(agent)
+        elif run.approve(change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.update(agent_id, **_arguments(body)))
 
 
@@ -164,13 +213,40 @@ def update(
 )
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
-    from tradesdk_cli.context import Change
+    from tradesdk_cli.writes.agentchanges import deletion
+    from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
-        change = Change(f"delete the agent {agent_id} for good", "DELETE", f"/v1/agents/{agent_id}")
+        check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
+        change = deletion(run, agent_id, yes=yes, dry_run=dry_run)
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.client.agents.delete(agent_id)
             run.out.one({"id": agent_id, "deleted": True})
+
+
+def _refuse(ctx: typer.Context, verb: str, agent_id: str) -> None:
+    from tradesdk_cli.writes.agentchanges import unsupported
+
+    with session(ctx) as run:
+        raise unsupported(run, verb, agent_id)
+
+
+def _not_in_the_api(verb: str, *, hidden: bool) -> None:
+    """A verb that people look for, and that the service has no endpoint for: it says what can be done."""
+
+    @app.command(
+        verb,
+        cls=TradeCommand,
+        hidden=hidden,
+        help=f"Say what can be done, for the API cannot {verb} an agent. Nothing is sent.",
+        epilog=examples(f"trade agents {verb} AGENT_ID", f"trade --mock agents {verb} AGENT_ID"),
+    )
+    def refused(ctx: typer.Context, agent_id: AgentId) -> None:
+        _refuse(ctx, verb, agent_id)
+
+
+for _verb, _hidden in (("pause", False), ("resume", False), ("start", True), ("stop", True)):
+    _not_in_the_api(_verb, hidden=_hidden)
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -26,6 +26,10 @@ def demo(
     lost. Every answer is checked; when one is wrong the exit code says so.
     """
     from tradesdk_cli.demo.story import tell
+    from tradesdk_cli.helping.remembered import forget_pending
 
     with session(ctx) as run:
-        tell(run.out.readable(), seed)
+        try:
+            tell(run.out.readable(), seed)
+        finally:
+            forget_pending()  # its agents are gone with it: nothing to complete

@@ -10,7 +10,7 @@ from tradesdk_cli.options import pages
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.paging import Walk
+    from tradesdk_cli.lists.paging import Walk
 
 app = noun("positions", "Open positions: list.")
 
@@ -30,8 +30,9 @@ def list_positions(
     walk: Walk,
 ) -> None:
     """List open positions; the first 20 when nothing else is said."""
-    from tradesdk_cli.views import POSITIONS
+    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.views import POSITIONS
 
     with session(ctx) as run:
-        found = run.client.positions.list(agent_id=agent_id, **walk.asked)
+        found = Source("positions", "Position", "/v1/positions", run.client.positions.list, {"agent_id": agent_id})
         run.show_list(POSITIONS, walk, found, empty="no open positions" + (" of this agent" if agent_id else ""))

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ClosedPipe, Interrupted
+from tradesdk_cli.live.streaming import actions, exit_code_of
+from tradesdk_cli.live.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
+from tradesdk_cli.live.watching import Watch, told_to_stop
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, session, single
-from tradesdk_cli.streaming import actions, exit_code_of
-from tradesdk_cli.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
-from tradesdk_cli.watching import Watch, told_to_stop
 
 if TYPE_CHECKING:
+    from tradesdk_cli.live.streaming import Actions, Delivery
     from tradesdk_cli.output import Output
-    from tradesdk_cli.streaming import Actions, Delivery
 
 app = single("Play a recorded stream back.")
 
@@ -50,9 +50,11 @@ def replay(
     Signals are printed, handed to commands and forwarded as by signals stream, at the pace at which they came. Neither
     an account nor a network is needed.
     """
-    from tradesdk_cli.streaming import Delivery
+    from tradesdk_cli.live.streaming import Delivery
+    from tradesdk_cli.results.apart import refuse_same
 
     with session(ctx) as run:
+        refuse_same({"the tape": file, "--out": run.settings.out})
         delivery = Delivery(run, wanted)
         delivery.begin()
         try:

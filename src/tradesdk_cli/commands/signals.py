@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tradesdk_cli.options import Chain, Confidence, pages, parse_moment, whole
+from tradesdk_cli.live.streaming import actions
+from tradesdk_cli.live.watching import parse_span
+from tradesdk_cli.options import Chain, Confidence, pages, parse_moment, parse_when, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
-from tradesdk_cli.streaming import actions
-from tradesdk_cli.watching import parse_span
 
 if TYPE_CHECKING:
-    from tradesdk_cli.context import Session
-    from tradesdk_cli.paging import Walk
-    from tradesdk_cli.streaming import Actions
+    from tradesdk_cli.lists.paging import Walk
+    from tradesdk_cli.live.streaming import Actions
 
 LAST = "last"
 
@@ -39,7 +38,7 @@ def latest(
 ) -> None:
     """Show the latest signals of a chain, at most 100."""
     from tradesdk_cli.context import wire
-    from tradesdk_cli.views import SIGNALS
+    from tradesdk_cli.results.views import SIGNALS
 
     with session(ctx) as run:
         found = run.client.signals.latest(chain=chain, limit=limit, min_confidence=min_confidence)
@@ -64,19 +63,23 @@ def history(
     ] = None,
     start: Annotated[
         float | None,
-        typer.Option("--from", parser=parse_moment, metavar="TIME", help="Unix seconds, date, time, or an age: 90m."),
+        typer.Option("--from", parser=parse_when, metavar="TIME", help="Unix seconds, date, time, or an age: 90m."),
     ] = None,
     end: Annotated[
-        float | None, typer.Option("--to", parser=parse_moment, metavar="TIME", help="The same for the end.")
+        float | None, typer.Option("--to", parser=parse_when, metavar="TIME", help="The same for the end.")
     ] = None,
     walk: Walk,
 ) -> None:
-    """List past signals of a chain, newest first; the first 20 when nothing else is said."""
-    from tradesdk_cli.views import SIGNALS
+    """List past signals of a chain, newest first; the first 20 when nothing else is said.
+
+    With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
+    """
+    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.views import SIGNALS
 
     with session(ctx) as run:
-        signals = run.client.signals
-        found = signals.history(chain=chain, token_address=token_address, start=start, end=end, **walk.asked)
+        filters = {"chain": chain, "token_address": token_address, "start": start, "end": end}
+        found = Source("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters, pins=("end",))
         run.show_list(SIGNALS, walk, found, empty="no signals like this")
 
 
@@ -94,7 +97,7 @@ def _parse_direction(value: str) -> str:
     "stream",
     cls=TradeCommand,
     epilog=examples(
-        "trade signals stream --chain base --since 1h --count 5",
+        "trade signals stream --chain base --since 24h --count 5",
         "trade signals stream --chain base --since 24h --count 1 --exec 'echo {direction} {token_symbol}'",
     ),
 )
@@ -136,17 +139,21 @@ def stream(
     """Print signals as they come, each once, until Ctrl-C.
 
     It connects again by itself and takes from the history what came meanwhile; what is on stderr says when. With
-    --since last it goes on where the last run ended: a signal is done when it was printed, its commands have ended and
-    it was forwarded, or its failure was reported. So the last one may come again: after a crash, after a Ctrl-C while
-    its command ran, or when the run ended before it could be forwarded. A command that runs when --duration is over is
-    let finish.
+    --since last it goes on where the last run with this key, chain, filters and --out ended: a signal is done when it
+    was printed, its commands have ended and it was forwarded, or its failure was reported. So the last one may come
+    again: after a crash, after a Ctrl-C while its command ran, or when the run ended before it could be forwarded. A
+    command that runs when --duration is over is let finish.
     """
-    from tradesdk_cli.following import SETTLE, follow
-    from tradesdk_cli.streaming import Delivery
+    from tradesdk_cli.live.following import SETTLE, follow
+    from tradesdk_cli.live.places import last_place
+    from tradesdk_cli.live.streaming import Delivery
+    from tradesdk_cli.results.apart import refuse_same
 
     with session(ctx) as run:
-        delivery = Delivery(run, wanted, tape, force=force)
-        place = _checkpoint(run, chain, since, checkpoint)
+        refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
+        filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
+        place = checkpoint or (last_place(run, chain, filters) if since == LAST else False)
+        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not False)
         signals = run.client.signals
         run.closing(delivery.close)
         follow(
@@ -165,17 +172,7 @@ def stream(
                 settle=SETTLE,
             ),
             acknowledge=place is not False,
+            back=place is not False or since is not None,
             duration=duration,
             idle=until_idle,
         )
-
-
-def _checkpoint(run: Session, chain: int, since: float | str | None, file: Path | None) -> Path | bool:
-    """Where it is remembered what was done; True is the SDK's own place."""
-    if file is not None or since != LAST:
-        return file or False
-    if not run.settings.mock:
-        return True
-    from tradesdk_cli.embedded import world_file
-
-    return world_file(run.settings).with_suffix(f".{chain}.checkpoint.json")  # all worlds have one address and key

@@ -11,7 +11,7 @@ from tradesdk_cli.options import pages
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.paging import Walk
+    from tradesdk_cli.lists.paging import Walk
 
 app = noun("trades", "Trades that agents made: list, get.")
 
@@ -37,10 +37,12 @@ def list_trades(
     walk: Walk,
 ) -> None:
     """List trades; the first 20 when nothing else is said."""
-    from tradesdk_cli.views import TRADES
+    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.views import TRADES
 
     with session(ctx) as run:
-        found = run.client.trades.list(agent_id=agent_id, status=status.value if status else None, **walk.asked)
+        filters = {"agent_id": agent_id, "status": status.value if status else None}
+        found = Source("trades", "Trade", "/v1/trades", run.client.trades.list, filters)
         run.show_list(TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
 
 

@@ -13,7 +13,7 @@ from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, sessio
 
 if TYPE_CHECKING:
     from tradesdk import LocalSigner
-    from tradesdk_cli.paging import Walk
+    from tradesdk_cli.lists.paging import Walk
 
 app = noun("wallets", "Wallets: list, connect, balance.")
 
@@ -29,10 +29,11 @@ def list_wallets(
     walk: Walk,
 ) -> None:
     """List connected wallets; the first 20 when nothing else is said."""
-    from tradesdk_cli.views import WALLETS
+    from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.views import WALLETS
 
     with session(ctx) as run:
-        found = run.client.wallets.list(chain_id=chain, **walk.asked)
+        found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
         run.show_list(WALLETS, walk, found, empty="no wallets; connect one: trade wallets connect --help")
 
 
@@ -72,9 +73,11 @@ def connect(
     elif message is not None:
         raise UsageProblem("--message is for signing here; --signature is already signed", "leave one of them out")
     shown = {"address": address, "chain_id": chain, "label": label, "signature": signature or "(made when it is sent)"}
-    from tradesdk_cli.context import Change
+    from tradesdk import Wallet
+    from tradesdk_cli.writes.changes import Change
 
     with session(ctx) as run:
+        run.out.expect(Wallet)
         change = Change(f"connect the wallet {address} as {label}", "POST", "/v1/wallets", shown)
         if run.approve(change, yes=yes, dry_run=dry_run):
             wallets = run.client.wallets

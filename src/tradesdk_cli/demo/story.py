@@ -12,7 +12,7 @@ from tradesdk_cli.demo.paid import paid_data
 from tradesdk_cli.demo.screen import Screen
 from tradesdk_cli.embedded import mock_server_class
 from tradesdk_cli.logs import LastReason, listening
-from tradesdk_cli.views import Column
+from tradesdk_cli.results.views import Column
 
 if TYPE_CHECKING:
     from tradesdk import Signal, TradeClient

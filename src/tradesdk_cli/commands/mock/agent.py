@@ -14,12 +14,14 @@ app = single("Start or stop an agent, or put it into another state.")
 
 
 class Move(StrEnum):
-    """What becomes of the agent."""
+    """What becomes of the agent: it is started or stopped, or put into a state, whatever state it is in."""
 
     start = "start"
     stop = "stop"
-    pause = "paused"
-    fail = "error"
+    active = "active"
+    idle = "idle"
+    paused = "paused"
+    error = "error"
 
 
 @app.command(
@@ -29,12 +31,13 @@ class Move(StrEnum):
 )
 def agent(
     ctx: typer.Context,
-    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID")],
-    move: Annotated[Move, typer.Argument(metavar="start|stop|paused|error")],
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID", help="As trade agents list shows it.")],
+    move: Annotated[Move, typer.Argument(metavar="start|stop|active|idle|paused|error", help="What becomes of it.")],
 ) -> None:
     """Start or stop an agent, or put it into another state.
 
-    The service itself shows no endpoint for this.
+    To start one that is active, or to stop one that is idle, is refused; active, idle, paused and error are set
+    whatever state it is in. The service itself shows no endpoint for this.
     """
     path = f"agents/{word(agent_id)}"
     with session(ctx) as run:

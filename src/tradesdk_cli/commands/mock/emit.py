@@ -75,7 +75,7 @@ def signal(
         raise UsageProblem("--in and --at exclude each other", "leave one of them out")
     if every is not None and count is None:
         raise UsageProblem("--every belongs to --count", "for example: --count 10 --every 60")
-    from tradesdk_cli.views import EMITTED
+    from tradesdk_cli.results.views import EMITTED
 
     with session(ctx) as run:
         later = after is not None or at is not None or every is not None

@@ -11,7 +11,7 @@ from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
     from tradesdk_cli.context import Session
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.views import Column
 
 app = single("List what the service's specification leaves open, and the mock's choices.")
 
@@ -38,7 +38,7 @@ def gaps(
 
     Every option has a default; trade mock serve --gap chooses another value from the start, --set while it runs.
     """
-    from tradesdk_cli.views import GAPS, GAPS_NOW
+    from tradesdk_cli.results.views import GAPS, GAPS_NOW
 
     with session(ctx) as run:
         if change:
@@ -67,10 +67,10 @@ def _described(now: dict[str, Any] | None = None) -> list[dict[str, Any]]:
 
 def _show(run: Session, columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> None:
     width = run.out.width
-    if width is None or run.out.format_for(many=True) != "table":
+    if width is None or not run.out.draws(many=True):
         run.out.many(columns, [rows], empty="no options")
         return
-    from tradesdk_cli.table import render_choices
+    from tradesdk_cli.results.table import render_choices
 
     chosen = [_chosen(row) if "value" in row else row for row in rows]
     run.out.draw(lambda console: render_choices(console, chosen, width))

@@ -65,7 +65,7 @@ def journal(
     if limit is not None and everything:
         raise UsageProblem("--limit and --all exclude each other", "leave one of them out")
     from tradesdk_cli.commands.mock.shown import journal_rows
-    from tradesdk_cli.views import JOURNAL
+    from tradesdk_cli.results.views import JOURNAL
 
     with session(ctx) as run:
         if run.settings.mock:

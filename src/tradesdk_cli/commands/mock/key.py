@@ -58,7 +58,7 @@ def create(
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock key list", "trade mock key list -o json"))
 def list_keys(ctx: typer.Context) -> None:
     """List keys; their values are not kept anywhere."""
-    from tradesdk_cli.views import KEYS
+    from tradesdk_cli.results.views import KEYS
 
     with session(ctx) as run:
         run.out.many(KEYS, [rows(run, "GET", "keys", each={"id": str})], empty="no keys yet")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import select
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tradesdk_cli.commands.mock.journal import EMBEDDED, USUAL, Tenant, answers, latest
-from tradesdk_cli.errors import ClosedPipe, UsageProblem
+from tradesdk_cli.errors import ClosedPipe
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
@@ -43,15 +44,19 @@ def logs(
     the connection down.
     """
     with session(ctx) as run:
-        out = run.out if run.settings.output != "auto" else run.out.readable()
-        if follow and out.settings.output == "json":
-            raise UsageProblem("-o json is one array, and --follow has no end", "use -o ndjson")
+        out = run.out.readable()
+        if follow:
+            out.refuse_an_end()
+            run.closing(out.close)
         if run.settings.mock:
             out.many((), [[]], empty=EMBEDDED)
             return
         pages = _pages(run, tenant, whole=since_start, follow=follow)
-        if out.settings.output == "table":
+        if out.draws(many=True):
             _print(out, pages)
+        elif follow:
+            for entry in chain.from_iterable(pages):
+                out.line(entry)
         else:
             out.many((), pages, empty="no requests")
 
@@ -72,7 +77,7 @@ def _print(out: Output, pages: Iterator[list[dict[str, Any]]]) -> None:
     from rich.text import Text
 
     from tradesdk_cli.commands.mock.shown import log_line
-    from tradesdk_cli.table import print_line
+    from tradesdk_cli.results.table import print_line
 
     for number, page in enumerate(pages):
         lines = [Text(log_line(entry)) for entry in page]

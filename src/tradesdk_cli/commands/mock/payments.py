@@ -14,7 +14,7 @@ from tradesdk_cli.options import whole
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.views import Column
 
 app = noun("payments", "What the mock was paid in play money: list, balance, check.")
 
@@ -141,11 +141,11 @@ def _micro(amount: str) -> int:
 
 
 def _settled() -> tuple[Column, ...]:
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.views import Column
 
     return (
         Column("n", "number", optional=True),
-        Column("at", "time", optional=True, title="time"),
+        Column("at", "moment", optional=True, title="time"),
         Column("path", "id"),
         Column("amount", "number"),
         Column("payer", "id"),
@@ -155,11 +155,11 @@ def _settled() -> tuple[Column, ...]:
 
 
 def _presented() -> tuple[Column, ...]:
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.views import Column
 
     return (
         Column("n", "number", optional=True),
-        Column("at", "time", optional=True, title="time"),
+        Column("at", "moment", optional=True, title="time"),
         Column("path", "id"),
         Column("verdict"),
         Column("status", "number"),
@@ -168,6 +168,6 @@ def _presented() -> tuple[Column, ...]:
 
 
 def _balances() -> tuple[Column, ...]:
-    from tradesdk_cli.views import Column
+    from tradesdk_cli.results.views import Column
 
     return Column("payer", "id"), Column("balance", "number")

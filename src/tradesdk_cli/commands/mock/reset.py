@@ -39,7 +39,7 @@ def reset(
     again by itself, and what was paid in that world is forgotten on both sides.
     """
     from tradesdk_cli.commands.mock.shown import show_status
-    from tradesdk_cli.context import Change
+    from tradesdk_cli.writes.changes import Change
 
     tenants = list(dict.fromkeys(populate or []))
     with session(ctx) as run:

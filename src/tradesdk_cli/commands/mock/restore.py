@@ -41,7 +41,7 @@ def restore(
     mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
     """
     from tradesdk_cli.commands.mock.shown import show_status
-    from tradesdk_cli.context import Change
+    from tradesdk_cli.writes.changes import Change
 
     with session(ctx) as run:
         if not file.is_file():

@@ -21,6 +21,7 @@ from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tradesdk_cli.context import Session
     from tradesdk_cli.output import Output
     from tradesdk_mock import MockServer
 
@@ -66,7 +67,8 @@ def serve(
 ) -> None:
     """Serve the mock until Ctrl-C.
 
-    Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME.
+    Keys make their tenant on first use: mock_full_NAME, mock_read_NAME, and with a plan mock_full_free_NAME. With
+    --world NAME, that embedded world is served, and commands with the same --world go on working on it.
     """
     from tradesdk_cli.embedded import mock_server_class
 
@@ -74,6 +76,8 @@ def serve(
         server_class = mock_server_class()
         from tradesdk_mock import MockServerError
 
+        if run.settings.sources.get("world", "").startswith("flag "):
+            db = _world(run, db)
         options = _gap_options(gap or [])
         try:
             with (
@@ -97,6 +101,20 @@ def serve(
                 _wait_for(stop)
         except MockServerError as error:
             raise CliError(f"the mock cannot serve: {error}", _serving_hint(error, db, seed)) from None
+
+
+def _world(run: Session, db: Path | None) -> Path:
+    """The state file of the embedded world that --world names: commands on it and this server see the same."""
+    from tradesdk_cli.embedded import world_file
+
+    if db is not None:
+        raise UsageProblem("--world and --db exclude each other", "leave one of them out")
+    file = world_file(run.settings)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CliError(f"cannot write {file.parent}: {error.strerror}", "TRADE_HOME chooses another folder") from None
+    return file
 
 
 def _set_clock(server: MockServer, speed: float | None, freeze: bool) -> None:

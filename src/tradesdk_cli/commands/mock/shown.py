@@ -21,10 +21,10 @@ _LONGEST_PARAMETER = 1_000
 
 def show_clock(out: Output, clock: Mapping[str, Any]) -> None:
     """The clock's time, also as one that can be read."""
-    if out.format_for(many=False) != "table":
+    if not out.draws(many=False):
         out.one(clock)
         return
-    from tradesdk_cli.table import moment
+    from tradesdk_cli.results.table import moment
 
     skewed = clock["service_now"] != clock["now"]
     service = {"service": moment(clock["service_now"])} if skewed else {}
@@ -44,12 +44,12 @@ def _failing(prices: bool | list[str]) -> str:
 
 def show_status(out: Output, status: Mapping[str, Any]) -> None:
     """Everything, with the warnings at the end, where they are seen."""
-    if out.format_for(many=False) != "table":
+    if not out.draws(many=False):
         out.one(status)
         return
     from rich.text import Text
 
-    from tradesdk_cli.table import moment, print_line, render_one
+    from tradesdk_cli.results.table import moment, print_line, render_one
 
     shown: dict[str, Any] = {
         "seed": status["seed"],
@@ -60,6 +60,8 @@ def show_status(out: Output, status: Mapping[str, Any]) -> None:
         "tenants": ", ".join(map(str, status["tenants"])) or "none",
     }
     shown |= {name: status[name] for name in ("keys", "agents", "trades", "signals", "streams", "faults")}
+    if "signals_upto" in status:
+        shown["signals"] = _signals(status)
     shown["gaps"] = _assignments(status["gaps"]) or "defaults"
 
     def draw(console: Console) -> None:
@@ -70,9 +72,21 @@ def show_status(out: Output, status: Mapping[str, Any]) -> None:
     out.draw(draw)
 
 
+def _signals(status: Mapping[str, Any]) -> str:
+    """How many there are. They are made when somebody looks at them, or at what agents do with them."""
+    from tradesdk_cli.results.table import moment
+
+    upto, count = status["signals_upto"], status["signals"]
+    if upto is None:
+        return f"{count} so far; the market's own are made when somebody looks"
+    if not isinstance(upto, int | float) or status["service_now"] - upto < 1:
+        return str(count)
+    return f"{count} up to {moment(upto)}; later ones are made when somebody looks"
+
+
 def show_rules(out: Output, rules: Sequence[Mapping[str, Any]], *, one: bool = False) -> None:
     """Fault rules: what each does, which requests it meets, and how often it did."""
-    if out.format_for(many=not one) != "table":
+    if not out.draws(many=not one):
         if one:
             out.one(rules[0])
         else:
@@ -83,7 +97,7 @@ def show_rules(out: Output, rules: Sequence[Mapping[str, Any]], *, one: bool = F
         return
     from rich.text import Text
 
-    from tradesdk_cli.table import print_line
+    from tradesdk_cli.results.table import print_line
 
     def draw(console: Console) -> None:
         for rule in rules:
@@ -123,7 +137,7 @@ def _met(rule: Mapping[str, Any]) -> str:
 
 
 def _time(at: float) -> str:
-    from tradesdk_cli.table import moment
+    from tradesdk_cli.results.table import moment
 
     return f"{moment(at)} ({at:.15g})"
 
@@ -135,12 +149,12 @@ def _ordinal(number: int) -> str:
 
 def show_kinds(out: Output, kinds: Sequence[Mapping[str, Any]]) -> None:
     """Kinds of faults with their parameters."""
-    if out.format_for(many=True) != "table":
+    if not out.draws(many=True):
         out.many((), [list(map(dict, kinds))], empty="no kinds")
         return
     from rich.text import Text
 
-    from tradesdk_cli.table import print_line
+    from tradesdk_cli.results.table import print_line
 
     def draw(console: Console) -> None:
         for kind in kinds:
@@ -156,7 +170,7 @@ def show_kinds(out: Output, kinds: Sequence[Mapping[str, Any]]) -> None:
 
 def journal_rows(out: Output, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Requests as rows of a table; for programs, as they are."""
-    if out.format_for(many=True) != "table":
+    if not out.draws(many=True):
         return entries
     # A made-up path may be of any length, and would take the place of everything else; ids fit.
     room = None if out.width is None else min(_LONGEST_PATH, max(20, out.width - 16))
@@ -168,7 +182,7 @@ def journal_rows(out: Output, entries: list[dict[str, Any]]) -> list[dict[str, A
 
 def log_line(entry: Mapping[str, Any]) -> str:
     """One request as seven words: time, tenant, method, path with its query, status, error, faults."""
-    from tradesdk_cli.table import moment
+    from tradesdk_cli.results.table import moment
 
     query = urlencode(entry["query"])
     path = quote(entry["path"], safe="/:@!$&'()*+,;=~", errors="replace") + (f"?{query}" if query else "")
@@ -206,7 +220,7 @@ def _wrapped(console: Console, lines: Iterable[str], width: int | None) -> None:
     """Prints lines indented, the long ones wrapped to the terminal."""
     from rich.text import Text
 
-    from tradesdk_cli.table import print_line
+    from tradesdk_cli.results.table import print_line
 
     for line in lines:
         text = Text(visible(line))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def budget(
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
     total: Annotated[str | None, _limit("--total", "ever")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Show what may be spent and what is left, or set it.
 
@@ -57,30 +60,49 @@ def budget(
     if action is Action.set and not changes:
         raise UsageProblem("nothing to set was named", hint)
     with session(ctx) as run:
-        if changes:
-            _set(run, changes)
-        _show(run)
+        if not changes or _set(run, changes, yes=yes, dry_run=dry_run):
+            _show(run)
 
 
-def _set(run: Session, changes: dict[str, str]) -> None:
+def _set(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
+    """True when it is set, or was set like that already."""
     from tradesdk import Budget
-    from tradesdk_cli.paying import amount_of
+    from tradesdk_cli.money.paying import amount_of
+    from tradesdk_cli.money.payviews import plain_dollars
+    from tradesdk_cli.writes.changes import LEDGER, Change
 
     limits: dict[str, str | None] = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
         for name, text in changes.items()
     }
     kept = run.ledger.budget().dollars()
-    run.ledger.set_budget(Budget(**{**{name: kept[name] for name in kept}, **limits}))
+    wanted = Budget(**{**{name: kept[name] for name in kept}, **limits})
+    now, then = (
+        {f"{name}_usd": None if amount is None else plain_dollars(amount) for name, amount in one.items()}
+        for one in (kept, wanted.dollars())
+    )
+    body = {f"{name}_usd": then[f"{name}_usd"] for name in limits}
+    change = Change("set what may be spent", LEDGER, "budget", body, now, needs_yes=False)
+    if not change.differences() and not dry_run:
+        run.out.note("the budget is like that already: there is nothing to change")
+        return True
+    if not run.approve(change, yes=yes, dry_run=dry_run):
+        return False
+    run.ledger.set_budget(wanted)
+    return True
 
 
 def _show(run: Session) -> None:
     from tradesdk import Budget
-    from tradesdk_cli.payviews import LIMITS, spending_record
+    from tradesdk_cli.money.payviews import LIMITS, render_spending, spending_record
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
-    run.out.one(spending_record(spending))
+    record = spending_record(spending)
+    if run.out.format_for(many=False) == "table" and not (run.settings.fields or run.settings.query):
+        run.out.draw(lambda console: render_spending(console, record))
+    else:
+        run.out.one(record)
     stricter = [name for name in LIMITS if _is_of(of_environment, spending.budget, run.ledger.budget(), name)]
     if stricter:
         names = ", ".join(f"TRADE_BUDGET_{name.upper()}" for name in stricter)

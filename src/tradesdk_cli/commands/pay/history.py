@@ -50,12 +50,15 @@ def history(
     They are read from the ledger as it is; trade pay reconcile brings it up to date.
     """
     from tradesdk import PaymentState
-    from tradesdk_cli.payviews import brief
-    from tradesdk_cli.views import PAYMENTS
+    from tradesdk_cli.helping import remembered
+    from tradesdk_cli.money.payviews import brief
+    from tradesdk_cli.results.views import PAYMENTS
 
     with session(ctx) as run:
         wanted = [PaymentState(one.value) for one in state or ()]
         found = run.ledger.history(states=wanted, limit=limit + 1)
+        for payment in found[:limit]:
+            remembered.note_payment(payment.id, payment.state.value)
         run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty="no payments like this")
         if len(found) > limit:
             run.out.note(f"the newest {limit}; there are more: --limit N")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.options import DryRun
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
@@ -24,14 +25,17 @@ WalletFile = Annotated[
 
 
 @app.command("new", cls=TradeCommand, epilog=examples("trade pay key new", "trade pay key new --wallet second.json"))
-def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
+def new(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
     """Make a new wallet: a random key in an encrypted keystore.
 
     The password is asked for twice, or is the first line of the file that TRADE_KEYSTORE_PASSWORD_FILE names. Without
     it the money is lost: keep both, in two places. A file that exists is never overwritten.
     """
     with session(ctx) as run:
-        _create(run, wallet, None)
+        if dry_run:
+            _rehearse(run, wallet)
+        else:
+            _create(run, wallet, None)
 
 
 @app.command(
@@ -39,7 +43,7 @@ def new(ctx: typer.Context, wallet: WalletFile = None) -> None:
     cls=TradeCommand,
     epilog=examples("trade pay key import --wallet old.json < key.txt", "trade pay key import < key.txt"),
 )
-def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
+def import_key(ctx: typer.Context, wallet: WalletFile = None, dry_run: DryRun = False) -> None:
     """Encrypt a private key that exists into a keystore.
 
     The key is asked for without being shown, or read from a pipe; it is never an option, for options can be seen by
@@ -47,8 +51,11 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """
     with session(ctx) as run:
         _refuse_mock(run)
-        from tradesdk_cli.wallet import KEY_HINT, hidden
+        from tradesdk_cli.money.wallet import KEY_HINT, hidden
 
+        if dry_run:
+            _rehearse(run, wallet)
+            return
         # The file is looked for first: nobody shall type a key in vain.
         _place(run, wallet)
         key = hidden("the private key: ") if sys.stdin.isatty() else sys.stdin.readline(_LONGEST)
@@ -62,7 +69,7 @@ def import_key(ctx: typer.Context, wallet: WalletFile = None) -> None:
 )
 def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
     """Show the address of the wallet that pays. It takes no password."""
-    from tradesdk_cli.wallet import KEY, keystore_path, wallet_of
+    from tradesdk_cli.money.wallet import KEY, keystore_path, wallet_of
 
     with session(ctx) as run:
         found = wallet_of(run, wallet)
@@ -86,7 +93,7 @@ _LONGEST = 4096
 
 def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     from tradesdk import create_keystore
-    from tradesdk_cli.wallet import new_password
+    from tradesdk_cli.money.wallet import new_password
 
     _refuse_mock(run)
     path = _place(run, wallet)
@@ -95,8 +102,15 @@ def _create(run: Session, wallet: Path | None, key: str | None) -> None:
     run.out.note("it needs USDC on Base to pay with, and no ETH; a little is enough: it is for small payments")
 
 
+def _rehearse(run: Session, wallet: Path | None) -> None:
+    """Says where the keystore would be; no key is made or read."""
+    _refuse_mock(run)
+    run.out.one({"kept_in": str(_place(run, wallet))}, whole=True)
+    run.out.note("nothing was written (--dry-run)")
+
+
 def _place(run: Session, wallet: Path | None) -> Path:
-    from tradesdk_cli.wallet import keystore_path
+    from tradesdk_cli.money.wallet import keystore_path
 
     path = keystore_path(run.settings, wallet)
     if os.path.lexists(path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
+from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from tradesdk_cli.context import Session
 
 app = single("Put the ledger in order after payments that did not end well.")
+
+
+_ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
+_UNFINISHED = ("reserved", "presented", "pending", "unknown", "rejected_live", "paid_undelivered", "expired_unknown")
+_MOST = 1000
 
 
 class Mark(StrEnum):
@@ -40,6 +46,8 @@ def reconcile(
     send_api_key: Annotated[
         bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
     ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Put the ledger in order after payments that did not end well.
 
@@ -51,25 +59,51 @@ def reconcile(
         raise UsageProblem("--mark and a payment's id belong together", "trade pay reconcile --mark paid PAYMENT_ID")
     with session(ctx) as run:
         if mark is not None and payment_id is not None:
-            _mark(run, payment_id, paid=mark is Mark.paid)
+            _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
+        elif dry_run:
+            _rehearse(run)
         else:
             _reconcile(run, send_api_key=send_api_key)
 
 
-def _mark(run: Session, payment_id: str, *, paid: bool) -> None:
-    from tradesdk_cli.pastpayments import client_for, found_in
-    from tradesdk_cli.payviews import brief
+def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool) -> None:
+    from tradesdk_cli.money.pastpayments import client_for, found_in
+    from tradesdk_cli.money.payviews import brief
+    from tradesdk_cli.writes.changes import LEDGER, Change
 
     payment = found_in(run, payment_id)
-    run.out.one(brief(client_for(run, payment).payments.mark(payment_id, paid=paid)))
+    about = {name: value for name, value in brief(payment).items() if name in _ABOUT and value is not None}
+    said = "paid" if paid else "unpaid"
+    change = Change(
+        f"mark the payment {payment_id} as {said}",
+        LEDGER,
+        f"payments/{payment_id}",
+        {"mark": said},
+        about=about,
+        warnings=() if paid else ("its money is free again then: the same may be paid for once more",),
+        needs_yes=False,
+    )
+    if run.approve(change, yes=yes, dry_run=dry_run):
+        run.out.one(brief(client_for(run, payment).payments.mark(payment_id, paid=paid)))
+
+
+def _rehearse(run: Session) -> None:
+    """Lists what there is to put in order, by the ledger alone."""
+    from tradesdk import PaymentState
+    from tradesdk_cli.money.payviews import brief
+    from tradesdk_cli.results.views import PAYMENTS
+
+    found = run.ledger.history(states=[PaymentState(state) for state in _UNFINISHED], limit=_MOST)
+    run.out.many(PAYMENTS, [[brief(payment) for payment in found]], empty="all payments ended well")
+    run.out.note("nothing was sent and nothing changed (--dry-run)")
 
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
-    from tradesdk_cli.pastpayments import client_for, verb_of
-    from tradesdk_cli.paying import IN_DOUBT
-    from tradesdk_cli.payviews import surely_over
-    from tradesdk_cli.purchases import kept, records, show
-    from tradesdk_cli.views import RECONCILED
+    from tradesdk_cli.money.pastpayments import client_for, verb_of
+    from tradesdk_cli.money.paying import IN_DOUBT
+    from tradesdk_cli.money.payviews import surely_over
+    from tradesdk_cli.money.purchases import kept, records, show
+    from tradesdk_cli.results.views import RECONCILED
 
     found = client_for(run, None, send_api_key=send_api_key).payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
@@ -91,7 +125,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     ]
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
-        if run.out.format_for(many=True) == "table":
+        if run.out.draws(many=True):
             for payment, result in delivered:
                 run.out.note(f"what {payment.id} bought:")
                 show(run, verb_of(payment), result)
@@ -119,7 +153,7 @@ def _outcome(payment: Payment) -> str:
 
 
 def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:
-    from tradesdk_cli.payviews import brief
+    from tradesdk_cli.money.payviews import brief
 
     about = brief(payment)
     named = {name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}

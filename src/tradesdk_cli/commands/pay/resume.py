@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.options import DryRun
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from tradesdk import Payment
+    from tradesdk_cli.context import Session
 
 app = single("Hand a payment over once more and print what it bought.")
 
@@ -25,18 +30,23 @@ def resume(
     send_api_key: Annotated[
         bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Hand a payment over once more and print what it bought.
 
     These are the same bytes, so it cannot be taken twice. No wallet is needed. What trade market has bought already is
     kept in the ledger and only printed again.
     """
-    from tradesdk_cli.pastpayments import client_for, found_in, verb_of
-    from tradesdk_cli.paying import tell
-    from tradesdk_cli.purchases import kept, show
+    from tradesdk_cli.money.pastpayments import client_for, found_in, verb_of
+    from tradesdk_cli.money.paying import tell
+    from tradesdk_cli.money.purchases import kept, show
 
     with session(ctx) as run:
         payment = found_in(run, payment_id)
+        if dry_run:
+            _rehearse(run, payment)
+            return
+        _tell_where(run, payment)
         client = client_for(run, payment, send_api_key=send_api_key)
         result = client.payments.resume(payment_id)
         try:
@@ -45,3 +55,30 @@ def resume(
         finally:
             if result.payment is not None:
                 tell(run, client, [result.payment])
+
+
+def _rehearse(run: Session, payment: Payment) -> None:
+    """Prints what would be handed over; the signed payment itself is never shown."""
+    from tradesdk_cli.money.payviews import brief, whole
+
+    record = whole(payment)
+    shown = {name: record[name] for name in ("method", "url", "body", "pay_to", "valid_before", "live")}
+    about = brief(payment)
+    _tell_where(run, payment)
+    run.out.one(
+        {**{name: about[name] for name in ("id", "state", "charged", "amount_usd", "endpoint")}, **shown}, whole=True
+    )
+    kept = payment.reply is not None
+    run.out.note(f"nothing was sent (--dry-run){'; its answer is kept, so nothing would be' if kept else ''}")
+
+
+def _tell_where(run: Session, payment: Payment) -> None:
+    """Where a payment goes is where it was made to, whatever the settings say now."""
+    from dataclasses import replace
+
+    from tradesdk_cli.settings.targets import target_of
+    from tradesdk_cli.writes.changes import say_target
+
+    if not run.out.machine_notes and payment.reply is None:
+        origin = payment.url.rpartition("/v1/")[0]
+        say_target(run.out, target_of(replace(run.settings, market_url=origin), market=True))

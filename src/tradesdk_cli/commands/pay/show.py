@@ -24,8 +24,8 @@ def show(
 
     State, terms, receipt, and the answer where it is kept.
     """
-    from tradesdk_cli.pastpayments import found_in
-    from tradesdk_cli.payviews import whole
+    from tradesdk_cli.money.pastpayments import found_in
+    from tradesdk_cli.money.payviews import whole
 
     with session(ctx) as run:
         run.out.one(whole(found_in(run, payment_id)))

@@ -40,8 +40,8 @@ def trust(
             f"{one_line(address, 60)} is no address",
             "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
         )
-    from tradesdk_cli.context import Change
-    from tradesdk_cli.paying import market_client
+    from tradesdk_cli.money.paying import market_client
+    from tradesdk_cli.writes.changes import LEDGER, Change
 
     with session(ctx) as run:
         client = market_client(run)
@@ -53,6 +53,6 @@ def trust(
             "recipient": address,
             "accepted_so_far": ", ".join(known) or "any, at the first call",
         }
-        if run.approve(Change(f"pay {address} from now on", "ledger", "trust", body), yes=yes, dry_run=dry_run):
+        if run.approve(Change(f"pay {address} from now on", LEDGER, "trust", body), yes=yes, dry_run=dry_run):
             client.payments.trust(address)
             run.out.one({"service": origin, "accepted": run.ledger.trusted(origin)})

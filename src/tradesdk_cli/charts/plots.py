@@ -1,0 +1,216 @@
+"""What `trade plot` draws: where its points come from, and where the chart goes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.charts.sparks import shows_ascii_only
+from tradesdk_cli.context import wire
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import CHAINS
+from tradesdk_cli.results.views import SIGNALS, Column
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from tradesdk_cli.charts.plotting import Chart
+    from tradesdk_cli.context import Session
+
+_RESULTS = (
+    Column("timestamp", "time", title="time"),
+    Column("total_pnl_usd", "pnl"),
+    Column("pnl_usd", "pnl"),
+    Column("status", "state"),
+    Column("token_symbol", title="token", optional=True),
+    Column("trade_id", "id", optional=True),
+)
+_PIPE_WIDTH, _HEIGHT, _TALLEST = 80, 20, 30
+_FILE_WIDTH, _FILE_HEIGHT = 100, 30
+_LOOK_BACK = 500
+_PAGE = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What part is drawn, and how large: Unix seconds, points, cells, lines."""
+
+    start: float | None
+    end: float | None
+    limit: int
+    width: int | None
+    height: int | None
+
+
+def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> None:
+    """Draws a token's price at its signals."""
+    chains = [chain] if chain is not None else list(CHAINS.values())
+    named = " or ".join(name for name, number in CHAINS.items() if number in chains)
+    for number in chains:
+        address = _address(run, symbol, number)
+        rows = [] if address is None else _signals(run, number, address, wanted)
+        if rows:
+            break
+    else:
+        program = run.settings.program
+        where = next(name for name, number in CHAINS.items() if number == chains[0])
+        run.out.note(
+            f"no signals of {one_line(symbol, 80)} on {named}"
+            + (" in that time" if wanted.start is not None or wanted.end is not None else "")
+            + f"; see what there are: {program} signals latest --chain {where}"
+        )
+        return
+    from tradesdk_cli.charts.plotting import Chart, Mark
+    from tradesdk_cli.results.cells import price
+
+    newest = rows[-1]
+    name = next((name for name, known in CHAINS.items() if known == number), str(number))
+    points = [(float(row["timestamp"]), float(row["price_usd"])) for row in rows]
+    marks = [
+        Mark(row["direction"], at, value)
+        for row, (at, value) in zip(rows, points, strict=True)
+        if row["direction"] in ("BUY", "SELL")
+    ]
+    sums = {side: sum(mark.kind == side for mark in marks) for side in ("BUY", "SELL")}
+    notes = [
+        f"{len(rows)} signals ({sums['BUY']} BUY, {sums['SELL']} SELL), {_period(points)}; address {address}"
+        + (f"; older ones: --limit {wanted.limit * 2}" if len(rows) == wanted.limit else "")
+    ]
+    title = f"{one_line(newest['token_symbol'], 40)} on {name}: {price(newest['price_usd'])} USD at the last signal"
+    chart = Chart(title, points, "price in USD at the moments of signals", marks, notes=notes)
+    _show(run, chart, SIGNALS, rows, wanted)
+
+
+def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
+    """Draws what an agent's closed trades add up to, and what its open positions would add."""
+    agent = run.client.agents.get(agent_id)
+    found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
+    read = [wire(trade) for trade in found]
+    closed = sorted(
+        (trade for trade in read if trade.get("closed_at") is not None and _within(trade["closed_at"], wanted)),
+        key=lambda trade: trade["closed_at"],
+    )
+    rows, total = [], 0.0
+    for trade in closed:
+        total += trade.get("pnl_usd") or 0.0
+        rows.append(_point(trade["closed_at"], total, trade.get("pnl_usd"), trade, "closed"))
+    begins = min((trade["opened_at"] for trade in closed), default=0)
+    now = run.now()
+    positions = (
+        [] if wanted.end is not None and wanted.end < now else list(run.client.positions.list(agent_id=agent_id))
+    )
+    unrealised = sum(position.unrealized_pnl_usd for position in positions)
+    if positions:
+        rows.append(_point(int(now), total + unrealised, unrealised, {}, "open"))
+    if not rows:
+        period = " in that time" if wanted.start is not None or wanted.end is not None else ""
+        run.out.note(
+            f"{one_line(agent.name, 80)} has no closed trades{period} and nothing open: there is nothing to draw"
+        )
+        return
+    from tradesdk_cli.charts.plotting import Chart, Mark
+
+    first = wanted.start if wanted.start is not None else begins or rows[0]["timestamp"] - 1
+    points = [(float(first), 0.0), *((float(row["timestamp"]), float(row["total_pnl_usd"])) for row in rows)]
+    marks = [Mark("now", *points[-1])] if positions else []
+    open_now = f", {unrealised:+,.2f} open in {len(positions)}" if positions else ""
+    title = f"{one_line(agent.name, 40)}: {total:+,.2f} USD from {len(closed)} closed trades{open_now}"
+    notes = [_period(points)]
+    if len(read) == wanted.limit:
+        notes.append(f"only {wanted.limit} trades were read, the line begins at zero there; --limit reads more")
+    elif wanted.start is not None:
+        notes.append("the line begins at zero where --from says")
+    chart = Chart(title, points, "result in USD, added up", marks, 0.0, notes)
+    _show(run, chart, _RESULTS, rows, wanted)
+
+
+def _point(at: float, total: float, pnl: float | None, trade: dict[str, Any], status: str) -> dict[str, Any]:
+    return {
+        "timestamp": at,
+        "total_pnl_usd": round(total, 6),
+        "pnl_usd": None if pnl is None else round(pnl, 6),
+        "status": status,
+        "token_symbol": trade.get("token_symbol"),
+        "trade_id": trade.get("id"),
+    }
+
+
+def _within(at: float, wanted: Wanted) -> bool:
+    return (wanted.start is None or at >= wanted.start) and (wanted.end is None or at <= wanted.end)
+
+
+def _period(points: Sequence[tuple[float, float]]) -> str:
+    from tradesdk_cli.results.cells import moment
+
+    first, last = (moment(at) for at in (points[0][0], points[-1][0]))
+    return f"at {first}" if first == last else f"{first} to {last}"
+
+
+def _address(run: Session, symbol: str, chain: int) -> str | None:
+    """The address that signals of this symbol name; None when there are none.
+
+    Raises:
+        UsageProblem: several tokens call themselves so.
+    """
+    if symbol[:2].lower() == "0x":
+        return symbol
+    signals, asked = run.client.signals, symbol.strip().casefold()
+
+    def named(found: Any) -> list[str]:
+        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == asked))
+
+    addresses = named(signals.latest(chain=chain, limit=_PAGE)) or named(
+        signals.history(chain=chain, limit=_PAGE, max_items=_LOOK_BACK)
+    )
+    if len(addresses) > 1:
+        raise UsageProblem(
+            f"{len(addresses)} tokens call themselves {one_line(symbol, 80)}: {', '.join(addresses)[:400]}",
+            f"name its address: {run.settings.program} plot token {one_line(addresses[0], 80)}",
+        )
+    return addresses[0] if addresses else None
+
+
+def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dict[str, Any]]:
+    """The newest signals of a token, oldest first, as the service sends them."""
+    found = run.client.signals.history(
+        chain=chain,
+        token_address=address,
+        start=wanted.start,
+        end=wanted.end,
+        limit=min(_PAGE, wanted.limit),
+        max_items=wanted.limit,
+    )
+    return sorted((wire(signal) for signal in found), key=lambda row: row["timestamp"])
+
+
+def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
+    from tradesdk_cli.charts import plotfiles
+    from tradesdk_cli.charts.plotting import draw
+
+    output, file = run.settings.output, run.settings.out
+    picture = file is not None and output in ("auto", "table") and plotfiles.writable(file)
+    if output not in ("auto", "table") or (file is not None and not picture):
+        run.out.many(columns, [rows], empty="")
+        return
+    if file is not None:
+        width = wanted.width or _FILE_WIDTH
+        plotfiles.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width, chart.title)
+        run.out.note(f"written to {file}", points=len(rows))
+        return
+    size = shutil.get_terminal_size()
+    width = wanted.width or (size.columns if run.out.on_terminal else _PIPE_WIDTH)
+    # The line of the command and the next prompt are to be on the screen as well.
+    height = wanted.height or (min(_TALLEST, size.lines - 2) if run.out.on_terminal else _HEIGHT)
+    lines = draw(chart, width, height, ascii_only=shows_ascii_only(run.out))
+
+    def show(console: Console) -> None:
+        from tradesdk_cli.results.table import print_line
+
+        for line in lines:
+            print_line(console, line)
+
+    run.out.draw(show)

@@ -1,0 +1,268 @@
+"""Charts in the terminal: a line of numbers over time, with marks, axes and a legend, out of characters.
+
+A cell of the terminal holds two by four dots of Braille, so a line is finer than the text around it. Where that
+cannot be shown, plain characters draw it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from tradesdk_cli.text import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LEAST_WIDTH, LEAST_HEIGHT = 30, 8
+_LABEL = 16
+_LARGEST = 1e100
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_LINE, _AXIS = "cyan", "dim"
+_MARKS = {"BUY": ("▲", "^", "green"), "SELL": ("▼", "v", "red"), "now": ("◆", "@", "yellow")}
+_WORDS = {"BUY": "BUY", "SELL": "SELL", "now": "with what is open now"}
+_MONTH = 2592000
+_TIME_STEPS = (60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000, 31536000)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A sign at a place of the chart. `kind` is `BUY`, `SELL` or `now`; `at` is in Unix seconds."""
+
+    kind: str
+    at: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is to be drawn.
+
+    Attributes:
+        title: what it shows; text from strangers is made harmless.
+        points: Unix seconds and value, oldest first; at least one.
+        line: what the line is, for the legend.
+        marks: signs on it.
+        base: a value at which a dotted line runs through, if it is within the range: zero of results.
+        notes: lines below.
+    """
+
+    title: str
+    points: Sequence[tuple[float, float]]
+    line: str
+    marks: Sequence[Mark] = ()
+    base: float | None = None
+    notes: Sequence[str] = field(default=())
+
+
+def draw(chart: Chart, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
+    """The chart in lines of at most `width` cells; `height` counts everything but the notes that have to be wrapped."""
+    width, height = max(LEAST_WIDTH, width), max(LEAST_HEIGHT, height)
+    notes = [visible(note) for note in chart.notes]
+    rows = max(3, height - 4 - len(notes))
+    # Nothing that is priced is this large; sums and distances of what is larger would be infinite.
+    points = [(at, max(-_LARGEST, min(_LARGEST, value))) for at, value in chart.points]
+    marks = [replace(mark, value=max(-_LARGEST, min(_LARGEST, mark.value))) for mark in chart.marks]
+    low, high = _range([value for _, value in points] + [mark.value for mark in marks])
+    ticks = value_ticks(low, high, max(2, min(6, rows // 3)))
+    low, high = min(low, ticks[0][0]), max(high, ticks[-1][0])
+    labels = max(len(text) for _, text in ticks)
+    columns = max(8, width - labels - 2)
+    begin, end = points[0][0], max(points[-1][0], *(mark.at for mark in marks), points[0][0])
+    frame = _Frame(begin, end, low, high, columns, rows)
+    canvas = _Canvas(frame, ascii_only=ascii_only)
+    if chart.base is not None and low < chart.base < high:
+        canvas.dotted(chart.base)
+    canvas.line(points)
+    canvas.signs(marks)
+    by_row = {frame.row(value): text for value, text in ticks}
+    lines = [_cut(Text(visible(chart.title), style="bold"), width)]
+    edge, corner, bar = ("|", "+", "-") if ascii_only else ("│", "└", "─")
+    tick = "+" if ascii_only else "┤"
+    for row, content in enumerate(canvas.rows()):
+        text = by_row.get(row, "")
+        lines.append(Text.assemble((text.rjust(labels) + " " + (tick if text else edge), _AXIS), content))
+    lines.append(Text(" " * (labels + 1) + corner + bar * columns, style=_AXIS))
+    lines.append(Text(" " * (labels + 2) + _time_axis(frame), style=_AXIS))
+    lines += _legend(chart, width, ascii_only=ascii_only)
+    lines += [line for note in notes for line in _wrapped(note, width)]
+    return lines
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What part of time and value is shown in so many cells."""
+
+    begin: float
+    end: float
+    low: float
+    high: float
+    columns: int
+    rows: int
+
+    def across(self, at: float, steps: int) -> int:
+        """Where a moment stands when the width is divided into `steps`."""
+        if self.end <= self.begin:
+            return steps // 2
+        return min(steps - 1, max(0, round((at - self.begin) / (self.end - self.begin) * (steps - 1))))
+
+    def down(self, value: float, steps: int) -> int:
+        """The same for a value, from the top."""
+        return min(steps - 1, max(0, round((self.high - value) / (self.high - self.low) * (steps - 1))))
+
+    def row(self, value: float) -> int:
+        """The row of cells a value stands in."""
+        return self.down(value, self.rows * 4) // 4
+
+
+class _Canvas:
+    def __init__(self, frame: _Frame, *, ascii_only: bool) -> None:
+        self._frame, self._ascii = frame, ascii_only
+        self._dots = [[0] * frame.columns for _ in range(frame.rows)]
+        self._base: set[tuple[int, int]] = set()
+        self._signs: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def line(self, points: Sequence[tuple[float, float]]) -> None:
+        wide, high = self._frame.columns * 2, self._frame.rows * 4
+        places = [(self._frame.across(at, wide), self._frame.down(value, high)) for at, value in points]
+        for (x, y), (right, down) in zip(places, places[1:] or places, strict=False):
+            steps = max(abs(right - x), abs(down - y), 1)
+            for step in range(steps + 1):
+                self._dot(x + round((right - x) * step / steps), y + round((down - y) * step / steps))
+
+    def dotted(self, value: float) -> None:
+        row = self._frame.row(value)
+        self._base = {(row, column) for column in range(0, self._frame.columns, 2)}
+
+    def signs(self, marks: Sequence[Mark]) -> None:
+        # Beside the line, so that it stays whole: what was bought stands below it, what was sold above.
+        for mark in marks:
+            row, column = self._frame.row(mark.value), self._frame.across(mark.at, self._frame.columns)
+            row += {"BUY": 1, "SELL": -1}.get(mark.kind, 0)
+            row = min(self._frame.rows - 1, max(0, row))
+            sign, plain, style = _MARKS[mark.kind]
+            self._signs[row, column] = (plain if self._ascii else sign, style)
+
+    def rows(self) -> Iterator[Text]:
+        for row, cells in enumerate(self._dots):
+            text = Text()
+            for column, dots in enumerate(cells):
+                if (row, column) in self._signs:
+                    text.append(*self._signs[row, column])
+                elif dots:
+                    text.append("*" if self._ascii else chr(0x2800 + dots), _LINE)
+                else:
+                    text.append(("." if self._ascii else "┈") if (row, column) in self._base else " ", _AXIS)
+            text.rstrip()
+            yield text
+
+    def _dot(self, x: int, y: int) -> None:
+        self._dots[y // 4][x // 2] |= _BITS[y % 4][x % 2]
+
+
+def value_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """At most `most` + 2 round values from just below `low` to just above `high`, lowest first, each with its text."""
+    rough = (high - low) / max(1, most - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    factor = next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
+    step = factor * power
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9) + (factor == 2.5))
+    first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+    return [(number * step, _told(number * step, decimals)) for number in range(first, last + 1)]
+
+
+def _told(value: float, decimals: int) -> str:
+    text = f"{round(value, decimals) + 0.0:,.{decimals}f}"  # + 0.0 makes -0.0 a plain zero
+    return text if len(text) <= _LABEL else f"{value:.3g}"
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest; around a single value there is some room."""
+    low, high = min(values), max(values)
+    if high - low > max(abs(low), abs(high)) * 1e-9:
+        return low, high
+    room = abs(high) * 0.05 or 1.0
+    return low - room, high + room
+
+
+def _time_axis(frame: _Frame) -> str:
+    """Times in UTC below the axis, each beginning where its moment is."""
+    span = frame.end - frame.begin
+    if span <= 0:
+        text = _moment(frame.begin, 0)
+        return " " * max(0, frame.columns // 2 - len(text) // 2) + text
+    most = max(1, frame.columns // 12)
+    step = next((step for step in _TIME_STEPS if span / step <= most), _TIME_STEPS[-1])
+    line = ""
+    for at in _moments(frame, step):
+        text, place = _moment(at, step), frame.across(at, frame.columns)
+        if place >= len(line) + (2 if line else 0) and place + len(text) <= frame.columns:
+            line = line.ljust(place) + text
+    return line or _moment(frame.begin, 0)[: frame.columns]
+
+
+def _moments(frame: _Frame, step: int) -> Iterator[float]:
+    """Where times are named: round ones, and the first of a month where the steps are that long."""
+    if step < _MONTH:
+        at = float(math.ceil(frame.begin / step) * step)
+        while at <= frame.end:
+            yield at
+            at += step
+        return
+    months = round(step / _MONTH)
+    try:
+        first, last = (datetime.fromtimestamp(at, UTC) for at in (frame.begin, frame.end))
+    except (ValueError, OverflowError, OSError):
+        return
+    for month in range(first.year * 12, last.year * 12 + 12, months):
+        at = datetime(max(1, month // 12), month % 12 + 1, 1, tzinfo=UTC).timestamp()
+        if frame.begin <= at <= frame.end:
+            yield at
+
+
+def _moment(at: float, step: int) -> str:
+    """With the date wherever a day begins or nothing else is said; months have names, so nobody mistakes them."""
+    try:
+        moment = datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(at)
+    if step == 0:
+        return f"{moment:%d %b %Y %H:%M}"
+    if step >= _MONTH:
+        return f"{moment:%b %Y}"
+    if step >= 86400 or (moment.hour == 0 and moment.minute == 0):
+        return f"{moment:%d %b}"
+    return f"{moment:%H:%M}"
+
+
+def _legend(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[Text]:
+    kinds = [kind for kind in _MARKS if any(mark.kind == kind for mark in chart.marks)]
+    parts = [Text.assemble(("*" if ascii_only else "⣀⡠⠔", _LINE), f" {chart.line}")]
+    for kind in kinds:
+        sign, plain, style = _MARKS[kind]
+        parts.append(Text.assemble((plain if ascii_only else sign, style), f" {_WORDS[kind]}"))
+    line = Text()
+    for part in parts:
+        if line and cell_len(line.plain) + 3 + cell_len(part.plain) > width:
+            yield line
+            line = Text()
+        line.append("   " if line else "")
+        line.append_text(part)
+    yield line
+
+
+def _wrapped(text: str, width: int) -> Iterator[Text]:
+    import textwrap
+
+    for line in textwrap.wrap(text, width, break_on_hyphens=False):
+        yield Text(line, style="dim")
+
+
+def _cut(text: Text, width: int) -> Text:
+    text.truncate(width, overflow="ellipsis")
+    return text

@@ -1,0 +1,136 @@
+"""`trade completion`: what your shell needs to complete commands, ids and symbols."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.errors import CliError, UsageProblem
+from tradesdk_cli.options import Yes
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.helping.shells import Place
+
+app = noun("completion", "Let your shell complete commands, ids and symbols.")
+
+Shell = Annotated[
+    str | None,
+    typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell; the one of $SHELL when not said."),
+]
+Rehearsal = Annotated[bool, typer.Option("--dry-run", help="Say what would be written and write nothing.")]
+
+
+class Unwritten(CliError):
+    """A file of the shell cannot be written."""
+
+    code = "system"
+
+
+@app.command(
+    "install",
+    cls=TradeCommand,
+    epilog=examples("trade completion install bash --yes", "trade completion install zsh --dry-run"),
+)
+def install(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+    """Make your shell complete trade.
+
+    Writes a script and, for bash, zsh and PowerShell, one line into the file that the shell reads when it starts. It
+    asks before that, and never adds the line twice. Ids and symbols are those that earlier commands printed: completing
+    reads no network.
+    """
+    from tradesdk_cli.helping.shells import install as write
+
+    with session(ctx) as run:
+        place = _place(shell)
+        if place.loaded:
+            run.out.note(f"completion for {place.shell} is installed already: {place.script}")
+            _show(run, place, "unchanged")
+            return
+        if dry_run:
+            run.out.note("nothing was written (--dry-run)")
+            _show(run, place, "not written")
+            return
+        if place.line_missing and not yes:
+            _ask(run, place, f"Add this line to {place.rc_file}?\n  {place.rc_line}\n")
+        try:
+            write(place)
+        except OSError as error:
+            raise _unwritten(error, place) from None
+        here = f", this one after: {place.activate}" if place.activate else ""
+        run.out.note(f"completion for {place.shell} is installed; new shells have it{here}")
+        _show(run, place, "installed")
+
+
+@app.command("show", cls=TradeCommand, epilog=examples("trade completion show bash", "trade completion show fish"))
+def show(shell: Shell = None) -> None:
+    """Print the script, to keep or load it yourself."""
+    from tradesdk_cli.helping.shells import SCRIPTS, shell_of
+
+    print(SCRIPTS[shell_of(shell, os.environ)], end="")
+
+
+@app.command(
+    "uninstall",
+    cls=TradeCommand,
+    epilog=examples("trade completion uninstall bash --yes", "trade completion uninstall fish --dry-run"),
+)
+def uninstall(ctx: typer.Context, shell: Shell = None, *, yes: Yes = False, dry_run: Rehearsal = False) -> None:
+    """Remove the script, and the line that loads it."""
+    from tradesdk_cli.helping.shells import uninstall as remove
+
+    with session(ctx) as run:
+        place = _place(shell)
+        there = place.rc_file is not None and not place.line_missing
+        if not there and not place.script.exists():
+            run.out.note(f"completion for {place.shell} is not installed")
+            _show(run, place, "unchanged")
+            return
+        if dry_run:
+            run.out.note("nothing was removed (--dry-run)")
+            _show(run, place, "not removed")
+            return
+        if there and not yes:
+            _ask(run, place, f"Take this line out of {place.rc_file}?\n  {place.rc_line}\n")
+        try:
+            remove(place)
+        except OSError as error:
+            raise _unwritten(error, place) from None
+        run.out.note(f"completion for {place.shell} is removed; new shells are without it")
+        _show(run, place, "removed")
+
+
+def _place(shell: str | None) -> Place:
+    from tradesdk_cli.helping.shells import place_of, shell_of
+
+    return place_of(shell_of(shell, os.environ), os.environ)
+
+
+def _show(run: Session, place: Place, result: str) -> None:
+    found = {
+        "shell": place.shell,
+        "script": str(place.script),
+        "rc_file": None if place.rc_file is None else str(place.rc_file),
+        "rc_line": place.rc_line,
+        "result": result,
+    }
+    run.out.one(found)
+
+
+def _ask(run: Session, place: Place, question: str) -> None:
+    if not run.can_ask:
+        raise UsageProblem(
+            f"this changes {place.rc_file}, and nobody is there to be asked", "--yes does it; --dry-run shows the line"
+        )
+    if not run.ask(question):
+        from tradesdk_cli.errors import Declined
+
+        raise Declined("nothing was changed", "trade completion show prints the script, to load it yourself")
+
+
+def _unwritten(error: OSError, place: Place) -> Unwritten:
+    where = error.filename or place.script
+    return Unwritten(f"{where} cannot be written: {error.strerror}", f"trade completion show {place.shell} prints it")

@@ -1,0 +1,298 @@
+"""`trade config`: what is set, where it comes from, and changing it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tradesdk_cli.config import Settings
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.output import Output
+
+app = noun("config", "Settings and profiles: list, get, set, unset, path, profiles, use.")
+
+_CHANGED = ("name", "value", "profile", "file")
+Project = Annotated[bool, typer.Option("--project", help="In the project's .trade.toml instead of the profile.")]
+
+
+def _complete_setting(incomplete: str) -> list[str]:
+    from tradesdk_cli.settings.entries import SHOWN
+
+    return [name for name in SHOWN if name.startswith(incomplete)]
+
+
+SettingName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=_complete_setting)]
+
+
+@app.command(
+    "list", cls=TradeCommand, epilog=examples("trade config list --sources", "trade --mock config list -o json")
+)
+def list_(
+    ctx: typer.Context,
+    sources: Annotated[bool, typer.Option("--sources", help="Say of each where it comes from.")] = False,
+) -> None:
+    """Show every setting as it is now.
+
+    A flag counts more than the environment, then come the project's .trade.toml, the profile, and what holds by itself.
+    Keys are never shown.
+    """
+    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.settings.entries import SHOWN
+
+    with session(ctx) as run:
+        rows = [_row(run.settings, name, sources=sources) for name in SHOWN]
+        if sources and run.out.draws(many=True):
+            _shorten(run, rows)
+        columns = [Column("name"), Column("value", "id"), *([Column("source", "id")] if sources else [])]
+        run.out.many(columns, [rows], empty="nothing is set")
+
+
+@app.command("get", cls=TradeCommand, epilog=examples("trade config get output", "trade config get base_url -o json"))
+def get(ctx: typer.Context, name: SettingName) -> None:
+    """Show one setting as it is now: its bare value, for scripts.
+
+    With -o json its source as well.
+    """
+    from tradesdk_cli.settings.entries import shown_name
+
+    with session(ctx) as run:
+        row = _row(run.settings, shown_name(name), sources=True)
+        if row["value"] is None:
+            run.out.note(f"{row['name']} is not set, so nothing is shown")
+        _bare(run.out, row, row["value"])
+
+
+@app.command(
+    "set",
+    cls=TradeCommand,
+    epilog=examples("trade config set output json", "trade config set timeout 10 --profile work"),
+)
+def set_(
+    ctx: typer.Context,
+    name: SettingName,
+    value: Annotated[str, typer.Argument(metavar="VALUE")],
+    project: Project = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask when a kept key would go elsewhere.")] = False,
+) -> None:
+    """Change a setting of the profile, or of the project.
+
+    The file keeps its comments and everything else. A project's file can be anybody's, so it has neither addresses nor
+    keys. The key itself is kept by `trade login`.
+    """
+    from tradesdk_cli.context import open_session
+    from tradesdk_cli.settings.entries import parse, plain_name, settable_name
+
+    with open_session(ctx, new_profile=True) as run:
+        run.out.selection.expect(_CHANGED)
+        if plain_name(name) == "profile" and not project:
+            _use(run, value)
+            return
+        name = settable_name(name, project=project)
+        parsed: Any = parse(name, value)
+        if project and name == "profile":
+            _must_exist(run.settings, parsed)
+        if name in ("base_url", "market_url"):
+            parsed = run.connect(parsed, "none-yet").base_url
+        path, table, profile = _place(run, name, project=project)
+        if name in ("base_url", "market_url"):
+            _agree_to_move(run, profile, name, parsed, yes=yes)
+        _change(run, path, table, {name: parsed})
+        run.out.one({"name": name, "value": parsed, "profile": profile, "file": str(path)})
+
+
+@app.command(
+    "unset", cls=TradeCommand, epilog=examples("trade config unset output", "trade config unset timeout --profile work")
+)
+def unset(ctx: typer.Context, name: SettingName, project: Project = False) -> None:
+    """Take a setting out of the profile, or of the project."""
+    from tradesdk_cli.errors import UsageProblem
+    from tradesdk_cli.settings.entries import plain_name, settable_name
+
+    with session(ctx) as run:
+        run.out.selection.expect(("name", "was", "profile", "file"))
+        settings = run.settings
+        name = plain_name(name)
+        if name == "profile" and not project:
+            raise UsageProblem("the default profile is changed, not taken out", "trade config use NAME")
+        name = settable_name(name, project=project)
+        if not project and settings.profile is None:
+            run.out.one({"name": name, "was": None, "profile": None, "file": None})
+            run.out.note("nothing to take out: there is no profile")
+            return
+        path, table, profile = _place(run, name, project=project)
+        there = (settings.files.project or {}) if project else settings.files.profiles[str(profile)]
+        was = there.get(name)
+        _change(run, path, table, {name: None})
+        run.out.one({"name": name, "was": was, "profile": profile, "file": str(path)})
+        if was is None:
+            run.out.note(f"nothing to take out: {name} was not set there")
+
+
+@app.command("path", cls=TradeCommand, epilog=examples("trade config path", "trade config path -o json"))
+def path(ctx: typer.Context) -> None:
+    """Show where the settings file is, or would be; with -o json the other places as well.
+
+    It works with a broken file too.
+    """
+    from tradesdk_cli.config import resolve
+    from tradesdk_cli.output import Output
+    from tradesdk_cli.settings.profiles import config_folder, project_file
+
+    out = Output(resolve(ctx.obj, os.environ), os.environ)
+    folder = config_folder(os.environ.get("TRADE_HOME"))
+    project = project_file()
+    shown = {
+        "config": str(folder / "config.toml"),
+        "project": None if project is None else str(project),
+        "keys": str(folder / "keys"),
+        "data": str(out.settings.data_folder()),
+    }
+    with closing(out):
+        _bare(out, shown, shown["config"])
+
+
+@app.command("profiles", cls=TradeCommand, epilog=examples("trade config profiles", "trade config profiles -o json"))
+def profiles(ctx: typer.Context) -> None:
+    """List the profiles: what they stand for, and where their keys are kept."""
+    from tradesdk_cli.context import open_session
+    from tradesdk_cli.results.views import Column
+    from tradesdk_cli.settings.credentials import without_password
+
+    with open_session(ctx, new_profile=True) as run:
+        files = run.settings.files
+        rows = []
+        for name, table in files.profiles.items():
+            address = table.get("base_url")
+            row = {
+                "name": name,
+                "default": name == files.default_profile,
+                "kind": table.get("kind", "live"),
+                "base_url": without_password(address) if isinstance(address, str) else None,
+                "world": table.get("world"),
+                "key": table.get("key") if table.get("key") in ("file", "keyring") else None,
+            }
+            rows.append(row)
+        columns = [
+            Column("name", "id"),
+            Column("default"),
+            Column("kind"),
+            Column("base_url", "id"),
+            Column("world", optional=True),
+            Column("key", title="key kept in"),
+        ]
+        run.out.many(columns, [rows], empty="no profiles yet: trade login makes one")
+
+
+@app.command("use", cls=TradeCommand, epilog=examples("trade config use work", "trade config use paper -o json"))
+def use(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="PROFILE")]) -> None:
+    """Make a profile the default one."""
+    from tradesdk_cli.context import open_session
+
+    with open_session(ctx, new_profile=True) as run:
+        run.out.selection.expect(_CHANGED)
+        _use(run, name)
+
+
+def _use(run: Session, name: str) -> None:
+    _must_exist(run.settings, name)
+    file = run.settings.config_folder() / "config.toml"
+    _change(run, file, (), {"profile": name})
+    run.out.one({"name": "profile", "value": name, "profile": None, "file": str(file)})
+    source = run.settings.sources["profile"]
+    if source not in ("default", str(file)) and run.settings.profile != name:
+        run.out.note(f"here and now {run.settings.profile} is used, because of {source}")
+
+
+def _must_exist(settings: Settings, name: str) -> None:
+    from tradesdk_cli.settings.entries import unknown_profile
+
+    if name not in settings.files.profiles:
+        raise unknown_profile(name, settings.files)
+
+
+def _row(settings: Settings, name: str, *, sources: bool) -> dict[str, Any]:
+    value: Any = getattr(settings, name)
+    if name == "api_key":  # whether there is one, never which
+        value = None if settings.sources[name] == "default" else "set"
+    elif name in ("base_url", "market_url") and value is not None:
+        from tradesdk_cli.settings.credentials import without_password
+
+        value = without_password(value)
+    return {"name": name, "value": value} | ({"source": settings.sources[name]} if sources else {})
+
+
+def _shorten(run: Session, rows: list[dict[str, Any]]) -> None:
+    """Names the files once, below the table, so that it fits a terminal."""
+    files = {str(file) for file in (run.settings.files.config_file, run.settings.files.project_file) if file}
+    said = []
+    for row in rows:
+        for file in sorted(files):
+            if file in row["source"]:
+                row["source"] = row["source"].replace(f" ({file})", "").replace(file, os.path.basename(file))
+                said.append(file)
+        if row["name"] == "api_key" and "/" in row["source"]:
+            row["source"] = f"{row['source'].partition(' (')[0]} (its file)"
+    for file in dict.fromkeys(said):
+        run.out.note(f"{os.path.basename(file)} is {file}")
+
+
+def _bare(out: Output, item: dict[str, Any], value: Any) -> None:
+    """The value alone, unless this command line asks for more: what a profile says is no reason to break a script."""
+    from tradesdk_cli.text import visible
+
+    settings = out.settings
+    typed = settings.output not in ("auto", "table") and settings.sources["output"].startswith("flag")
+    if typed or settings.out or settings.query or settings.fields:
+        out.one(item)
+    elif value is not None:
+        with out.result():
+            out.write(visible("true" if value is True else "false" if value is False else str(value)) + "\n")
+
+
+def _place(run: Session, name: str, *, project: bool) -> tuple[Path, tuple[str, ...], str | None]:
+    """The file, the table, and the profile that a setting is in.
+
+    Raises:
+        ConfigProblem: the profile is not there. Address and kind begin a new one.
+    """
+    from pathlib import Path
+
+    from tradesdk_cli.settings.entries import PROJECT_FILE
+
+    settings = run.settings
+    if project:
+        return settings.files.project_file or Path.cwd() / PROJECT_FILE, (), None
+    profile = settings.profile or "default"
+    if settings.profile is not None and name not in ("base_url", "kind"):
+        _must_exist(settings, profile)
+    return settings.config_folder() / "config.toml", ("profiles", profile), profile
+
+
+def _agree_to_move(run: Session, profile: str | None, name: str, address: str, *, yes: bool) -> None:
+    """Asks before a kept key goes to an address that it was not kept for."""
+    from tradesdk_cli.errors import Declined
+    from tradesdk_cli.settings.credentials import host_of, origin_of
+    from tradesdk_cli.writes.changes import check
+
+    table = run.settings.files.profiles.get(str(profile), {})
+    known = [table[field] for field in ("base_url", "market_url") if isinstance(table.get(field), str)]
+    if "key" not in table or origin_of(address) in {origin_of(own) for own in known}:
+        return
+    what = f"let the key that profile {profile} keeps go to {host_of(address)}"
+    check(what, yes=yes, dry_run=False)
+    if not yes and not run.ask(f"{what}?"):
+        raise Declined("nothing was changed")
+
+
+def _change(run: Session, file: Path, table: tuple[str, ...], values: dict[str, Any]) -> None:
+    from tradesdk_cli.settings.editing import change
+
+    change(file, table, values, private=bool(table) or file.name == "config.toml")

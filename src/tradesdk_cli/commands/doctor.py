@@ -1,0 +1,109 @@
+"""`trade doctor`: is everything as it should be, and if not, what to do."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, single
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from tradesdk_cli.config import Settings
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.doctor.findings import Finding
+    from tradesdk_cli.errors import ConfigProblem
+
+app = single("Check the settings, the services and this machine.")
+
+
+@app.command("doctor", cls=TradeCommand, epilog=examples("trade doctor", "trade --mock doctor -o json"))
+def doctor(ctx: typer.Context) -> None:
+    """Check the settings, the services and this machine.
+
+    Versions, where each setting comes from, both interfaces, the API key, the clock, wallet, ledger and budget, files
+    and folders, shell and terminal. Nothing is changed and nothing is paid. Exit code 0: all is well, warnings or not;
+    3: a setting is wrong; 1: something else is.
+    """
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.doctor.findings import exit_code
+    from tradesdk_cli.doctor.shown import show, summary
+    from tradesdk_cli.output import Output
+    from tradesdk_cli.results.views import DOCTOR
+
+    chosen, broken = _settings(ctx.obj, os.environ)
+    ctx.obj["resolved"] = chosen
+    run = Session(chosen, Output(chosen, os.environ))
+    try:
+        if chosen.debug or chosen.curl:
+            from tradesdk_cli.debugging import watching
+
+            run.enter(watching(run.out, debug=chosen.debug, curl=chosen.curl, mock=chosen.mock))
+        findings = _examine(run, broken)
+        if run.out.draws(many=True):
+            show(run.out, findings)
+            run.out.note(summary(findings))
+        else:
+            run.out.many(DOCTOR, [[one.as_dict() for one in findings]], empty="nothing to check")
+    finally:
+        run.close()
+    raise typer.Exit(exit_code(findings))
+
+
+def _settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, ConfigProblem | None]:
+    """The settings, as far as they can be read, and what is wrong with them."""
+    from tradesdk_cli.config import Settings, resolve
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.settings.entries import Files
+    from tradesdk_cli.settings.profiles import config_folder, settings_of
+
+    try:
+        return settings_of(flags, environ), None
+    except ConfigProblem as problem:
+        wrong = problem
+    # The files may be what is wrong, or a variable; what is left still says where the service is.
+    try:
+        file = config_folder(environ.get("TRADE_HOME")) / "config.toml"
+    except ConfigProblem:
+        file = None
+    for left in (environ, {name: environ[name] for name in ("TRADE_HOME",) if name in environ}, {}):
+        try:
+            return resolve(flags, left, Files(config_file=file), new_profile=True), wrong
+        except ConfigProblem:
+            continue
+    return Settings(output=flags.get("output") or "auto"), wrong
+
+
+def _examine(run: Session, broken: ConfigProblem | None) -> list[Finding]:
+    from tradesdk_cli.doctor import findings, here, money, service
+
+    chosen, environ = run.settings, os.environ
+    # The mock is in this process, and never silent; a service may be, and so may whoever knows its address.
+    patience = None if chosen.mock else findings.PATIENCE
+    checks: list[tuple[str, Callable[[], Sequence[Finding]], float | None]] = [
+        ("versions", here.versions, None),
+        ("settings", lambda: _wrong(broken) if broken else here.settings(chosen), None),
+        ("api", lambda: service.account(run), patience),
+        ("market data", lambda: service.market(run), patience),
+        ("wallet", lambda: money.wallet(run, environ), None),
+        ("secret files", lambda: here.secret_files(chosen, environ), None),
+        ("ledger", lambda: money.ledger(run), None),
+        ("folders", lambda: here.folders(chosen), None),
+        ("completion", lambda: here.completion(environ), None),
+        ("terminal", lambda: here.terminal(run.out, environ), None),
+    ]
+    found: list[Finding] = []
+    for name, check, limit in checks:
+        found += findings.run(name, check, patience=limit)
+    return found
+
+
+def _wrong(broken: ConfigProblem) -> list[Finding]:
+    from tradesdk_cli.doctor.findings import Finding
+    from tradesdk_cli.text import one_line
+
+    return [Finding("settings", "problem", one_line(broken.message), broken.hint, config=True)]

@@ -1,0 +1,240 @@
+"""`trade login`: keeps an API key in a profile, so that later commands find it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, single
+
+if TYPE_CHECKING:
+    from tradesdk_cli.context import Session
+
+_PRINTED = (
+    "profile",
+    "kind",
+    "world",
+    "base_url",
+    "market_url",
+    "email",
+    "plan",
+    "api_key_last4",
+    "key_kept_in",
+    "default",
+)
+app = single("Keep an API key for this and later commands.")
+
+
+@app.command(
+    "login",
+    cls=TradeCommand,
+    epilog=examples(
+        "trade login --profile work --api-key-stdin < key.txt",
+        "trade login --mock --profile paper",
+    ),
+)
+def login(
+    ctx: typer.Context,
+    keyring: Annotated[
+        bool | None, typer.Option("--keyring/--file", help="Keep the key in the system's keyring, or in a file.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Try the key before it is kept.", show_default=False)
+    ] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a login that is there without asking.")] = False,
+) -> None:
+    """Keep an API key for this and later commands.
+
+    It asks for the service's address, unless --base-url names it, and for the key, which is not shown; in a script,
+    --api-key-stdin reads the key from a pipe. One request tries it. Only a key that the service takes is kept: in a
+    file that only you can read, or with --keyring in the system's keyring.
+
+    Address and key make a profile, which --profile names; the first one becomes the default. With --mock the profile
+    stands for a mock world and needs no key.
+    """
+    from tradesdk_cli.context import open_session
+
+    place = None if keyring is None else "keyring" if keyring else "file"
+    with open_session(ctx, new_profile=True) as run:
+        run.out.selection.expect(_PRINTED)
+        name = run.settings.profile or "default"
+        _refuse_look_alike(run, name)
+        if run.settings.mock:
+            _as_mock(run, name, yes=yes)
+        else:
+            _as_user(run, name, place, verify=verify, yes=yes)
+
+
+def _refuse_look_alike(run: Session, name: str) -> None:
+    from tradesdk_cli.errors import UsageProblem
+
+    for other in run.settings.files.profiles:
+        if other != name and other.lower() == name.lower():
+            raise UsageProblem(
+                f"there is a profile {other} already, and some systems take {name} for the same file",
+                f"trade login --profile {other}, or another name",
+            )
+
+
+def _as_mock(run: Session, name: str, *, yes: bool) -> None:
+    table = run.settings.files.profiles.get(name, {})
+    if table and table.get("kind") != "mock":
+        from tradesdk_cli.errors import UsageProblem
+
+        raise UsageProblem(
+            f"the profile {name} is for a service, not for a mock",
+            "name another one: trade login --mock --profile paper",
+        )
+    if table and table.get("world", "default") != run.settings.world:
+        _agree(run, f"let profile {name} stand for the mock world {run.settings.world}", yes=yes)
+    default = _write(run, name, {"kind": "mock", "world": run.settings.world})
+    run.out.one({"profile": name, "kind": "mock", "world": run.settings.world, "default": default})
+    run.out.note("play money and made-up trades, on this machine only; it takes no key")
+    source = run.settings.sources["mock"]
+    if not source.startswith("flag"):
+        run.out.note(f"it is a mock because of {source}; for a service: trade login --no-mock --profile work")
+    if default:
+        from tradesdk_cli.settings.targets import say_way_back
+
+        say_way_back(run, name)
+    _say_default(run, name, default)
+
+
+def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
+    from tradesdk_cli.errors import UsageProblem
+    from tradesdk_cli.settings.credentials import host_of
+    from tradesdk_cli.settings.keptkeys import check_place, forget, keep, place_of
+
+    settings = run.settings
+    table = settings.files.profiles.get(name, {})
+    if table.get("kind") == "mock":
+        raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
+    before = table.get("key")
+    place = str(place or before or "file")
+    base_url = _address(run, table)
+    market_url = settings.market_url if settings.sources["market_url"] == "flag --market-url" else None
+    base_url = run.connect(base_url, "none-yet").base_url  # as it is kept; what is wrong with it is said before the key
+    if market_url is not None:
+        market_url = run.connect(market_url, "none-yet").base_url
+    if before is not None:
+        _agree(
+            run, f"replace the login of profile {name} at {host_of(str(table.get('base_url') or base_url))}", yes=yes
+        )
+    check_place(place)
+    key = _key(run, base_url)
+    client = run.connect(base_url, key)
+    account = _verified(run, client) if verify else {}
+
+    keep(settings, name, place, key)
+    try:
+        default = _write(run, name, {"base_url": base_url, "key": place} | _given(market_url=market_url))
+    except BaseException:
+        if before != place:
+            forget(settings, name, place)
+        raise
+    if before is not None and before != place:
+        forget(settings, name, before)
+    shown = {"profile": name, "base_url": base_url, **_given(market_url=market_url)}
+    run.out.one({**shown, **account, "key_kept_in": place_of(settings, name, place), "default": default})
+    if not verify:
+        run.out.note("nothing was sent: nobody has tried this key yet (trade whoami)")
+    _say_default(run, name, default)
+    for variable in ("TRADE_API_KEY", "TRADE_BASE_URL"):
+        if os.environ.get(variable):
+            run.out.note(f"{variable} is set and goes before what was kept: unset {variable}")
+
+
+def _given(**fields: str | None) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _agree(run: Session, what: str, *, yes: bool) -> None:
+    from tradesdk_cli.errors import Declined
+    from tradesdk_cli.writes.changes import check
+
+    check(what, yes=yes, dry_run=False)
+    if not yes and not run.ask(f"{what}?"):
+        raise Declined("nothing was changed")
+
+
+def _address(run: Session, table: dict[str, Any]) -> str:
+    """What a flag says, what the profile has already, what the environment says, or what somebody types."""
+    settings = run.settings
+    if settings.base_url is not None and settings.sources["base_url"].startswith("flag"):
+        return settings.base_url
+    found = table.get("base_url") or settings.base_url
+    if isinstance(found, str):
+        return found
+    from tradesdk_cli.errors import ConfigProblem
+
+    if run.can_ask:
+        print("address of the service, such as https://api.example.com: ", end="", file=sys.stderr, flush=True)
+        typed = sys.stdin.readline().strip()
+        if typed:
+            return typed
+    raise ConfigProblem(
+        "no address to log in to: add --base-url", "try it without an account or a network: trade login --mock"
+    )
+
+
+def _key(run: Session, base_url: str) -> str:
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.money.wallet import can_hide, hidden
+    from tradesdk_cli.settings.credentials import host_of, key_from_stdin
+
+    if run.settings.api_key_stdin:
+        return key_from_stdin()
+    if not can_hide():
+        raise ConfigProblem(
+            "there is no terminal to ask for the key on", "read it from a pipe: trade login --api-key-stdin < FILE"
+        )
+    run.out.note("keys are made in the dashboard, Settings, API Keys")
+    key = hidden(f"API key for {host_of(base_url)}: ").strip()
+    if not key:
+        raise ConfigProblem("no key was typed; nothing was kept", "run it again")
+    return key
+
+
+def _verified(run: Session, client: Any) -> dict[str, Any]:
+    """What the service says of the key's account.
+
+    Raises:
+        CliError: it does not take the key.
+        APIError: it could not be asked.
+    """
+    from tradesdk import APIError, AuthenticationError
+    from tradesdk_cli.errors import UNAUTHENTICATED, CliError
+
+    try:
+        account = client.account.get()
+    except AuthenticationError as error:
+        wrong = CliError(
+            "the service does not take this key; nothing was kept", "keys are made in the dashboard, Settings, API Keys"
+        )
+        wrong.exit_code, wrong.code, wrong.status = UNAUTHENTICATED, error.code or "unauthorized", error.status
+        raise wrong from None
+    except APIError:
+        run.out.note("nothing was kept; --no-verify keeps a key without trying it")
+        raise
+    return {"email": account.email, "plan": account.plan, "api_key_last4": account.api_key_last4[-4:]}
+
+
+def _write(run: Session, name: str, values: dict[str, Any]) -> bool:
+    """Writes a profile. True when it is the default one, which the first one becomes."""
+    from tradesdk_cli.settings.editing import change
+
+    files = run.settings.files
+    path = run.settings.config_folder() / "config.toml"
+    first = "profile" not in files.config and not files.profiles
+    if first:
+        change(path, (), {"profile": name}, private=True)
+    change(path, ("profiles", name), values, private=True)
+    return first or files.default_profile == name
+
+
+def _say_default(run: Session, name: str, default: bool) -> None:
+    if not default:
+        run.out.note(f"use it with --profile {name}, or always: trade config use {name}")

@@ -1,0 +1,52 @@
+"""`trade logout`: removes the key that a profile keeps."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Forget a kept API key.")
+
+
+@app.command("logout", cls=TradeCommand, epilog=examples("trade logout", "trade logout --profile work"))
+def logout(ctx: typer.Context) -> None:
+    """Forget a kept API key.
+
+    The key of the profile is removed from wherever it was kept; the profile stays, with its address and all else.
+    At the service the key stays valid: it is revoked in the dashboard.
+    """
+    from tradesdk_cli.errors import ConfigProblem
+    from tradesdk_cli.settings.editing import change
+    from tradesdk_cli.settings.keptkeys import forget, place_of
+    from tradesdk_cli.settings.targets import say_way_back
+
+    with session(ctx) as run:
+        run.out.selection.expect(("profile", "removed"))
+        settings = run.settings
+        name = settings.profile
+        removed = []
+        if name is not None:
+            place = settings.files.profiles[name].get("key")
+            for candidate in ("file", "keyring"):
+                # The keyring is not opened, nor loaded, for those who never used it.
+                if (candidate == "file" or place == "keyring") and forget(settings, name, candidate):
+                    removed.append(place_of(settings, name, candidate))
+            try:
+                change(settings.config_folder() / "config.toml", ("profiles", name), {"key": None}, private=True)
+            except ConfigProblem as problem:
+                if not removed:
+                    raise
+                said = f"the key was removed from {', '.join(removed)}, but the settings still name it: "
+                raise ConfigProblem(said + problem.message, problem.hint) from None
+        run.out.one({"profile": name, "removed": ", ".join(removed) or None})
+        if removed:
+            run.out.note("the service still takes the key: revoke it in the dashboard if nobody shall use it any more")
+        else:
+            run.out.note("nothing to remove: no key was kept")
+        if name is not None and settings.files.profiles[name].get("kind") == "mock":
+            say_way_back(run, name)
+        if os.environ.get("TRADE_API_KEY"):
+            run.out.note("TRADE_API_KEY is still set: unset TRADE_API_KEY")

@@ -1,0 +1,145 @@
+"""`trade mock worlds`: the embedded worlds on this machine, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.options import DryRun, Yes
+from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tradesdk_cli.config import Settings
+    from tradesdk_cli.context import Session
+
+app = noun("worlds", "Embedded worlds on this machine: list, remove.")
+
+_LEDGER = ".ledger.sqlite3"
+_ENDS = (".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".wallet.json")
+
+
+def complete_world(incomplete: str) -> list[str]:
+    """Names of worlds that are there; for the shell, so whatever goes wrong is nothing to choose from."""
+    import os
+
+    from tradesdk_cli.settings.profiles import settings_of
+
+    try:
+        return [name for name in _names(settings_of({}, os.environ)) if name.startswith(incomplete)]
+    except Exception:
+        return []
+
+
+@app.command(
+    "list", cls=TradeCommand, epilog=examples("trade --mock mock worlds list", "trade mock worlds list -o json")
+)
+def list_worlds(ctx: typer.Context) -> None:
+    """List the embedded worlds on this machine.
+
+    Each has its own state, clock, wallet and ledger. --world NAME chooses one for a command, and makes it when it is
+    not there.
+    """
+    from tradesdk_cli.results.views import WORLDS
+
+    with session(ctx) as run:
+        rows = [_row(run, name) for name in _names(run.settings)]
+        run.out.many(WORLDS, [rows], empty="no worlds yet: the first command with --mock or --world NAME makes one")
+
+
+@app.command(
+    "remove",
+    cls=TradeCommand,
+    epilog=examples("trade mock worlds remove side --yes", "trade mock worlds remove side --dry-run"),
+)
+def remove(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The world.", autocompletion=complete_world)],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove an embedded world: its state, its wallet of play money and what was paid there."""
+    with session(ctx) as run:
+        if name not in _names(run.settings):
+            raise UsageProblem(f"there is no world {name!r}", "see what there is: trade mock worlds list")
+        files = list(_files(run.settings, name))
+        _not_in_use(run.settings, name)
+        size = sum(file.stat().st_size for file in files)
+        result = {"world": name, "files": [str(file) for file in files], "bytes": size}
+        if dry_run:
+            run.out.one(result)
+            run.out.note("nothing was removed (--dry-run)")
+            return
+        if not yes:
+            from tradesdk_cli.writes.changes import check
+
+            check(f"remove the world {name}", yes=yes, dry_run=dry_run)
+            if not run.ask(f"Remove the mock world {name}, with its {size:,} bytes, for good?"):
+                from tradesdk_cli.errors import Declined
+
+                raise Declined("nothing was removed")
+        for file in files:
+            file.unlink(missing_ok=True)
+        run.out.one(result)
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.data_folder() / "mock"
+
+
+def _names(settings: Settings) -> list[str]:
+    """Of the worlds that are there, in order."""
+    from tradesdk_cli.settings.entries import NAME
+
+    found = (file.name for file in _folder(settings).glob("*.sqlite3") if not file.name.endswith(_LEDGER))
+    return sorted(name for name in (file.removesuffix(".sqlite3") for file in found) if NAME.fullmatch(name))
+
+
+def _files(settings: Settings, name: str) -> Iterator[Path]:
+    for end in (*_ENDS, _LEDGER, *(f"{_LEDGER}{log}" for log in ("-wal", "-shm", "-journal"))):
+        file = _folder(settings) / f"{name}{end}"
+        if file.is_file():
+            yield file
+
+
+def _row(run: Session, name: str) -> dict[str, Any]:
+    from tradesdk_cli.embedded import mock_server_class
+
+    mock_server_class()  # says what is missing
+    from tradesdk_mock import MockServerError
+    from tradesdk_mock.statefiles import describe
+
+    file = _folder(run.settings) / f"{name}.sqlite3"
+    row: dict[str, Any] = {
+        "world": name,
+        "current": run.settings.mock and name == run.settings.world,
+        "seed": None,
+        "scenario": None,
+        "now": None,
+        "clock": None,
+        "agents": None,
+        "trades": None,
+        "bytes": sum(each.stat().st_size for each in _files(run.settings, name)),
+        "file": str(file),
+        "problem": None,
+    }
+    try:
+        found = describe(file)
+    except MockServerError as error:
+        return row | {"problem": str(error).replace(f"the state file {file} ", "", 1)}
+    clock = "stands still" if found["frozen"] else "runs" if found["speed"] == 1 else f"runs {found['speed']:g} times"
+    told = {field: found[field] for field in ("seed", "scenario", "agents", "trades")}
+    return row | told | {"now": int(found["now"]), "clock": clock}
+
+
+def _not_in_use(settings: Settings, name: str) -> None:
+    """Refuses to remove what another process works on: the file would live on without a name."""
+    from tradesdk_cli.errors import CliError
+    from tradesdk_mock.statefiles import in_use
+
+    if in_use(_folder(settings) / f"{name}.sqlite3"):
+        raise CliError(f"the world {name} is in use by another process", "stop it first")

@@ -1,0 +1,90 @@
+"""`trade plot`: prices and results over time, drawn in the terminal or into a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.options import AnyChain, parse_moment, whole
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+
+if TYPE_CHECKING:
+    from tradesdk_cli.charts.plots import Wanted
+
+app = noun("plot", "Draw a token's price or an agent's result.")
+
+_OF_POINTS = "At most so many points, the newest (500 when nothing is said)."
+
+
+def wanted(
+    start: Annotated[
+        float | None,
+        typer.Option("--from", parser=parse_moment, metavar="TIME", help="Unix seconds, date, time, or an age: 7d."),
+    ] = None,
+    end: Annotated[
+        float | None, typer.Option("--to", parser=parse_moment, metavar="TIME", help="The same for the end.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", parser=whole(1, 10000), metavar="N", help=_OF_POINTS)
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", parser=whole(30, 400), metavar="N", help="Cells, 30 to 400.")
+    ] = None,
+    height: Annotated[
+        int | None, typer.Option("--height", parser=whole(8, 200), metavar="N", help="Lines, 8 to 200.")
+    ] = None,
+) -> Wanted:
+    """The options of both plots."""
+    from tradesdk_cli.charts.plots import Wanted
+
+    return Wanted(start, end, limit or 500, width, height)
+
+
+@app.command(
+    "token",
+    cls=TradeCommand,
+    epilog=examples("trade plot token BRETT --chain base", "trade plot token BRETT --chain base --from 7d -o csv"),
+)
+@gathered(wanted=wanted)
+def token(
+    ctx: typer.Context,
+    *,
+    symbol: Annotated[str, typer.Argument(metavar="SYMBOL", help="The token: its symbol or its address.")],
+    chain: AnyChain = None,
+    wanted: Wanted,
+) -> None:
+    """Draw a token's price, with BUY and SELL where the signals were.
+
+    The prices are those that the signals name, at their moments; between them the line is only a line. That costs
+    nothing. Prices at any moment are sold: trade market prices. With -o json or csv you get the signals themselves,
+    oldest first. --out chart.svg writes a picture, .html a page, .txt text.
+    """
+    from tradesdk_cli.charts.plots import plot_token
+
+    with session(ctx) as run:
+        plot_token(run, symbol, chain, wanted)
+
+
+@app.command(
+    "agent",
+    cls=TradeCommand,
+    epilog=examples("trade plot agent AGENT_ID", "trade plot agent AGENT_ID --from 30d --height 12"),
+)
+@gathered(wanted=wanted)
+def agent(
+    ctx: typer.Context,
+    *,
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")],
+    wanted: Wanted,
+) -> None:
+    """Draw what an agent has won or lost over time.
+
+    The line adds up its closed trades; the last point adds what its open positions would bring now. With --from it
+    begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
+    text.
+    """
+    from tradesdk_cli.charts.plots import plot_agent
+
+    with session(ctx) as run:
+        plot_agent(run, agent_id, wanted)

@@ -1,0 +1,59 @@
+"""`trade top`: a live board."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tradesdk_cli.live.watching import parse_span
+from tradesdk_cli.options import AnyChain
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+if TYPE_CHECKING:
+    from tradesdk_cli.output import Output
+
+app = single("A live board: agents, positions, signals, money.")
+
+_INTERVAL = 2.0
+
+
+@app.command(
+    "top",
+    cls=TradeCommand,
+    epilog=examples("trade top --once", "trade --mock top --once --chain base -o json"),
+)
+def top(
+    ctx: typer.Context,
+    chain: AnyChain = None,
+    interval: Annotated[
+        float | None,
+        typer.Option("--interval", parser=parse_span, metavar="SPAN", help="How often positions are read: 2s, 1m."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Read everything once, print it and stop.")] = False,
+) -> None:
+    """A live board: agents, positions, signals, money.
+
+    On a terminal it stays until q; ? shows the keys. It reads at most a third of what the plan allows in a minute, so
+    on a small plan data comes less often than --interval says, and its age is shown. Signals come live. Where there is
+    no terminal it prints everything once, or, with --interval, a line for every change.
+    """
+    with session(ctx) as run:
+        if once or (interval is None and not _is_screen(run.out)):
+            from tradesdk_cli.board.plain import once as print_once
+
+            print_once(run, chain)
+        elif _is_screen(run.out):
+            from tradesdk_cli.board.live import show_board
+
+            show_board(run, chain, interval or _INTERVAL)
+        else:
+            from tradesdk_cli.board.plain import follow_changes
+
+            follow_changes(run, chain, interval or _INTERVAL)
+
+
+def _is_screen(out: Output) -> bool:
+    """True where a board can be drawn: a terminal that can move its cursor, and no other format was asked for."""
+    usual = out.settings.output in ("auto", "table") and out.settings.out is None
+    return usual and out.on_terminal and out.environ.get("TERM", "") not in ("", "dumb", "unknown")

@@ -1,0 +1,35 @@
+"""`trade whoami`: which account, which service, and which key that is."""
+
+from __future__ import annotations
+
+import typer
+
+from tradesdk_cli.plumbing import TradeCommand, examples, session, single
+
+app = single("Which account and which service this is.")
+
+
+@app.command("whoami", cls=TradeCommand, epilog=examples("trade whoami", "trade whoami -o json"))
+def whoami(ctx: typer.Context) -> None:
+    """Which account and which service this is.
+
+    It asks the service, so that the answer is about the key that commands really use. Of the key, the last four
+    characters are shown, as the service knows them, and where it came from.
+    """
+    with session(ctx) as run:
+        account = run.client.account.get()
+        base_url = run.client.base_url
+        found = run.api_key(base_url)
+        target = run.target()
+        shown = {
+            "email": account.email,
+            "plan": account.plan,
+            "api_key_last4": account.api_key_last4[-4:],  # a service may say more
+            "key_from": None if found is None else found[1],
+            "profile": run.settings.profile,
+            "mode": target.fields["mode"],
+        }
+        if run.settings.mock:
+            run.out.one({**shown, "world": run.settings.world})
+        else:
+            run.out.one({**shown, "base_url": base_url, "address_from": run.settings.sources["base_url"]})

@@ -1,0 +1,1 @@
+"""What `trade doctor` looks at. Nothing is changed, and nothing is paid."""

@@ -1,0 +1,1 @@
+"""Help: topics, mistakes on a command line, completion."""

@@ -1,0 +1,1 @@
+"""Lists and other long work: pages, progress, and going on where it ended."""

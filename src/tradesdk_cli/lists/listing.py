@@ -1,0 +1,155 @@
+"""Lists: as far as they were asked for, how far they are, and where they go on, whatever ends them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.errors import Interrupted
+from tradesdk_cli.lists.progress import Progress, counted
+from tradesdk_cli.lists.stopping import Deferral, deferring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tradesdk_cli.context import Session
+    from tradesdk_cli.lists.paging import AnyPager, Source, Walk
+    from tradesdk_cli.lists.pulls import Pull
+    from tradesdk_cli.output import Output
+    from tradesdk_cli.results.views import Column
+
+
+def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Source, *, empty: str) -> None:
+    """Prints a list as far as it was asked for, and says on stderr where it goes on.
+
+    When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
+    even the first page came.
+    """
+    if walk.checkpoint is None:
+        _walk(run.out, columns, walk, source, source.pager(walk), empty=empty)
+        return
+    from tradesdk_cli.lists.pulls import Pull
+
+    pull = Pull(run, walk, source)
+    run.closing(pull.close)
+    if pull.complete:
+        pull.tell_complete()
+        return
+    _walk(run.out, columns, walk, source, pull.begin(), empty=empty, pull=pull)
+    pull.tell()
+
+
+def _walk(
+    out: Output,
+    columns: Sequence[Column],
+    walk: Walk,
+    source: Source,
+    pager: AnyPager,
+    *,
+    empty: str,
+    pull: Pull | None = None,
+) -> None:
+    before = 0 if pull is None else pull.count
+    total = None if walk.total is None else before + walk.total
+    with ExitStack() as stack:
+        stop = stack.enter_context(deferring())
+        progress = stack.enter_context(Progress(out, source.what, total, done=before))
+        pages = _Pages(out, walk, pager, progress, stop, pull)
+        try:
+            header = None if pull is None else source.names()
+            out.many(columns, iter(pages), empty="there are no more" if before else empty, header=header)
+        except KeyboardInterrupt as interrupt:
+            progress.clear()
+            out.note("interrupted" if pages.count else "interrupted before anything came")
+            raise Interrupted(_exit_code(interrupt)) from None
+    if pages.ended is not None:
+        _tell_ended(out, walk, source, pages, pull)
+    if walk.next_cursor is not None and pull is None:
+        shown = f"the first {pages.count}" if walk.cursor is None else f"{pages.count} more"
+        out.note(f"{shown}; there is more: --all, --limit N, or --cursor", next_cursor=_to_paste(out, walk))
+
+
+def _tell_ended(out: Output, walk: Walk, source: Source, pages: _Pages, pull: Pull | None) -> None:
+    """Says how to go on, and raises what it was that ended the list."""
+    ended = pages.ended
+    interrupted = isinstance(ended, KeyboardInterrupt)
+    begin = "interrupted: " if interrupted else ""
+    if pull is not None:
+        out.event("pull", f"{begin}{pull.told()}; the same command goes on there", count=pull.count)
+    else:
+        are = "that came is" if pages.count == 1 else "that came are"
+        what = f"the {counted(pages.count, source.what)} {are} {'printed' if out.on_stdout else 'kept'}"
+        out.note(f"{begin}{what}; --cursor goes on there", next_cursor=_to_paste(out, walk))
+    if isinstance(ended, KeyboardInterrupt):
+        raise Interrupted(_exit_code(ended)) from None
+    assert ended is not None  # noqa: S101  # else nobody calls
+    raise ended
+
+
+def _to_paste(out: Output, walk: Walk) -> str | None:
+    """The cursor as a person pastes it into a shell; for programs as it is."""
+    cursor = walk.next_cursor
+    if cursor is None or out.machine_notes:
+        return cursor
+    from shlex import quote
+
+    return quote(cursor)
+
+
+def _exit_code(interrupt: KeyboardInterrupt) -> int:
+    from tradesdk_cli.live.streaming import exit_code_of
+
+    return exit_code_of(interrupt)
+
+
+class _Pages:
+    """The pages of a list in wire form, as they come.
+
+    Attributes:
+        count: how many items there were.
+        ended: what ended it on the way: then it just stops, so that what has come is printed.
+    """
+
+    def __init__(
+        self, out: Output, walk: Walk, pager: AnyPager, progress: Progress, stop: Deferral, pull: Pull | None
+    ) -> None:
+        self._out, self._walk, self._progress, self._stop, self._pull = out, walk, progress, stop, pull
+        self._pages = iter(pager.pages())
+        self._before = 0 if pull is None else pull.count
+        self.count = 0
+        self.ended: BaseException | None = None
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        from tradesdk_cli.context import wire
+
+        first = True
+        while True:
+            try:
+                with self._stop.open():
+                    page = next(self._pages, None)
+            except (Exception, KeyboardInterrupt) as error:
+                if first:
+                    raise error if self._pull is None else self._pull.explained(error) from None
+                self.ended = error
+                if isinstance(error, KeyboardInterrupt):
+                    self._progress.clear()
+                if self._pull is None:
+                    self._out.incomplete()
+                return
+            if page is None:
+                break
+            first = False
+            if self._pull is not None:
+                self._pull.page_came()
+            rows = [wire(item) for item in page.data]
+            self.count += len(rows)
+            self._walk.next_cursor = page.next_cursor
+            yield rows
+            # Only now is the page out.
+            if self._pull is not None:
+                self._pull.page_is_out(len(rows), page.next_cursor)
+            if page.next_cursor is None:
+                break
+            self._progress.step(self._before + self.count)
+        self._stop.over()
+        self._progress.wipe()

@@ -1,0 +1,1 @@
+"""Signals as they come: printed, forwarded, handed to commands, recorded."""

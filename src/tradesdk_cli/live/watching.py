@@ -1,0 +1,182 @@
+"""What ends a stream from outside: a time that is over, nobody who reads any more, Ctrl-C, SIGTERM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
+
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_SPAN = 366 * 86400.0
+_EVERY = 0.5
+
+
+def parse_span(value: str | float) -> float:
+    """`90`, `30s`, `10m`, `1.5h` or `2d` in seconds."""
+    found = _SPAN.fullmatch(str(value).strip().lower())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if not 0 < seconds <= _LONGEST_SPAN:
+        raise typer.BadParameter("a span is a number above 0 with s, m, h or d, such as 30s or 10m; at most 366d")
+    return seconds
+
+
+class Told(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def told_to_stop() -> Iterator[None]:
+    """Inside, the first Ctrl-C or SIGTERM raises `Told`, and the second one ends the process at once."""
+
+    def hear(number: int) -> bool:
+        raise Told(number)
+
+    with hearing(hear):
+        yield
+
+
+@contextmanager
+def hearing(hear: Callable[[int], bool]) -> Iterator[None]:
+    """Inside, the first Ctrl-C or SIGTERM calls `hear` with its number.
+
+    When that says True, so does the next one; otherwise the next one ends the process at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are only ever seen by the main thread
+        return
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def handler(number: int, frame: Any) -> None:
+        again = False
+        try:
+            again = hear(number)
+        finally:
+            if not again:
+                for each in numbers:
+                    signal.signal(each, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, signal.SIG_DFL if was is None else was)  # None: one that Python did not set
+
+
+class Watch:
+    """A thread that calls `stop` when the time is over, when nothing came for a while, or when nobody reads any more.
+
+    Attributes:
+        reason: why it did: `duration`, `idle` or `unread`; None as long as it has not.
+    """
+
+    def __init__(
+        self,
+        stop: Callable[[], object],
+        stdout: TextIO,
+        *,
+        duration: float | None = None,
+        idle: float | None = None,
+        busy: Callable[[], bool] = lambda: False,
+        tick: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Times are in seconds. While `busy` says so, more may come although nothing does: that is not idleness.
+
+        `tick` is called twice a second or more often, by this thread.
+        """
+        self.reason: str | None = None
+        self._stop, self._stdout, self._idle, self._busy, self._tick = stop, stdout, idle, busy, tick
+        self._end = None if duration is None else time.monotonic() + duration
+        self._idle_end: float | None = None
+        self._busy_end = 0.0
+        self._over = threading.Event()
+        self._every = _EVERY if idle is None else min(_EVERY, idle)
+
+    def __enter__(self) -> Watch:
+        self._thread = threading.Thread(target=self._run, name="trade-watch", daemon=True)
+        self._wake, self._waker = os.pipe()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        os.close(self._waker)
+        self._thread.join()
+        os.close(self._wake)
+
+    def working(self) -> None:
+        """A signal is being dealt with, or there is no connection: that is not idleness."""
+        self._idle_end = None
+
+    def idle(self) -> None:
+        """From now on nothing happens."""
+        self._idle_end = None if self._idle is None else time.monotonic() + self._idle
+
+    def _no_more(self, now: float) -> float | None:
+        """When it has been idle for long enough."""
+        if self._idle is None:
+            return None
+        if self._busy():
+            self._busy_end = now + self._idle
+        end = self._idle_end
+        return None if end is None else max(end, self._busy_end)
+
+    def _run(self) -> None:
+        unread = self._poller()
+        while not self._over.is_set():
+            self._tick()
+            now = time.monotonic()
+            ends = {"duration": self._end, "idle": self._no_more(now)}
+            for reason, end in ends.items():
+                if end is not None and now >= end:
+                    self._stop_for(reason)
+                    return
+            left = min((end - now for end in ends.values() if end is not None), default=_EVERY)
+            if unread(min(left, self._every)):
+                self._stop_for("unread")
+                return
+
+    def _stop_for(self, reason: str) -> None:
+        if not self._over.is_set():
+            self.reason = reason
+            self._stop()
+
+    def _poller(self) -> Callable[[float], bool]:
+        """What waits for some seconds, or less, and says whether the reader of our output has gone."""
+
+        def wait(seconds: float) -> bool:
+            self._over.wait(seconds)
+            return False
+
+        try:
+            poller, out = select.poll(), self._stdout.fileno()
+            poller.register(self._wake, select.POLLIN)
+            poller.register(out, 0)
+        except (AttributeError, OSError, ValueError):  # no such call here, or no real stream
+            return wait
+
+        def poll(seconds: float) -> bool:
+            found = dict(poller.poll(max(1, seconds * 1000)))
+            if found.get(out, 0) & select.POLLNVAL:  # some systems cannot poll a terminal
+                with contextlib.suppress(KeyError):
+                    poller.unregister(out)
+            return bool(found.get(out, 0) & (select.POLLERR | select.POLLHUP))
+
+        return poll

@@ -1,0 +1,1 @@
+"""Market data that is paid for."""

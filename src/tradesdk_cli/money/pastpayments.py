@@ -1,0 +1,53 @@
+"""Payments that were made before: finding one, and a client for the service that it was made to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tradesdk_cli.errors import NOT_FOUND, CliError
+from tradesdk_cli.money.calls import ENDPOINTS
+from tradesdk_cli.money.paying import NO_SERVICE, market_client
+from tradesdk_cli.text import one_line
+
+if TYPE_CHECKING:
+    from tradesdk import MarketClient, Payment
+    from tradesdk_cli.context import Session
+
+_VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
+
+
+class NoSuchPayment(CliError):
+    """The ledger has none of this id."""
+
+    exit_code = NOT_FOUND
+    code = "no_such_payment"
+
+
+def found_in(run: Session, payment_id: str) -> Payment:
+    """The payment of this id.
+
+    Raises:
+        NoSuchPayment: the ledger has none.
+    """
+    payment = run.ledger.get(payment_id)
+    if payment is None:
+        raise NoSuchPayment(
+            f"the ledger has no payment {one_line(payment_id, 60)}",
+            f"see what there is: {run.settings.program} pay history",
+        )
+    return payment
+
+
+def client_for(run: Session, payment: Payment | None, *, send_api_key: bool = False) -> MarketClient:
+    """A client for the service that a payment was made to; without one, for the service that is set, if any."""
+    if payment is not None:
+        return market_client(run, at=payment.url.rpartition("/v1/")[0], send_api_key=send_api_key)
+    at = None if run.settings.mock else run.settings.market_url or NO_SERVICE
+    return market_client(run, at=at, send_api_key=send_api_key)
+
+
+def verb_of(payment: Payment) -> str:
+    """What was bought, as `trade market` calls it."""
+    path = urlsplit(payment.url).path
+    return _VERBS.get(path[path.rfind("/v1/") :], "prices")

@@ -1,0 +1,1 @@
+"""`trade api`: any request."""

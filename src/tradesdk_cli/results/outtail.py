@@ -1,0 +1,39 @@
+"""The last signal in a file that a stream goes on in: after a crash that one comes again, and is there already."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TAIL = 64 * 1024
+
+
+def last_id(file: Path, form: str) -> str | None:
+    """The id in the last line of NDJSON, CSV or TSV; None when there is none, or nothing tells which it is."""
+    try:
+        with file.open("rb") as stream:
+            head = stream.readline(_TAIL)
+            stream.seek(max(0, stream.seek(0, 2) - _TAIL))
+            lines = stream.read().splitlines()
+    except OSError:
+        return None
+    last = lines[-1].decode("utf-8", "replace") if lines else ""
+    if form == "ndjson":
+        from tradesdk import RawResponse
+
+        try:
+            found = RawResponse(200, {}, last.encode()).json()  # the standard library's can overflow the stack
+        except ValueError:
+            return None
+        name = found.get("id") if isinstance(found, dict) else None
+        return name if isinstance(name, str) else None
+    if form not in ("csv", "tsv"):
+        return None
+    try:
+        names, values = csv.reader([head.decode("utf-8", "replace"), last], delimiter="," if form == "csv" else "\t")
+        return dict(zip(names, values, strict=True)).get("id")
+    except (ValueError, csv.Error):
+        return None

@@ -1,0 +1,311 @@
+"""Which fields of a list a table shows, in which order. Optional columns go first when a terminal is narrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Literal
+
+    Kind = Literal[
+        "id",
+        "text",
+        "state",
+        "number",
+        "share",
+        "usd",
+        "price",
+        "rate",
+        "pnl",
+        "change",
+        "percent",
+        "time",
+        "moment",
+        "chain",
+    ]
+    """`time` is told from now where that helps, `moment` never."""
+
+_FAR = 1e9
+_RIGHT = ("number", "share", "usd", "price", "rate", "pnl", "change", "percent")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the field of the item it shows, and how; with `of`, what follows from the item."""
+
+    key: str
+    kind: Kind = "text"
+    optional: bool = False
+    title: str | None = None
+    of: Callable[[Mapping[str, Any]], Any] | None = None
+
+    def value(self, item: Mapping[str, Any]) -> Any:
+        """What stands in the column, before it is made readable; None: nothing."""
+        return item.get(self.key) if self.of is None else self.of(item)
+
+    @property
+    def heading(self) -> str:
+        """What stands above the column."""
+        return self.title or self.key
+
+    @property
+    def right(self) -> bool:
+        """True when the column is aligned to the right."""
+        return self.kind in _RIGHT
+
+
+def _to_stop(position: Mapping[str, Any]) -> float | None:
+    """How far the price may move until a stop ends it, in per cent; the nearer one of two counts."""
+    stops = (_away(position, name) for name in ("stop_loss_price", "trailing_stop_price"))
+    return min((away for away in stops if away is not None), key=abs, default=None)
+
+
+def _to_profit(position: Mapping[str, Any]) -> float | None:
+    return _away(position, "take_profit_price")
+
+
+def _away(position: Mapping[str, Any], name: str) -> float | None:
+    now, there = position.get("current_price_usd"), position.get(name)
+    if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0:
+        return None
+    away = (there / now - 1) * 100
+    return away if abs(away) < _FAR else None
+
+
+AGENTS = (
+    Column("id", "id"),
+    Column("name"),
+    Column("status", "state"),
+    Column("chain_id", "chain", title="chain"),
+    Column("wallet_id", "id", optional=True),
+    Column("created_at", "time", optional=True, title="created"),
+)
+
+
+def _stat(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda agent: (agent.get("stats") or {}).get(name)
+
+
+AGENT_RESULTS = (
+    Column("id", "id"),
+    Column("name"),
+    Column("status", "state"),
+    Column("total_pnl_usd", "pnl", title="pnl_usd", of=_stat("total_pnl_usd")),
+    Column("results", "id", optional=True),
+    Column("win_rate_pct", "percent", optional=True, title="win_rate", of=_stat("win_rate_pct")),
+    Column("total_trades", "number", optional=True, title="trades", of=_stat("total_trades")),
+)
+
+WALLETS = (
+    Column("id", "id"),
+    Column("label"),
+    Column("chain_id", "chain", title="chain"),
+    Column("address", "id"),
+    Column("created_at", "time", optional=True, title="created"),
+)
+
+TRADES = (
+    Column("id", "id"),
+    Column("token_symbol", title="token"),
+    Column("pnl_usd", "pnl", title="pnl"),
+    Column("roi_pct", "change", optional=True, title="roi"),
+    Column("status", "state", optional=True),
+    Column("direction", "state", optional=True, title="side"),
+    Column("opened_at", "time", optional=True, title="opened"),
+    Column("closed_at", "time", optional=True, title="closed"),
+    Column("entry_price_usd", "price", optional=True, title="entry"),
+    Column("exit_price_usd", "price", optional=True, title="exit"),
+    Column("chain_id", "chain", optional=True, title="chain"),
+    Column("agent_id", "id", optional=True),
+    Column("token_address", "id", optional=True),
+)
+
+POSITIONS = (
+    Column("id", "id"),
+    Column("token_symbol", title="token"),
+    Column("unrealized_pnl_usd", "pnl", title="pnl"),
+    Column("current_price_usd", "price", optional=True, title="price"),
+    Column("to_stop", "change", optional=True, of=_to_stop),
+    Column("to_profit", "change", optional=True, of=_to_profit),
+    Column("opened_at", "time", optional=True, title="opened"),
+    Column("entry_price_usd", "price", optional=True, title="entry"),
+    Column("stop_loss_price", "price", optional=True, title="stop_loss"),
+    Column("trailing_stop_price", "price", optional=True, title="trailing_stop"),
+    Column("take_profit_price", "price", optional=True, title="take_profit"),
+    Column("chain_id", "chain", optional=True, title="chain"),
+    Column("agent_id", "id", optional=True),
+    Column("token_address", "id", optional=True),
+)
+"""`to_stop` and `to_profit` are ours: how far the price is from there, in per cent."""
+
+SIGNALS = (
+    Column("id", "id"),
+    Column("token_symbol", title="token"),
+    Column("direction", "state", title="side"),
+    Column("confidence", "share"),
+    Column("price_usd", "price", optional=True, title="price"),
+    Column("timestamp", "time", optional=True, title="time"),
+    Column("chain_id", "chain", optional=True, title="chain"),
+    Column("token_address", "id", optional=True),
+)
+
+STREAM = (
+    Column("id", "id"),
+    Column("token_symbol", title="token"),
+    Column("direction", "state", title="side"),
+    Column("confidence", "share"),
+    Column("price_usd", "price", optional=True, title="price"),
+    Column("came", "state", optional=True),
+    Column("timestamp", "time", optional=True, title="time"),
+    Column("token_address", "id", optional=True),
+)
+"""`came` is ours: live, replayed or late."""
+
+_TOKEN = Column("tokenSymbol", title="token")
+_ADDRESS = Column("tokenAddress", "id", optional=True, title="token_address")
+_SIGNALS_OF_TOKENS = (
+    _TOKEN,
+    Column("signal", "state"),
+    Column("signalPriceUsd", "price", title="price"),
+    Column("createdAt", "time", title="time"),
+    Column("reason", optional=True),
+    Column("signalPriceEth", "rate", optional=True, title="price_eth"),
+    _ADDRESS,
+)
+
+MARKET = {
+    "signals": _SIGNALS_OF_TOKENS,
+    "history": _SIGNALS_OF_TOKENS,
+    "prices": (
+        Column("symbol", title="token"),
+        Column("currentPriceUsd", "price", title="price"),
+        Column("currentPriceEth", "rate", title="price_eth"),
+        _ADDRESS,
+    ),
+    "win-rate": (_TOKEN, Column("winRate", "percent", title="win_rate"), _ADDRESS),
+    "avg-prices": (
+        _TOKEN,
+        Column("averageBuyPriceUSD", "price", title="buy"),
+        Column("averageSellPriceUSD", "price", title="sell"),
+        Column("averageBuyPriceETH", "rate", optional=True, title="buy_eth"),
+        Column("averageSellPriceETH", "rate", optional=True, title="sell_eth"),
+        _ADDRESS,
+    ),
+    "top": (
+        Column("symbol", title="token"),
+        Column("winRate", "percent", title="win_rate"),
+        Column("ROI", "change", title="roi"),
+        Column("agentCount", "number", optional=True, title="agents"),
+        Column("name", optional=True),
+        Column("network", optional=True),
+        _ADDRESS,
+    ),
+    "tokens": (
+        Column("symbol", title="token"),
+        Column("name"),
+        Column("marketCapRank", "number", optional=True, title="rank"),
+        Column("marketCap", "usd", optional=True, title="market_cap"),
+        Column("agentCount", "number", optional=True, title="agents"),
+        Column("network", optional=True),
+        _ADDRESS,
+    ),
+}
+"""By verb of `trade market`."""
+
+PAYMENTS = (
+    Column("id", "id"),
+    Column("state", "state"),
+    Column("amount_usd", "usd", title="amount"),
+    Column("endpoint", "id", optional=True),
+    Column("created_at", "time", optional=True, title="when"),
+    Column("charged", "state", optional=True),
+    Column("transaction", "id", optional=True),
+    Column("reason", optional=True),
+    Column("payer", "id", optional=True),
+)
+
+BUDGETS = (
+    Column("budget", "id"),
+    Column("limit", "usd"),
+    Column("spent", "usd"),
+    Column("left", "usd"),
+)
+
+RECONCILED = (
+    Column("id", "id"),
+    Column("outcome", "state"),
+    Column("amount_usd", "usd", title="amount"),
+    Column("endpoint", "id", optional=True),
+    Column("message", optional=True),
+)
+
+GAPS = (
+    Column("name", "id"),
+    Column("default", "id"),
+    Column("others", "id", optional=True),
+    Column("text"),
+)
+
+GAPS_NOW = (
+    Column("name", "id"),
+    Column("value", "id"),
+    Column("default", "id", optional=True),
+    Column("others", "id", optional=True),
+    Column("text"),
+)
+
+EMITTED = (*SIGNALS, Column("published_at", "moment", optional=True, title="published"))
+"""A mock has a clock of its own: what is told from now would be told from another one."""
+
+JOURNAL = (
+    Column("n", "number", optional=True),
+    Column("at", "moment", optional=True, title="time"),
+    Column("method", "id"),
+    Column("path", "id"),
+    Column("status", "number"),
+    Column("faults", "id", optional=True),
+    Column("tenant", "id", optional=True),
+)
+
+KEYS = (
+    Column("id", "id"),
+    Column("name"),
+    Column("scope", "state"),
+    Column("state", "state"),
+    Column("tenant"),
+    Column("last4", "id"),
+    Column("created_at", "time", optional=True, title="created"),
+)
+
+NESTED = {
+    "token_balances": (
+        Column("token_symbol"),
+        Column("balance", "number"),
+        Column("balance_usd", "usd"),
+        Column("token_address", "id"),
+    ),
+}
+"""Lists inside one thing, by the name of their field; fields that are not named here follow."""
+
+DOCTOR = (Column("status", "state"), Column("check"), Column("said"), Column("next"))
+
+WORLDS = (
+    Column("world", "id"),
+    Column("seed", "number", optional=True),
+    Column("scenario", optional=True),
+    Column("now", "moment"),
+    Column("clock"),
+    Column("agents", "number"),
+    Column("trades", "number"),
+    Column("bytes", "number"),
+    Column("problem"),
+)
+
+
+def keys_under(heading: str) -> set[str]:
+    """The fields that tables show under another name than their own; empty when it is none of their headings."""
+    tables = [table for table in (*globals().values(), *MARKET.values()) if isinstance(table, tuple)]
+    columns = [column for table in tables for column in table if isinstance(column, Column)]
+    return {column.key for column in columns if column.heading == heading != column.key}

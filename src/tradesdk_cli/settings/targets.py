@@ -1,0 +1,58 @@
+"""Where a write or a payment goes, for whoever is about to allow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tradesdk_cli.config import is_loopback
+from tradesdk_cli.settings.credentials import host_of
+
+if TYPE_CHECKING:
+    from tradesdk_cli.config import Settings
+    from tradesdk_cli.context import Session
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where something is sent.
+
+    Attributes:
+        text: for people: `mock world default`, `profile work · api.example.com · live`.
+        fields: for programs: `mode` is `mock` (in this process), `local` (a server on this machine) or `live`;
+            with it `world` of a mock, otherwise `host` and, if there is one, `profile`.
+    """
+
+    text: str
+    fields: dict[str, Any]
+
+
+def target_of(settings: Settings, *, market: bool = False) -> Target:
+    """Where requests go with these settings; `market`: those that buy market data."""
+    if settings.mock:
+        return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
+    url = settings.market_url if market else settings.base_url
+    host, local = (host_of(url), _is_here(url)) if url else (None, False)
+    mode = "local" if local else "live"
+    parts = [host or "no address", "this machine" if local else "live"]
+    fields: dict[str, Any] = {"mode": mode, "host": host}
+    if settings.profile:
+        parts.insert(0, f"profile {settings.profile}")
+        fields["profile"] = settings.profile
+    return Target(" · ".join(parts), fields)
+
+
+def _is_here(url: str) -> bool:
+    try:
+        return is_loopback(urlsplit(url.strip()).hostname or "")
+    except ValueError:
+        return False
+
+
+def say_way_back(run: Session, name: str) -> None:
+    """Says of a profile that is a mock how commands go to a service again."""
+    run.out.note(
+        f"profile {name} is a mock world; for a service: trade login --profile NAME, then trade config use NAME"
+    )
+    run.out.note(f"to take the mock out of {name}: trade config unset kind --profile {name}")

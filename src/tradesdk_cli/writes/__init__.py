@@ -1,0 +1,1 @@
+"""Changes: shown first, then asked about."""

@@ -1,0 +1,32 @@
+"""Secrets in what somebody sends: they are sent, but not repeated on a screen or in a log."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HIDDEN = "(not shown)"
+_NAME = re.compile(
+    r"(?:\w+_)?(?:private_?key|secret_?key|api_?key|wallet_?key|password|passphrase|secret|signature|mnemonic"
+    r"|seed_?phrase|authorization|access_?token)",
+    re.IGNORECASE,
+)
+
+
+def is_unspoken(name: str) -> bool:
+    """Whether the field of this name, dotted or not, holds a secret."""
+    return _NAME.fullmatch(name.rpartition(".")[2].replace("-", "_")) is not None
+
+
+def spoken(value: Any, name: str = "") -> Any:
+    """`value`, the field `name` of something, as it may be said: secrets in it, at any depth, are left out."""
+    if value is not None and is_unspoken(name):
+        return HIDDEN
+    if isinstance(value, dict):
+        return {inner: spoken(item, str(inner)) for inner, item in value.items()}
+    if isinstance(value, list):
+        return [spoken(item) for item in value]
+    return value

@@ -1,0 +1,151 @@
+"""A service whose every text is a stranger's attempt at the terminal, the spreadsheet or the program."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+
+from ._terminal import Run
+
+WEAPONS = {
+    "ansi": "\x1b[2J\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "osc8": "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
+    "osc52": "\x1b]52;c;ZXZpbA==\x07\x1bP+q\x1b\\",
+    "c1": "\x9b31m\x9d52;c;x\x9c\x90q\x85\x84",
+    "bidi": "\u202eevil\u202c\u2066x\u2069\u200f\u061c",
+    "markup": "[bold]b[/bold][link=http://x]l[/link]:smile:[/] %s {0} ${HOME} `id` | <b>&amp;",
+    "lines": "a\r\nb\tc\x0b\x0c\u2028\u2029\x1c",
+    "unseen": "\u200b\u200d\ufeff\u00ad\u3164\u115f\ufe0f\U000e0041",
+    "formula": "=cmd|'/C calc'!A0\t=1+1\r\n@SUM(1)",
+    "lone": "\ud800\udfff\udc00",
+    "nul": "\0\x7f\x08",
+    "marks": "e" + "\u0301\u0e47" * 30,
+    "wide": "漢字🙂🏽🇩אבג" * 6,
+    "long": "n" * 2_000,
+}
+ALL = "".join(text for name, text in WEAPONS.items() if name not in ("long", "lone"))
+"""All of them in one text, as far as it stays short, and may stand in JSON at all."""
+_TYPED = ("createdAt", "next_cursor")
+"""Text that the SDK reads as something else, or hands back to the service, which would refuse it."""
+_ID = 60
+
+
+def deep(weapon: str, depth: int = 60) -> Any:
+    """What nobody expects in a field that nobody knows."""
+    value: Any = [weapon, 1e308, -0.0, 10**15, True, None, {}]
+    for _ in range(depth):
+        value = [value]
+    return {weapon: value, "": weapon, "used": 1e308, "limit": 5e-324}
+
+
+def spoil(value: Any, weapon: str) -> Any:
+    """`value` with `weapon` at the end of every text in it, and a field more in every object."""
+    if isinstance(value, str):
+        return value + weapon
+    if isinstance(value, list):
+        return [spoil(item, weapon) for item in value]
+    if isinstance(value, dict):
+        spoiled = {
+            key: spoil(item, _in_an_id(weapon) if key == "id" or key.endswith("_id") else weapon)
+            for key, item in value.items()
+        }
+        kept = {key: value[key] for key in _TYPED if key in value}
+        return (
+            spoiled
+            | kept
+            | {
+                "odd": deep(weapon),
+                weapon: weapon,
+            }
+        )
+    return value
+
+
+def _in_an_id(weapon: str) -> str:
+    """As much of it as an id may have: nobody can ask for a longer one, or one with a slash."""
+    return weapon[:_ID].replace("/", "").replace("\\", "")
+
+
+class Mirror:
+    """Stands before a service and spoils what it says."""
+
+    def __init__(self, behind: str) -> None:
+        self.behind = behind
+        self.weapon = ALL
+        self.statuses: tuple[int, ...] = (200, 201)
+        """Answers with these are spoiled; others pass as they are."""
+        self.url = ""
+
+    def spoiled(self, content: bytes) -> bytes:
+        """A JSON text, spoiled."""
+        return json.dumps(spoil(json.loads(content), self.weapon)).encode()
+
+
+@contextmanager
+def mirror(behind: str) -> Iterator[Mirror]:
+    """A `Mirror` before the service at `behind`."""
+    state = Mirror(behind)
+
+    class Handler(BaseHTTPRequestHandler):
+        def _handle(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection")}
+            headers["Accept-Encoding"] = "identity"
+            with client.stream(self.command, state.behind + self.path, content=body, headers=headers) as answer:
+                self.send_response(answer.status_code)
+                for name, value in answer.headers.items():
+                    if name not in ("content-length", "transfer-encoding", "connection"):
+                        self.send_header(name, value)
+                if answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    self.end_headers()
+                    for line in answer.iter_lines():
+                        if line.startswith("data:"):
+                            line = "data: " + state.spoiled(line.removeprefix("data:").encode()).decode()
+                        self.wfile.write(line.encode() + b"\n")
+                        self.wfile.flush()
+                    return
+                content = answer.read()
+                if answer.status_code in state.statuses and content.startswith((b"{", b"[")):
+                    content = state.spoiled(content)
+                if answer.status_code != 204:
+                    self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _handle
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # the client went away; it is the one under test
+
+    server = Server(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        thread.start()
+        try:
+            yield state
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def harmless(run: Run, form: str) -> None:
+    """Nothing that acts on a terminal, and no bug."""
+    for text in (run.out, run.err):
+        ours = text.replace("\r\x1b[K", "\n")  # the line of progress, overwritten
+        for line in ours.replace("\r\n", "\n").split("\n"):
+            assert (line.replace("\t", " ") if form == "tsv" else line).isprintable(), line[:300]
+    assert "bug in trade" not in run.err, run.err

@@ -1,0 +1,274 @@
+"""How every command is called for the table of commands and formats, and how each format is read back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+
+import tradesdk_cli.results.printing as printing
+from tradesdk import LocalSigner, TradeClient
+from tradesdk_mock import MockServer
+
+from ._reading import Handed
+from ._streams import event, tape_of
+from ._terminal import Terminal
+
+KEY = "0x" + "5a" * 32
+FORMS = ("json", "ndjson", "csv", "tsv", "yaml", "md", "table")
+
+# Behind the words of the command; names in capitals are made by `Things`.
+CALLS = {
+    "agents list": "--limit 3",
+    "agents get": "AGENT",
+    "agents create": "--name momentum --wallet-id WALLET --chain base --yes",
+    "agents update": "NEW_AGENT --stop-loss-pct 4 --yes",
+    "agents delete": "NEW_AGENT --yes",
+    "wallets list": "",
+    "wallets connect": "OTHER_WALLET --label main --chain base --yes",
+    "wallets balance": "WALLET",
+    "trades list": "--limit 3",
+    "trades get": "TRADE",
+    "positions list": "--limit 3",
+    "signals latest": "--chain base --limit 3",
+    "signals history": "--chain base --limit 3",
+    "signals stream": "--chain base --since 24h --count 3",
+    "replay": "TAPE --speed max",
+    "market signals": "ETH BRETT:2 --max-price 0.20",
+    "market prices": "ETH BRETT --max-price 0.20",
+    "market history": "BRETT --from 24h --max-price 0.20",
+    "market win-rate": "ETH BRETT --max-price 0.20",
+    "market avg-prices": "ETH BRETT --max-price 0.20",
+    "market top": "--sort ROI --limit 3 --max-price 0.20",
+    "market metrics": "--max-price 0.20",
+    "market tokens": "--limit 3",
+    "pay quote": "prices ETH BRETT",
+    "pay history": "PAID",
+    "pay show": "PAYMENT",
+    "pay budget": "",
+    "pay resume": "PAYMENT",
+    "pay reconcile": "DOUBT",
+    "pay trust": "ADDRESS --yes",
+    "pay key new": "--wallet KEYSTORE",
+    "pay key import": "--wallet KEYSTORE",
+    "pay key address": "",
+    "top": "--once",
+    "plot token": "BRETT --chain base",
+    "plot agent": "TRADER",
+    "account show": "",
+    "account usage": "",
+    "login": "--mock --profile PROFILE",
+    "logout": "--profile LOGGED_IN",
+    "whoami": "",
+    "config list": "--sources",
+    "config get": "output",
+    "config set": "timeout 10 --profile LOGGED_IN",
+    "config unset": "timeout --profile TIMED",
+    "config path": "",
+    "config profiles": "PROFILES_BEFORE",
+    "config use": "LOGGED_IN",
+    "doctor": "",
+    "mock status": "",
+    "mock worlds list": "WORLD_BEFORE",
+    "mock worlds remove": "WORLD --yes",
+    "mock reset": "--dry-run",
+    "mock snapshot": "SNAPSHOT",
+    "mock restore": "TAKEN --dry-run",
+    "mock clock": "",
+    "mock fault add": "status --route /v1/nothing status=503",
+    "mock fault list": "FAULT_BEFORE",
+    "mock fault kinds": "",
+    "mock fault remove": "FAULT",
+    "mock fault clear": "",
+    "mock emit signal": "--chain base",
+    "mock market": "",
+    "mock agent": "NEW_AGENT start",
+    "mock key create": "--name bot",
+    "mock key list": "KEY_BEFORE",
+    "mock key scope": "KEY_ID read-only",
+    "mock key expire": "KEY_ID",
+    "mock key rotate": "KEY_ID",
+    "mock key revoke": "KEY_ID",
+    "mock tenant populate": "TENANT --trades 8",
+    "mock tenant plan": "TENANT enterprise",
+    "mock payments list": "PAID",
+    "mock payments balance": "PAID",
+    "mock payments check": "",
+    "mock journal": "--limit 3",
+    "mock logs": "",
+    "mock gaps": "",
+    "api": "/v1/agents",
+    "completion install": "fish --dry-run",
+    "completion uninstall": "fish --dry-run",
+    "help": "exit-codes",
+}
+
+NO_DATA = {
+    "agents pause": "sends nothing and ends with 2: the service has no such endpoint",
+    "agents resume": "the same",
+    "agents start": "the same",
+    "agents stop": "the same",
+    "mock serve": "runs until it is ended; what it prints first is shown by its own tests",
+    "demo": "a story on the screen, with a summary for programs that its own tests read",
+    "completion show": "a script for the shell, in whatever format",
+}
+"""Commands that print no data, and why."""
+
+CODES = {"doctor": (0, 1), "mock payments check": (0, 1)}
+"""Commands that say with their exit code what they found."""
+
+SILENT = ("mock payments check",)
+"""Commands that have nothing to print when all is well."""
+
+numbers = count(1)
+
+
+@dataclass
+class Things:
+    """What commands are about: made when a command asks for it, and new where the command uses it up."""
+
+    trade: Terminal
+    client: TradeClient
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def argv(self, words: str) -> tuple[list[str], str]:
+        """The command line, and what is typed into it."""
+        rest = [self._word(word) for word in CALLS[words].split()]
+        return [*words.split(), *(word for word in rest if word)], KEY if words == "pay key import" else ""
+
+    def _word(self, word: str) -> str:
+        if not re.fullmatch("[A-Z_]+", word) or word in ("ETH", "BRETT", "ROI"):
+            return word
+        if word.endswith("_BEFORE"):
+            self._make(word.removesuffix("_BEFORE"))
+            return ""
+        made = self._make(word)
+        return "" if word in ("PAID", "DOUBT") else made
+
+    def _make(self, word: str) -> str:
+        trade, home, number = self.trade, self.trade.home, next(numbers)
+        makers: dict[str, Callable[[], str]] = {
+            "AGENT": lambda: next(iter(self.client.agents.list(limit=1))).id,
+            "NEW_AGENT": self._agent,
+            "TRADER": lambda: next(iter(self.client.trades.list(status="closed", limit=1))).agent_id,
+            "OTHER_WALLET": lambda: trade.env.update(TRADE_WALLET_KEY=f"0x{number:064x}") or "",
+            "WALLET": self._wallet,
+            "TRADE": lambda: next(iter(self.client.trades.list(limit=1))).id,
+            "TAPE": lambda: str(tape_of(home / f"{number}.tape", *((0, event(n)) for n in range(3)))),
+            "PAID": self._payment,
+            "PAYMENT": self._payment,
+            "DOUBT": self._doubt,
+            "ADDRESS": lambda: LocalSigner.from_key(f"0x{number:064x}").address,
+            "KEYSTORE": lambda: str(home / f"wallet-{number}.json"),
+            "PROFILE": lambda: f"paper-{number}",
+            "LOGGED_IN": lambda: self._did(f"paper-{number}", "login", "--mock", "--profile", f"paper-{number}"),
+            "PROFILES": lambda: self._make("LOGGED_IN"),
+            "TIMED": self._timed,
+            "WORLD": lambda: self._did(f"world-{number}", "--world", f"world-{number}", "account", "show"),
+            "SNAPSHOT": lambda: str(home / f"{number}.sqlite3"),
+            "TAKEN": lambda: self._did(
+                str(home / f"{number}.sqlite3"), "mock", "snapshot", str(home / f"{number}.sqlite3")
+            ),
+            "FAULT": lambda: self._id("mock", "fault", "add", "status", "--route", "/v1/nothing", "status=503"),
+            "KEY_ID": lambda: self._id("mock", "key", "create", "--name", "some"),
+            "KEY": lambda: self._id("mock", "key", "create", "--name", "some"),
+            "TENANT": lambda: f"other{number}",
+        }
+        return makers[word]()
+
+    def _did(self, name: str, *argv: str) -> str:
+        run = self.trade(*argv)
+        assert run.code == 0, run.err
+        return name
+
+    def _id(self, *argv: str) -> str:
+        run = self.trade(*argv, "-o", "json")
+        assert run.code == 0, run.err
+        found: str = run.json["id"]
+        return found
+
+    def _agent(self) -> str:
+        there = ("--name", "some", "--wallet-id", self._wallet(), "--chain", "base")
+        return self._id("agents", "create", *there, "--yes")
+
+    def _wallet(self) -> str:
+        if "wallet" not in self.kept:
+            self.kept["wallet"] = next(wallet.id for wallet in self.client.wallets.list() if wallet.chain_id == 8453)
+        return self.kept["wallet"]
+
+    def _payment(self) -> str:
+        if "payment" not in self.kept:
+            self._did("", "market", "prices", "ETH", "--max-price", "0.20")
+            self.kept["payment"] = self.trade("pay", "history", "-o", "json").json[0]["id"]
+        return self.kept["payment"]
+
+    def _doubt(self) -> str:
+        self._did("", "mock", "fault", "add", "status", "--paid", "only", "--count", "1")
+        self.trade("market", "prices", "ETH", "--max-price", "0.20", "--no-retry")
+        return ""
+
+    def _timed(self) -> str:
+        name = self._make("LOGGED_IN")
+        return self._did(name, "config", "set", "timeout", "10", "--profile", name)
+
+
+@contextmanager
+def shop() -> Iterator[MockServer]:
+    """A service with everything, market data too."""
+    with MockServer(seed=7, signals="scripted") as running:
+        running.populate("matrix")
+        running.set_plan("matrix", "enterprise")
+        yield running
+
+
+def settle_in(trade: Terminal, server: MockServer) -> None:
+    """Points `trade` at that service, with a wallet."""
+    trade.env |= {
+        "TRADE_BASE_URL": server.url,
+        "TRADE_MARKET_BASE_URL": server.url,
+        "TRADE_API_KEY": "mock_full_matrix",
+        "TRADE_WALLET_KEY": KEY,
+        "XDG_CONFIG_HOME": str(trade.home),
+    }
+
+
+# What was handed over to be printed
+
+
+@contextmanager
+def handed(patch: pytest.MonkeyPatch) -> Iterator[list[Handed]]:
+    """Notes what is handed over meanwhile; items of a stream are one list."""
+    found: list[Handed] = []
+    one, many, put = printing.print_one, printing.print_many, printing.Lines.put
+
+    def print_one(out: Any, item: Any, **options: Any) -> None:
+        found.append(Handed(False, plain(item)))
+        one(out, item, **options)
+
+    def print_many(out: Any, columns: Any, pages: Any, **options: Any) -> int:
+        kept = [list(page) for page in pages]
+        found.append(Handed(True, plain([item for page in kept for item in page])))
+        return many(out, columns, iter(kept), **options)
+
+    def lines_put(self: Any, item: Any, *more: Any) -> bool:
+        if not found:
+            found.append(Handed(True, []))
+        found[0].value.append(plain(item))
+        return put(self, item, *more)
+
+    with patch.context() as patched:
+        patched.setattr(printing, "print_one", print_one)
+        patched.setattr(printing, "print_many", print_many)
+        patched.setattr(printing.Lines, "put", lines_put)
+        yield found
+
+
+def plain(value: Any) -> Any:
+    """A copy, as JSON would have it."""
+    return json.loads(json.dumps(value))

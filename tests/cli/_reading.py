@@ -1,0 +1,87 @@
+"""Output of every format, read back by real readers, and what has to be true of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ._terminal import Run
+
+
+@dataclass
+class Handed:
+    """What a command handed over to be printed, before it had a format."""
+
+    many: bool
+    value: Any
+
+
+def check(form: str, run: Run, handed_over: Handed) -> None:
+    """What was printed is what was handed over, whole, and safe to open."""
+    value, many = handed_over.value, handed_over.many
+    assert "…" not in run.out or "…" in json.dumps(value, ensure_ascii=False), "nothing is cut"
+    if form == "json":
+        assert run.json == value
+    elif form == "ndjson":
+        assert run.lines == (value if many else [value])
+    elif form == "yaml":
+        assert (yaml.safe_load(run.out) if run.out else []) == value
+    elif form in ("csv", "tsv"):
+        rows = list(csv.reader(io.StringIO(run.out), "excel" if form == "csv" else "excel-tab"))
+        _same_rows(rows, [flat(item) for item in (value if many else [value])])
+        for row in rows:
+            assert not [cell for cell in row if cell[:1] in "=+-@" and cell and not re.fullmatch(r"-[\d.e+-]+", cell)]
+    elif form == "md":
+        lines = [_md_cells(line) for line in run.out.splitlines()]
+        assert all(re.fullmatch(r"---:?", cell) for cell in (lines[1] if lines else []))
+        if many:
+            _same_rows(lines[:1] + lines[2:], [flat(item) for item in value])
+        else:
+            assert [tuple(line) for line in lines[2:]] == [(name, _cell(held)) for name, held in flat(value).items()]
+    if form != "table":
+        assert all(name in run.out for name in ids(value)), "every id can be pasted back"
+
+
+def _same_rows(rows: list[list[str]], items: list[dict[str, Any]]) -> None:
+    if not items:
+        assert rows == []
+        return
+    names = list(dict.fromkeys(name for item in items for name in item))
+    assert rows[0] == names
+    assert rows[1:] == [[_cell(item.get(name)) for name in names] for item in items]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("\n", "\\n")
+
+
+def _md_cells(line: str) -> list[str]:
+    cells = [cell.strip().replace("\\|", "|") for cell in re.findall(r"((?:\\.|[^|\\])*)\|", line.removeprefix("|"))]
+    return [re.sub(r"^(`+) ?(.*?) ?\1$", r"\2", cell) for cell in cells]
+
+
+def flat(item: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields with dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in item.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+    return found
+
+
+def ids(value: Any, name: str = "") -> list[str]:
+    """Every id, address and hash somewhere in `value`."""
+    if isinstance(value, dict):
+        return [one for key, inner in value.items() for one in ids(inner, key)]
+    if isinstance(value, list):
+        return [one for inner in value for one in ids(inner, name)]
+    named = name == "id" or name.lower().endswith(("_id", "address", "hash", "transaction", "payer"))
+    return [value] if isinstance(value, str) and named and value.isascii() and value.isprintable() else []

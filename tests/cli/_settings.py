@@ -1,0 +1,24 @@
+"""Settings files for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tradesdk_cli.settings.entries import Files
+
+from ._terminal import Terminal
+
+CONFIG = Path("/home/me/config.toml")
+
+
+def files(project: Mapping[str, Any] | None = None, *, default: str | None = "work", **profiles: Any) -> Files:
+    config: dict[str, Any] = {"profiles": profiles} | ({"profile": default} if default in profiles else {})
+    return Files(project, None if project is None else Path("/project/.trade.toml"), config, CONFIG)
+
+
+def configured(trade: Terminal, text: str) -> Path:
+    file = trade.home / "config.toml"
+    file.write_text(text, encoding="utf-8")
+    return file

@@ -1,0 +1,102 @@
+"""`trade agents list --results`: what agents have won or lost."""
+
+from typing import Any
+
+import pytest
+
+from tradesdk import TradeClient
+
+from ._services import HOSTILE, Scripted, agent
+from ._terminal import Terminal
+
+STATS = {"total_trades": 4, "win_rate_pct": 50.0, "total_pnl_usd": -12.5}
+
+
+def full(number: int, **fields: Any) -> dict[str, Any]:
+    rules = {"risk": {}, "min_confidence": 0.75, "max_positions": 5, "updated_at": 1767268800, "stats": STATS}
+    return agent(f"agent {number}", id=f"agt_{number}") | rules | fields
+
+
+def test_for_programs_it_is_the_agents_as_they_are_read_one_by_one(own: Terminal, client: TradeClient) -> None:
+    run = own("agents", "list", "--results", "-o", "json")
+    assert (run.code, run.err) == (0, "")
+    wanted = [client.agents.get(summary.id).model_dump(mode="json") for summary in client.agents.list()]
+    assert [(one["id"], one["stats"]) for one in run.json] == [(one["id"], one["stats"]) for one in wanted]
+    assert "results" not in run.json[0], "the line of characters is for people"
+
+
+def test_losing_agents_the_worst_first(own: Terminal) -> None:
+    everything = own("agents", "list", "--results").lines
+    losing = own("agents", "list", "--losing").lines
+    results = [one["stats"]["total_pnl_usd"] for one in losing]
+    assert results == sorted(one["stats"]["total_pnl_usd"] for one in everything if one["stats"]["total_pnl_usd"] < 0)
+    assert results, "somebody always loses"
+
+
+@pytest.mark.parametrize(
+    ("by", "key"),
+    [
+        ("pnl", lambda one: -one["stats"]["total_pnl_usd"]),
+        pytest.param("win-rate", lambda one: -one["stats"]["win_rate_pct"], marks=pytest.mark.long),
+        pytest.param("trades", lambda one: -one["stats"]["total_trades"], marks=pytest.mark.long),
+        pytest.param("name", lambda one: one["name"], marks=pytest.mark.long),
+    ],
+)
+def test_sorted(own: Terminal, by: str, key: Any) -> None:
+    found = own("agents", "list", "--sort", by).lines
+    assert len(found) > 1
+    assert found == sorted(found, key=key)
+
+
+def test_for_people_there_is_a_line_of_results(own: Terminal) -> None:
+    run = own("agents", "list", "--results", tty=True, columns=120, env={"NO_COLOR": "1"})
+    heading, *rows = run.out.splitlines()
+    assert heading.split() == ["id", "name", "status", "pnl_usd", "results", "win_rate", "trades"]
+    assert sum(any(char in "▁▂▃▄▅▆▇█" for char in row) for row in rows) >= len(rows) - 1
+    plain = own("agents", "list", "--results", "-o", "table", encoding="ascii")
+    assert plain.out.isascii()
+    assert "\\u" not in plain.out
+
+
+@pytest.mark.long
+def test_a_table_without_room_says_what_is_missing(own: Terminal) -> None:
+    run = own("agents", "list", "--results", tty=True, columns=60, env={"NO_COLOR": "1"})
+    assert all(len(line) <= 60 for line in run.out.splitlines())
+    assert "results" in run.err
+
+
+def test_many_requests_are_announced(trade: Terminal, service: Scripted) -> None:
+    service.answers = []
+    summaries = [agent(f"agent {number}", id=f"agt_{number}") for number in range(21)]
+    service.says(200, {"data": summaries})
+    for number in range(21):
+        service.then(200, full(number))
+    run = trade("agents", "list", "--results", "--all")
+    assert [note["note"] for note in run.notes] == ["21 requests are needed for the results of 21 agents"]
+    assert len(run.lines) == 21
+    assert [path for _, path, _ in service.seen][1:] == [f"/v1/agents/agt_{number}" for number in range(21)]
+
+
+def test_an_agent_that_is_gone_when_it_is_read_is_left_out(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("one", id="agt_1"), agent(HOSTILE, id="agt_2")], "next_cursor": "there"})
+    service.then(200, full(1))
+    service.then(404, {"error": {"code": "not_found", "message": "no such agent"}})
+    run = trade("agents", "list", "--results", "--limit", "2")
+    assert [one["id"] for one in run.lines] == ["agt_1"]
+    assert "was deleted meanwhile" in run.notes[0]["note"]
+    assert run.notes[1]["next_cursor"] == "there"
+    assert all(line.isprintable() for line in run.err.split("\n"))
+
+
+def test_nobody_lost(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent(id="agt_1")]})
+    service.then(200, full(1, stats=STATS | {"total_pnl_usd": 0.0}))
+    run = trade("agents", "list", "--losing")
+    assert (run.code, run.out) == (0, "")
+    assert run.notes[-1]["note"] == "no agent among 1 has lost money"
+
+
+def test_a_checkpoint_is_for_the_plain_list(own: Terminal) -> None:
+    run = own("agents", "list", "--results", "--all", "--checkpoint", str(own.home / "place"))
+    assert run.code == 2
+    assert run.problem["message"] == "--checkpoint and --results exclude each other"

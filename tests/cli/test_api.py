@@ -1,0 +1,310 @@
+"""`trade api`: any request by hand, with the key, the retries, the guards and the budgets of all others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.raw.rawcalls import RawRequest, origin_of, read_request
+from tradesdk_mock import MockServer
+
+from ._services import HOSTILE, Scripted
+from ._terminal import Terminal
+
+ETH = ("-f", "tokens[].identifier=ETH")
+
+READ: list[tuple[list[str], list[str], list[str], str | None, RawRequest]] = [
+    (["/v1/account"], [], [], None, RawRequest("GET", "/v1/account")),
+    (
+        ["v1/agents?limit=2&status=idle"],
+        [],
+        [],
+        None,
+        RawRequest("GET", "/v1/agents", {"limit": "2", "status": "idle"}),
+    ),
+    (
+        ["get", "/v1/agents"],
+        ["status=a=b"],
+        ["limit=2"],
+        None,
+        RawRequest("GET", "/v1/agents", {"status": "a=b", "limit": "2"}),
+    ),
+    (
+        ["/v1/x"],
+        ["name=4"],
+        ["size=4", "ok=true", "none=null", "t=calm"],
+        None,
+        RawRequest("POST", "/v1/x", {}, {"name": "4", "size": 4, "ok": True, "none": None, "t": "calm"}),
+    ),
+    (
+        ["PATCH", "/v1/x"],
+        [],
+        ["risk.stop_loss_pct=4.5", "risk.a.b=1"],
+        None,
+        RawRequest("PATCH", "/v1/x", {}, {"risk": {"stop_loss_pct": 4.5, "a": {"b": 1}}}),
+    ),
+    (
+        ["/v1/x"],
+        ["t[].id=A", "t[].limit=1", "t[].id=B", "l[]=x", "l[]=y"],
+        [],
+        None,
+        RawRequest("POST", "/v1/x", {}, {"t": [{"id": "A", "limit": "1"}, {"id": "B"}], "l": ["x", "y"]}),
+    ),
+    (["/v1/x"], [], [], '{"a": [1]}', RawRequest("POST", "/v1/x", {}, {"a": [1]})),
+    (["DELETE", "/v1/agents/ä b"], [], [], None, RawRequest("DELETE", "/v1/agents/%C3%A4%20b")),
+    (["https://h.example/base/v1/agents?x=1"], [], [], None, RawRequest("GET", "/v1/agents", {"x": "1"})),
+]
+
+NOT_READ: list[tuple[list[str], list[str], str | None, str]] = [
+    ([], [], None, "one method and one path"),
+    (["GET", "/v1/a", "/v1/b"], [], None, "one method and one path"),
+    (["HEAD", "/v1/a"], [], None, "is no method"),
+    (["agents"], [], None, "is no path of the API"),
+    (["/"], [], None, "is no path of the API"),
+    (["/v1/a#b"], [], None, "is no path of the API"),
+    (["/v1/../_mock/reset"], [], None, "no . or .."),
+    (["/v1/%2e%2e/x"], [], None, "no . or .."),
+    (["/v1/a\\b"], [], None, "no . or .. or backslash"),
+    (["https://user:secret@h.example/v1/a"], [], None, "this URL cannot be used"),
+    (["https://h.example:x/v1/a"], [], None, "this URL cannot be read"),
+    (["/v1/a?x=1&x=2"], [], None, "stands in the query twice"),
+    (["GET", "/v1/a"], [], "{}", "a GET has no body"),
+    (["/v1/a"], ["a=1"], "{}", "-d and -f exclude each other"),
+    (["/v1/a"], ["a"], None, "-f takes name=value"),
+    (["/v1/a"], ["=a"], None, "-f takes name=value"),
+    (["/v1/a"], ["a=1", "a=2"], None, "is given twice"),
+    (["/v1/a"], ["a=1", "a.b=2"], None, "is two things at once"),
+    (["/v1/a"], ["a[]=1", "a.b=2"], None, "is two things at once"),
+    (["/v1/a"], ["a[0]=1"], None, "is no name of a field"),
+    (["/v1/a"], ["a..b=1"], None, "is no name of a field"),
+    (["/v1/a"], [], "{", "-d is no JSON: line 1, column 2"),
+    (["/v1/a"], [], "NaN", "-d is no JSON"),
+    (["/v1/a"], [], "@/nowhere/at/all", "cannot read /nowhere/at/all"),
+]
+
+
+@pytest.mark.parametrize(("words", "texts", "typed", "data", "wanted"), READ)
+def test_what_a_line_means(
+    words: list[str], texts: list[str], typed: list[str], data: str | None, wanted: RawRequest
+) -> None:
+    assert read_request(words, texts, typed, data) == wanted
+
+
+@pytest.mark.parametrize(("words", "texts", "data", "told"), NOT_READ)
+def test_what_cannot_be_meant(words: list[str], texts: list[str], data: str | None, told: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        read_request(words, texts, (), data)
+    assert told in caught.value.message
+    assert "secret" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_origin_of_a_url_is_compared_as_browsers_do() -> None:
+    same = {"https://API.example.com/v1/x", "https://api.example.com:443/v1/y?z=1", "HTTPS://api.example.com/v1/a/v2/b"}
+    assert {origin_of(url) for url in same} == {"https://api.example.com:443"}
+    others = (
+        "http://api.example.com/v1/x",
+        "https://api.example.com.evil.example/v1/x",
+        "https://a/api.example.com/v1/x",
+    )
+    assert not {origin_of(url) for url in others} & {"https://api.example.com:443"}
+    assert origin_of("/v1/x?next=https://evil.example") is None
+
+
+def test_reading_needs_no_question(world: Terminal) -> None:
+    run = world("api", "/v1/account")
+    assert (run.code, run.err) == (0, "")
+    assert run.json == world("account", "show").json
+    url = f"{world.env['TRADE_BASE_URL']}/v1/agents?limit=1"
+    assert [one["id"] for one in world("api", url).json["data"]] == [world("agents", "list").lines[0]["id"]]
+
+
+def test_pages_are_one_list(world: Terminal) -> None:
+    run = world("api", "/v1/trades", "-f", "status=closed", "-F", "limit=7", "--paginate")
+    wanted = world("trades", "list", "--status", "closed", "--all").lines
+    assert (run.code, run.lines) == (0, wanted)
+    assert len(wanted) > 7
+    table = world("api", "/v1/agents", "--paginate", "-o", "table").out
+    assert table == world("agents", "list", "--all", "-o", "table").out == world("api", "/v1/agents", "-o", "table").out
+    first = world("api", "/v1/agents?limit=1", "-o", "table")
+    assert [line.split() for line in first.out.splitlines()] == [line.split() for line in table.splitlines()[:2]]
+    assert "there is more: --paginate" in first.err
+
+
+def test_pages_that_have_no_end_or_are_none(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [{"id": 1}, 2], "next_cursor": "again"})
+    run = trade("api", "/v1/things", "--paginate")
+    assert run.code == 10
+    assert "the same cursor again" in run.err
+    assert run.lines == [{"id": 1}, {"value": 2}, {"id": 1}, {"value": 2}]
+    service.says(200, {"id": 1})
+    assert "is no list with pages" in trade("api", "/v1/things", "--paginate").problem["message"]
+    assert trade("api", "POST", "/v1/things", "--paginate").code == 2
+    assert trade("api", "/v1/things", "--cursor", "x").code == 2
+
+
+def test_the_key_goes_nowhere_else(world: Terminal, server: MockServer, service: Scripted) -> None:
+    other = service.url
+    here = server.url
+    world.env |= {"TRADE_BASE_URL": here, "TRADE_API_KEY": "mock_full_shared"}
+    for word in (
+        f"{other}/v1/account",
+        f"{here.replace('127.0.0.1', 'localhost')}/v1/account",
+        f"{here.replace('127.0.0.1', '127.0.0.2')}/v1/account",
+    ):
+        run = world("api", word)
+        assert (run.code, run.problem["code"]) == (2, "usage")
+        assert "nothing was sent, for the key would go along" in run.problem["message"]
+    assert service.seen == []
+    assert world("api", f"{here}/v1/account").code == 0
+
+
+def test_a_write_is_shown_and_asked_about(own: Terminal, server: MockServer) -> None:
+    tenant = own.env["TRADE_API_KEY"].removeprefix("mock_full_")
+    idle = own("agents", "list", "--status", "idle").lines[0]["id"]
+    line = ("api", "PATCH", f"/v1/agents/{idle}", "-F", "risk.stop_loss_pct=6", "-f", "name=by hand")
+    server.clear_journal()
+    dry = own(*line, "--dry-run")
+    body = {"risk": {"stop_loss_pct": 6}, "name": "by hand"}
+    assert dry.json == {"method": "PATCH", "path": f"/v1/agents/{idle}", "body": body}
+    assert own(*line).code == 2
+    no = own(*line, answers="n\n")
+    assert (no.code, f"PATCH /v1/agents/{idle}? [y/N]" in no.err) == (1, True)
+    assert "  risk.stop_loss_pct  6.00%\n" in no.err
+    assert "this machine" in no.err
+    assert server.journal(tenant) == []
+    done = own(*line, "--yes")
+    assert (done.code, done.json["name"], done.json["risk"]["stop_loss_pct"]) == (0, "by hand", 6.0)
+    assert done.notes[0]["target"]["mode"] == "local"
+    assert [(entry.method, entry.body) for entry in server.journal(tenant)] == [("PATCH", body)]
+    gone = own("api", "DELETE", f"/v1/agents/{idle}", "--yes")
+    assert (gone.code, gone.out) == (0, "")
+    assert "the answer has no body" in gone.err
+    again = own("api", "DELETE", f"/v1/agents/{idle}", "--yes")
+    assert (again.code, again.problem["code"]) == (6, "not_found")
+
+
+def test_a_body_from_a_file_and_from_a_pipe(own: Terminal, tmp_path: Path) -> None:
+    body = {"name": "n", "size": 1.5}
+    (tmp_path / "body.json").write_text(json.dumps(body))
+    for data, typed in ((f"@{tmp_path / 'body.json'}", ""), ("-", json.dumps(body)), (json.dumps(body), "")):
+        assert own("api", "/v1/agents", "-d", data, "--dry-run", stdin=typed).json["body"] == body
+    listed = own("api", "/v1/agents?x=1", "-d", "[1, {}]", "--dry-run")
+    assert listed.json == {"method": "POST", "path": "/v1/agents", "query": {"x": "1"}, "body": [1, {}]}
+    assert "  body  [1,{}]\n" in own("api", "/v1/agents", "-d", "[1, {}]", answers="n\n").err
+
+
+def test_headers_are_told_without_secrets(trade: Terminal, service: Scripted) -> None:
+    secret = {"Set-Cookie": "session=s3cret", "X-Payment-Response": "s3cret", "X-Echo": "it is key-of-the-test"}
+    service.says(200, {"ok": 1}, **secret, **{"X-Kind": "\x1b[2J"})
+    run = trade("api", "/v1/x", "-i")
+    assert run.json == {"ok": 1}
+    told = run.notes[0]
+    assert (told["type"], told["status"]) == ("headers", 200)
+    assert told["headers"]["set-cookie"] == told["headers"]["x-payment-response"] == "(not shown)"
+    people = trade("api", "/v1/x", "-i", "-o", "table")
+    assert "HTTP 200\n" in people.err
+    assert "s3cret" not in run.err + people.err
+    assert "key-of-the-test" not in run.err + people.err
+    assert "\x1b[2J" not in people.err
+    service.fails(404, "not_found", "none")
+    refused = trade("api", "/v1/x", "-i")
+    assert (refused.code, refused.notes[0]["status"]) == (6, 404)
+
+
+@pytest.mark.parametrize("body", [b"<h1>\x1b[2J hello</h1>\nsecond line", b'"a text"', b"[1, 2]", b"null"])
+def test_whatever_comes_back(trade: Terminal, service: Scripted, body: bytes) -> None:
+    service.answers = [(200, {"Content-Type": "text/html"}, body)]
+    piped, seen = trade("api", "/v1/x"), trade("api", "/v1/x", tty=True, env={"NO_COLOR": "1"})
+    assert (piped.code, seen.code) == (0, 0)
+    assert "\x1b" not in seen.out
+    if body.startswith(b"<"):
+        assert piped.out.encode() == body
+        assert "\\x1b[2J hello" in seen.out
+        assert "is no JSON but text/html" in trade("api", "/v1/x", "-o", "json").problem["message"]
+    elif body.startswith(b"["):
+        assert piped.lines == [{"value": 1}, {"value": 2}]
+    else:
+        assert piped.json == {"value": json.loads(body)}
+
+
+def test_strangers_text_is_only_text(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [{HOSTILE: HOSTILE}]})
+    for form in ("table", "json"):
+        run = trade("api", "/v1/x", "-o", form)
+        assert all(line.isprintable() for line in run.out.split("\n"))
+    assert trade("api", "/v1/x").json == {"data": [{HOSTILE: HOSTILE}]}
+
+
+def test_the_stream_is_no_answer(world: Terminal) -> None:
+    run = world("api", "/v1/signals/stream?chain=8453")
+    assert (run.code, "signals stream" in run.problem["hint"]) == (2, True)
+
+
+# What is paid
+
+
+def test_without_pay_there_is_a_price_and_nothing_else(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("api", "/v1/token-prices", *ETH, "-f", "tokens[].identifier=BRETT")
+    assert (run.code, run.problem["code"], run.problem["status"]) == (8, "payment_required", 402)
+    assert "costs $0.06, and nothing was paid" in run.problem["message"]
+    assert "--pay --max-price 0.06" in run.problem["hint"]
+    assert shop.payments.presentations() == []
+    free = buyer("api", "/v1/supported-tokens", "-F", "limit=1")
+    assert (free.code, len(free.json["data"]["tokens"])) == (0, 1)
+
+
+def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
+    line = ("api", "/v1/token-prices", *ETH, "--pay")
+    dry = buyer(*line, "--max-price", "0.03", "--dry-run").json
+    assert (dry["price_usd"], dry["body"]) == ("0.03", {"tokens": [{"identifier": "ETH"}]})
+    assert buyer(*line).problem["code"] == "no_budget"
+    assert buyer(*line, "--max-price", "0.02").code == 12
+    assert shop.payments.presentations() == []
+    run = buyer(*line, "--max-price", "0.03", "-i")
+    assert (run.code, run.json["success"]) == (0, True)
+    assert run.json["data"]["results"][0]["symbol"] == "ETH"
+    assert "PAYMENT" not in "".join(str(note.get("headers")) for note in run.notes if "(not shown)" not in str(note))
+    paid = run.notes[-1]
+    assert (paid["paid_usd"], paid["target"]["mode"]) == ("0.03", "local")
+    kept = buyer("pay", "history").lines
+    assert [(one["endpoint"], one["state"]) for one in kept] == [("token-prices", "delivered")]
+    again = buyer("pay", "resume", kept[0]["id"])
+    assert again.code == 0, "the answer is kept in the ledger, as that of trade market is"
+    assert len(shop.payments.presentations()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/v1/token-prices --max-price 0.03", "--max-price belongs to --pay"),
+        ("/v1/agents --pay", "is not sold"),
+        ("GET /v1/token-prices --pay", "is not sold"),
+        ("/v1/token-prices --pay --max-price 0.03", "1 to 5 tokens, not none"),
+        ("/v1/token-prices -f tokens[].identifier=A -f tokens[].identifier=a --pay --max-price 1", "same token twice"),
+        ("/v1/token-prices -f tokens[].identifier=A --pay --max-price 1e3", "--max-price"),
+    ],
+)
+def test_what_is_not_paid(buyer: Terminal, shop: MockServer, line: str, told: str) -> None:
+    run = buyer("api", *line.split())
+    assert (run.code, told in run.problem["message"]) == (2, True), run.err
+    assert shop.payments.presentations() == []
+
+
+def test_a_service_that_wants_the_key_for_market_data_too(buyer: Terminal, shop: MockServer) -> None:
+    shop.set_gaps(b_bearer="required")
+    line = ("api", "/v1/token-prices", *ETH)
+    refused = buyer(*line)
+    assert (refused.code, "--send-api-key" in refused.problem["hint"]) == (4, True)
+    key = {"TRADE_API_KEY": "mock_full_me"}
+    assert buyer(*line, "--send-api-key", env=key).problem["status"] == 402
+    assert buyer(*line, "--send-api-key", "--pay", "--max-price", "0.03", env=key).code == 0
+    assert buyer("api", "/v1/account", "--send-api-key", env=key).code == 2
+
+
+def test_market_data_elsewhere_is_not_asked(buyer: Terminal, service: Scripted) -> None:
+    buyer.env["TRADE_MARKET_BASE_URL"] = "https://market.example.com"
+    run = buyer("api", service.url + "/v1/token-prices", *ETH, "--pay", "--max-price", "0.03")
+    assert (run.code, "this URL is not of" in run.problem["message"]) == (2, True)
+    assert service.seen == []

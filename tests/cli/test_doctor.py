@@ -1,0 +1,342 @@
+"""`trade doctor`: what is wrong is found and named with what to do next, and nothing can stop it from saying so."""
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tradesdk_cli.doctor.findings as findings
+import tradesdk_cli.doctor.service as service_checks
+from tradesdk import Ledger, create_keystore
+from tradesdk_mock import MockServer
+
+from ._services import HOSTILE, Scripted
+from ._terminal import Run, Terminal
+
+ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}
+CHECKS = [
+    "versions",
+    "extras",
+    "settings",
+    "api",
+    "key scope",
+    "clock",
+    "market data",
+    "wallet",
+    "secret files",
+    "ledger",
+    "folders",
+    "completion",
+    "terminal",
+]
+KEY = "0x" + "6b" * 32
+LONG = pytest.mark.long
+
+
+def found(run: Run, check: str) -> dict[str, Any]:
+    one: dict[str, Any]
+    (one,) = [one for one in run.lines if one["check"] == check]
+    return one
+
+
+def status(run: Run) -> dict[str, str]:
+    return {one["check"]: one["status"] for one in run.lines}
+
+
+@pytest.fixture
+def bare(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """`trade` with a home folder of its own."""
+    monkeypatch.setenv("HOME", str(trade.home))
+    monkeypatch.setenv("SHELL", "/bin/zsh")
+    return trade
+
+
+def test_all_is_well(world: Terminal) -> None:
+    run = world("doctor")
+    assert run.code == 0
+    assert [one["check"] for one in run.lines] == CHECKS
+    assert all(list(one) == ["check", "status", "said", "next", "facts"] for one in run.lines)
+    assert "problem" not in status(run).values()
+    api = found(run, "api")["facts"]
+    assert (api["plan"], api["api_key_source"], api["url"]) == ("pro", "TRADE_API_KEY", world.env["TRADE_BASE_URL"])
+    assert api["rate_limit"]["remaining"] < api["rate_limit"]["limit"]
+    assert found(run, "key scope")["facts"] == {"full_access": True}
+    assert abs(found(run, "clock")["facts"]["difference_seconds"]) < 3
+    assert found(run, "settings")["facts"]["base_url"]["source"] == "TRADE_BASE_URL"
+    assert world.env["TRADE_API_KEY"] not in run.out + run.err
+    assert not list(world.home.iterdir()), "nothing was written"
+
+
+def test_a_read_only_key(world: Terminal) -> None:
+    run = world("doctor", env={"TRADE_API_KEY": "mock_read_shared"})
+    assert run.code == 0
+    assert found(run, "key scope")["facts"] == {"full_access": False}
+
+
+def test_without_any_configuration(bare: Terminal) -> None:
+    run = bare("doctor")
+    assert run.code == 3
+    api = found(run, "api")
+    assert (api["status"], api["said"]) == ("problem", "no address is set")
+    assert "trade login" in api["next"]
+    assert "trade demo" in api["next"]
+    assert status(run)["market data"] == status(run)["wallet"] == status(run)["ledger"] == "skipped"
+
+
+@pytest.mark.parametrize("columns", [pytest.param(24, marks=LONG), 60, pytest.param(140, marks=LONG)])
+def test_the_table(bare: Terminal, columns: int) -> None:
+    run = bare("--mock", "doctor", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    assert run.code == 0
+    assert all(len(line) <= columns for line in run.out.splitlines())
+    assert "✓ ok" in run.out
+    assert run.err.splitlines()[-1] == ("all is well" if columns >= 60 else "1 warning")
+    assert "✗ problem" in bare("doctor", tty=True, columns=columns, env={"NO_COLOR": "1"}).out
+
+
+def test_where_there_is_nothing_but_ascii(bare: Terminal) -> None:
+    run = bare("doctor", "-o", "table", encoding="ascii")
+    assert run.out.isascii()
+    assert "x problem" in run.out
+    assert "! warning  terminal" in run.out
+    assert "LANG=C.UTF-8" in run.out
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "yaml", "md"])
+def test_every_format(bare: Terminal, form: str) -> None:
+    run = bare("doctor", "-o", form)
+    assert run.code == 3
+    assert "no address is set" in run.out
+    if form == "json":
+        assert {one["check"] for one in run.json} == set(CHECKS) - {"key scope", "clock"}
+
+
+@pytest.mark.parametrize("answer", [401, 403, 404, 500])
+def test_a_service_that_refuses(trade: Terminal, service: Scripted, answer: int) -> None:
+    service.fails(answer, "a_code", f"no {HOSTILE} key-of-the-test")
+    run = trade("doctor")
+    assert run.code == 1
+    api = found(run, "api")
+    assert api["facts"] == {"code": "a_code", "http_status": answer}
+    assert api["next"]
+    assert "key-of-the-test" not in json.dumps(api)
+    assert trade("doctor", "-o", "table").out.replace("\n", "").isprintable()
+    assert len(service.keys) <= 4, "nothing is tried again"
+
+
+def test_an_answer_that_is_none(trade: Terminal, service: Scripted) -> None:
+    service.says(200, b"<html>", Content_Type="text/html")
+    run = trade("doctor")
+    assert (run.code, status(run)["api"], status(run)["market data"]) == (1, "problem", "problem")
+
+
+def test_offline(trade: Terminal) -> None:
+    trade.env |= {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"}
+    run = trade("doctor")
+    assert run.code == 1
+    assert found(run, "api")["facts"]["code"] == "network"
+    assert status(run)["ledger"] == "skipped", "the others are looked at all the same"
+
+
+def test_no_key(trade: Terminal, service: Scripted) -> None:
+    del trade.env["TRADE_API_KEY"]
+    run = trade("doctor")
+    assert run.code == 3
+    assert "no API key" in found(run, "api")["said"]
+    assert not [path for _, path, _ in service.seen if path.startswith("/v1/account")]
+
+
+def test_nothing_is_changed_and_nothing_paid(trade: Terminal, service: Scripted) -> None:
+    service.says(200, ACCOUNT)
+    trade.env["TRADE_WALLET_KEY"] = KEY
+    trade("doctor")
+    sent = [(method, path, body) for method, path, body in service.seen]
+    assert [(method, body) for method, _, body in sent if method != "GET"] == [
+        ("PATCH", b"{}"),
+        ("POST", b'{"limit":1}'),
+    ]
+    assert [path for method, path, _ in sent if method == "PATCH"] == ["/v1/agents/agt_that_never_was"]
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0, "ok"), (20, "ok"), (90, "warning"), (-3600, "warning")])
+def test_the_clock(trade: Terminal, service: Scripted, seconds: int, state: str) -> None:
+    class Later(service_checks.Heard):
+        @property
+        def difference(self) -> float | None:
+            self.headers["date"] = formatdate(time.time() + seconds, usegmt=True)
+            return super().difference
+
+    service.says(200, ACCOUNT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service_checks, "Heard", Later)
+        run = trade("doctor")
+    clock = next(one for one in run.lines if one["check"] == "clock")
+    assert clock["status"] == state
+    assert abs(clock["facts"]["difference_seconds"] - seconds) < 5
+    assert ("next" in clock and clock["next"] is not None) is (state == "warning")
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Jan 2026 99:99:99 GMT"])
+def test_a_service_without_a_usable_date(trade: Terminal, date: str) -> None:
+    heard = service_checks.Heard.__new__(service_checks.Heard)
+    heard.headers, heard.at, heard.seconds = {"date": date}, 1.0, 0.0
+    assert heard.difference is None
+
+
+def test_two_services_that_never_answer(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(findings, "PATIENCE", 0.05)
+    for check in ("account", "market"):
+        monkeypatch.setattr(service_checks, check, lambda run: never.wait(10) and [])
+    run = trade("doctor", env={"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "key-of-the-test"})
+    never.set()
+    assert run.code == 1
+    assert found(run, "api")["said"] == found(run, "market data")["said"] == "no answer within 0.05 s"
+
+
+def test_a_check_that_breaks(bare: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("MARKED")
+
+    monkeypatch.setattr("tradesdk_cli.doctor.here.terminal", broken)
+    run = bare("doctor")
+    assert run.code == 3, "no address is set"
+    assert found(run, "terminal")["said"] == "could not be checked: RuntimeError"
+    assert "MARKED" not in run.out + run.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('profile = "work', "config.toml, line 1"), ("profile = 3\n", "profile"), ("profiles = 1\n", "profiles")],
+)
+def test_settings_files_that_are_broken(bare: Terminal, text: str, said: str) -> None:
+    (bare.home / "config.toml").write_text(text)
+    run = bare("doctor")
+    assert run.code == 3
+    settings = found(run, "settings")
+    assert settings["status"] == "problem"
+    assert said in settings["said"]
+    assert "terminal" in status(run), "the others are looked at all the same"
+
+
+def test_a_variable_that_is_broken(bare: Terminal) -> None:
+    run = bare("doctor", env={"TRADE_MOCK": "perhaps"})
+    assert run.code == 3
+    assert found(run, "settings")["said"] == "TRADE_MOCK is neither 1 nor 0"
+
+
+def test_a_home_folder_that_is_not_there(bare: Terminal) -> None:
+    (bare.home / "file").write_text("")
+    run = bare("doctor", env={"TRADE_HOME": str(bare.home / "file" / "below")})
+    assert run.code == 3
+    assert status(run)["folders"] == "problem"
+    assert "TRADE_HOME" in found(run, "folders")["next"]
+
+
+def test_the_wallet(bare: Terminal) -> None:
+    assert found(bare("doctor"), "wallet")["status"] == "skipped"
+    run = bare("doctor", env={"TRADE_WALLET_KEY": KEY})
+    address = found(run, "wallet")["facts"]["address"]
+    assert KEY not in run.out
+    password = bare.home / "password"
+    password.write_text("a password")
+    create_keystore(bare.home / "keystore.json", "a password", KEY, work=2)
+    run = bare("doctor")
+    assert found(run, "wallet")["facts"]["address"] == address
+    assert found(run, "secret files")["status"] == "ok"
+    password.chmod(0o644)
+    (bare.home / "keystore.json").chmod(0o644)
+    run = bare("doctor", env={"TRADE_KEYSTORE_PASSWORD_FILE": str(password)})
+    assert run.code == 3
+    assert found(run, "wallet")["status"] == "problem"
+    assert "open to others" in found(run, "wallet")["said"]
+    files = found(run, "secret files")
+    assert set(files["facts"].values()) == {"0644"}
+    assert files["next"].startswith("chmod 600 ")
+    for env in ({"TRADE_KEYSTORE": "/nowhere/k.json"}, {"TRADE_WALLET_KEY": "MARKED"}):
+        run = bare("doctor", env=env)
+        assert (run.code, found(run, "wallet")["status"]) == (3, "problem")
+        assert "MARKED" not in run.out + run.err
+    (bare.home / "keystore.json").write_text("{}")
+    assert found(bare("doctor"), "wallet")["status"] == "problem"
+
+
+@pytest.mark.long
+def test_a_ledger(bare: Terminal, shop: MockServer) -> None:
+    bare.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": KEY}
+    shop.add_fault("status", paid="only", count=1)
+    assert bare("market", "prices", "ETH", "--max-price", "0.10", "--no-retry").code == 14
+    bare("pay", "budget", "set", "--per-day", "5")
+    run = bare("doctor")
+    ledger = found(run, "ledger")
+    assert ledger["status"] == "warning"
+    assert ledger["next"] == "trade pay reconcile"
+    assert len(ledger["facts"]["in_doubt"]) == 1
+    assert ledger["facts"]["budget_usd"]["per_day"] == "5.00"
+    assert "left today" in ledger["said"]
+
+
+@pytest.mark.parametrize("damage", ["overwritten", "cut", "another", "folder"])
+def test_a_ledger_that_is_damaged(bare: Terminal, damage: str) -> None:
+    path = bare.home / "ledger.sqlite3"
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "another":
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE notes (text)")
+        db.close()
+    else:
+        with Ledger(path) as ledger:
+            ledger.history()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100] + b"\xff" * 9_000 + whole[9_100:] if damage == "overwritten" else whole[:5_000])
+    run = bare("doctor")
+    assert run.code in (1, 3)
+    ledger_found = found(run, "ledger")
+    assert ledger_found["status"] == "problem"
+    assert ledger_found["next"]
+
+
+def test_completion(bare: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
+        monkeypatch.delenv(name, raising=False)
+    before = found(bare("doctor"), "completion")
+    assert (before["status"], before["facts"]["installed"]) == ("skipped", False)
+    assert before["next"] == "trade completion install zsh"
+    assert bare("completion", "install", "zsh", "--yes").code == 0
+    after = found(bare("doctor"), "completion")
+    assert (after["status"], after["facts"]["installed"]) == ("ok", True)
+    Path(after["facts"]["script"]).write_text("of an older version")
+    assert found(bare("doctor"), "completion")["status"] == "warning"
+    for shell in ("", "/bin/csh"):
+        monkeypatch.setenv("SHELL", shell)
+        assert found(bare("doctor"), "completion")["status"] == "skipped"
+
+
+def test_flags_that_contradict_each_other_are_still_refused(bare: Terminal) -> None:
+    assert bare("--mock", "doctor", "--base-url", "https://x.test").problem["code"] == "usage"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_home(bare: Terminal) -> None:
+    bare.home.chmod(0o500)
+    try:
+        run = bare("doctor")
+    finally:
+        bare.home.chmod(0o700)
+    assert found(run, "folders")["status"] == "problem"
+
+
+def test_exit_codes() -> None:
+    def one(state: findings.State, config: bool = False) -> findings.Finding:
+        return findings.Finding("a", state, "b", config=config)
+
+    assert findings.exit_code([one("ok"), one("warning"), one("skipped")]) == 0
+    assert findings.exit_code([one("problem"), one("ok")]) == 1
+    assert findings.exit_code([one("problem"), one("problem", config=True)]) == 3
+    assert json.dumps(one("ok").as_dict())

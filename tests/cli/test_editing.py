@@ -1,0 +1,131 @@
+"""A change of one line of a settings file is exactly that change, and loses nothing."""
+
+import sys
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk_cli.errors import ConfigProblem
+from tradesdk_cli.settings import editing
+from tradesdk_cli.settings.editing import with_value
+
+FILE = Path("/home/me/config.toml")
+
+
+@pytest.mark.parametrize(
+    ("before", "table", "name", "value", "after"),
+    [
+        ("", (), "profile", "a", 'profile = "a"\n'),
+        ("", ("profiles", "a"), "retry", False, "[profiles.a]\nretry = false\n"),
+        ("# top\n", (), "mock", True, "mock = true\n\n# top\n"),
+        ("a = 1", (), "b", 2, "a = 1\nb = 2\n"),
+        ("[t]\nx = 1\n", (), "profile", "a", 'profile = "a"\n\n[t]\nx = 1\n'),
+        ("[t]\nx = 1 # why\r\n", ("t",), "x", 2, "[t]\nx = 2 # why\r\n"),
+        ('[t]\nx = "a # b" # why\n', ("t",), "x", "c # d", '[t]\nx = "c # d" # why\n'),
+        ("[t]\n'x'='''a'''\n", ("t",), "x", "b", '[t]\nx = "b"\n'),
+        ("[t]\n# x = 1\ny = 2\n\n# of u\n[u]\n", ("t",), "x", 3, "[t]\n# x = 1\ny = 2\nx = 3\n\n# of u\n[u]\n"),
+        ("[t]\nx = 1\n[t.u]\nx = 2\n", ("t", "u"), "x", 3, "[t]\nx = 1\n[t.u]\nx = 3\n"),
+        ("[t]\nx = 1 # a\ny = 2\n", ("t",), "x", None, "[t]\ny = 2\n"),
+        ("[t]\nx = 1\n", ("u",), "x", None, "[t]\nx = 1\n"),
+        ("t.x = 1\nt.y = 2\n", ("t",), "x", None, "[t]\ny = 2\n"),
+        ("t = {x = 1, y = 2}\n", ("t",), "x", None, "[t]\ny = 2\n"),
+        ('[t]\n"\\u0078" = 1\ny = 2\n', ("t",), "x", None, "[t]\ny = 2\n"),
+        ('x = """\n[t]\ny = 1"""\n', ("t",), "y", 2, 'x = """\n[t]\ny = 1"""\n\n[t]\ny = 2\n'),
+    ],
+)
+def test_a_line_is_changed(before: str, table: tuple[str, ...], name: str, value: Any, after: str) -> None:
+    found = with_value(before, FILE, table, name, value)
+    if '"""' in before:  # a string that looks like a table: read, not guessed
+        assert tomllib.loads(found) == tomllib.loads(after)
+    else:
+        assert found == after
+
+
+@pytest.mark.parametrize("value", [2, None])
+@pytest.mark.parametrize("before", ["[t]\nx = [ # a\n1]\n", "t.x = 1 # a\n", "t = {x = 1} # a\n"])
+def test_a_line_that_is_too_unusual(before: str, value: int | None) -> None:
+    with pytest.raises(ConfigProblem, match="without losing"):
+        with_value(before, FILE, ("t",), "x", value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are locked on POSIX only")
+def test_two_changes_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, write = tmp_path / "config.toml", editing._write
+    other = threading.Thread(target=editing.change, args=(file, ("t",), {"b": 2}))
+
+    def slowly(*given: Any, **more: Any) -> None:
+        if other.ident is None:  # the first one has read the file and is about to replace it
+            other.start()
+            other.join(0.1)
+        write(*given, **more)
+
+    monkeypatch.setattr(editing, "_write", slowly)
+    editing.change(file, ("t",), {"a": 1})
+    other.join()
+    assert tomllib.loads(file.read_text()) == {"t": {"a": 1, "b": 2}}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are locked on POSIX only")
+def test_a_change_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config.toml"
+    monkeypatch.setattr(editing, "_PATIENCE", -1.0)
+    with editing._alone(file), pytest.raises(ConfigProblem, match="another command is changing"):
+        editing.change(file, ("t",), {"a": 1})
+    assert not file.exists()
+
+
+NAMES = st.sampled_from(["a", "b", "world"])
+LINES = st.sampled_from(
+    [
+        "a = 1",
+        "b = 'x' # c",
+        'world = "#"',
+        "# a = 2",
+        "",
+        "[p]",
+        "[p.q] # d",
+        "[ p . r ]",
+        "a = [1,",
+        "]",
+        '"b"=2',
+        "[[l]]",
+    ]
+)
+
+
+@given(
+    st.lists(LINES, max_size=8),
+    st.sampled_from([(), ("p",), ("p", "q"), ("new",)]),
+    NAMES,
+    st.none() | st.text(max_size=5),
+)
+def test_whatever_the_file_the_change_is_exactly_the_change(
+    lines: list[str], table: tuple[str, ...], name: str, value: str | None
+) -> None:
+    before = "\n".join(lines)
+    try:
+        data = tomllib.loads(before)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(ConfigProblem, match=str(FILE)):
+            with_value(before, FILE, table, name, value)
+        return
+    expected = place = tomllib.loads(before)
+    for part in table:
+        place = place.setdefault(part, {}) if value is not None else place.get(part, {})
+    if value is None:
+        place.pop(name, None)
+    else:
+        place[name] = value
+    try:
+        after = with_value(before, FILE, table, name, value)
+    except ConfigProblem:
+        assert "#" in before, "there is something to lose"
+        return
+    assert tomllib.loads(after) == expected
+    kept = [line for line in lines if line.startswith("#")]
+    assert [line for line in after.splitlines() if line.startswith("#")] == kept or data == expected

@@ -1,0 +1,218 @@
+"""What values look like in YAML, CSV, TSV and Markdown: read back they are the same, and spreadsheets run nothing."""
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tradesdk_cli.results.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
+from tradesdk_cli.text import to_json, visible
+
+from ._services import HOSTILE, LONE
+
+ODD = [
+    *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
+    *("2026-01-01", "2026-01-01T12:00:00Z", "12:30:45", "1.5", "-", "- a", "a: b", "a #b", "#a", "&a", "*a", "!a", "|"),
+    *(">", "%a", "@a", "`a", "'a'", '"a"', "{a}", "[a]", "?", "? a", ":", "a:", "---", "...", "=", "<<", "é", "漢字 a"),
+    *("a\nb", "\t", "a\\b", "\x85", "\u2028", "\ufeff", "\x00", "\x1b[2J", "\u202e", "😀", "x" * 2000, HOSTILE, LONE),
+]
+TEXT = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
+NUMBER = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.just(-0.0))
+SCALAR = st.one_of(st.none(), st.booleans(), NUMBER, TEXT)
+VALUE = st.recursive(
+    SCALAR,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
+    max_leaves=12,
+)
+FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")
+
+
+def exactly(value: Any) -> str:
+    """Equal only for the same type: 1 is not 1.0, True is not 1, and -0.0 is not 0.0."""
+    return json.dumps(value)
+
+
+def printable(text: str) -> bool:
+    return all(line.isprintable() for line in text.split("\n"))
+
+
+def yaml_reads_back(value: Any) -> None:
+    for ascii_only in (False, True):
+        text = to_yaml(value, ascii_only=ascii_only)
+        assert exactly(yaml.safe_load(text)) == exactly(value)
+        assert printable(text)
+        assert not ascii_only or text.isascii()
+
+
+@given(VALUE)
+@settings(max_examples=60, deadline=None)
+def test_yaml_is_exactly_the_value(value: Any) -> None:
+    yaml_reads_back(value)
+
+
+@pytest.mark.long
+@given(VALUE)
+@settings(max_examples=2_000, deadline=None)
+def test_yaml_is_exactly_the_value_at_length(value: Any) -> None:
+    yaml_reads_back(value)
+
+
+def test_yaml_of_odd_text() -> None:
+    for text in ODD:
+        for value in (text, [text], {"a": text}, {text: [text]}, [{text: {text: text}}]):
+            assert yaml.safe_load(to_yaml(value)) == value
+
+
+def test_yaml_as_people_write_it() -> None:
+    value = {
+        "id": "agt_1",
+        "address": "0x1F",
+        "risk": {},
+        "tags": ["a b", {"x": 1e-05, "more": [None, True]}],
+        "count": 1e22,
+    }
+    assert to_yaml(value) == (
+        'id: agt_1\naddress: "0x1F"\nrisk: {}\ntags:\n'
+        "- a b\n- x: 1.0e-05\n  more:\n  - null\n  - true\ncount: 1.0e+22\n"
+    )
+
+
+def test_a_growing_yaml_list_is_a_list_at_any_time() -> None:
+    items: list[Any] = [{"a": 1, "b": {"c": [1, 2]}}, "x", [1, [2]], None]
+    text = ""
+    for number, item in enumerate(items, 1):
+        text += yaml_item(item)
+        assert yaml.safe_load(text) == items[:number]
+
+
+def test_no_number_is_not_made_up() -> None:
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="JSON"):
+            to_yaml([value])
+
+
+@given(st.lists(st.dictionaries(TEXT, SCALAR, min_size=1, max_size=4), min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for item in items for name in item))
+    for form, dialect in (("csv", "excel"), ("tsv", "excel-tab")):
+        rows = Rows(form, names)
+        text = rows.header() + "".join(rows.row(item) for item in items)
+        assert printable(text.replace("\t", ""))
+        assert text.count("\n") == len(items) + 1, "a line each, whatever is in it"
+        if form == "tsv" and len(names) == 1:
+            continue  # an empty line is one empty cell, but readers leave it out
+        read = list(csv.reader(io.StringIO(text), dialect))
+        assert read[0] == [harmless(name) for name in names]
+        for item, cells in zip(items, read[1:], strict=True):
+            for name, cell in zip(names, cells, strict=True):
+                value = item.get(name)
+                if isinstance(value, str):
+                    assert cell == harmless(value)
+                    assert not FORMULA.match(cell) or re.fullmatch(r"-\d+(\.\d+)?", cell)
+                else:
+                    assert cell == ("" if value is None else to_json(value)), "numbers stay numbers"
+
+
+@pytest.mark.parametrize(
+    "start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "  =", " @", "x; =", 'x;"=']
+)
+def test_formulas_become_text(start: str) -> None:
+    assert "'" in harmless(f"{start}HYPERLINK(1)")
+    assert harmless(f"{start}A1").replace("'", "") == f"{start}A1"
+
+
+@pytest.mark.parametrize("start", ["\t", "\r", "\n", "\u00a0", "\u200b", "\ufeff"])
+def test_what_hides_a_formula_is_shown(start: str) -> None:
+    assert harmless(f"{start}=1").startswith("\\")
+
+
+def test_numbers_in_text_are_no_formulas() -> None:
+    assert [harmless(text) for text in ("-1.50", "-7", "-1-1", "+1", "a=b", "a-b")] == [
+        *("-1.50", "-7", "'-1-1", "'+1", "a=b", "a-b")
+    ]
+
+
+def test_quotes_in_csv() -> None:
+    rows = Rows("csv", ("a", "b", "c", "d", "e"))
+    row = {"a": 'say "hi"', "b": "1,5", "c": "", "d": None, "e": " x"}
+    assert rows.row(row) == '"say ""hi""","1,5","",," x"\n'
+    assert Rows("csv", ("a",)).row({"a": None}) == '""\n', "else it would be an empty line"
+    assert Rows("tsv", ("a", "b")).row({"a": '"x', "b": 'y"'}) == '"""x"\ty"\n'
+
+
+def md_cells(line: str) -> list[str]:
+    """The cells of a row of a table, as GitHub reads them: code is only text."""
+    cells = []
+    for part in re.findall(r"((?:\\.|[^|\\])*)\|", line.rstrip("\n").removeprefix("|")):
+        text = part.strip().replace("\\|", "|")
+        fence = re.match(r"`+", text)
+        if fence and text.endswith(fence[0]):
+            text = text[len(fence[0]) : -len(fence[0])]
+            text = text[1:-1] if text.startswith(" ") and text.endswith(" ") and text.strip() else text
+        cells.append(text)
+    return cells
+
+
+@given(st.lists(SCALAR, min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
+    names = [f"f{number}" for number in range(len(values))]
+    row = Rows("md", names).row(dict(zip(names, values, strict=True)))
+    assert row.count("\n") == 1
+    assert printable(row)
+    cells = md_cells(row)
+    assert len(cells) == len(values)
+    for cell, value in zip(cells, values, strict=True):
+        wanted = "" if value is None else visible(value) if isinstance(value, str) else to_json(value)
+        if "|" not in wanted or "\\" not in wanted:  # a backslash in front of a bar is doubled
+            assert cell.strip() == wanted.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<script>", "[a](http://x)", "http://x", "www.x.test", "me@x.test", "@someone", "#12", "**a**", "_a_", ":x:"),
+        *("`a`", "a``b", "~~a~~", "$a$", "&lt;", "!", "a|b", "\\", "a\nb", "a&b", '"', "\x1b[2J"),
+    ],
+)
+def test_markup_of_strangers_is_code(text: str) -> None:
+    cell = Rows("md", ("a",)).row({"a": text})[2:-3]
+    assert cell[0] == cell[-1] == "`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["agt_c65dc2aa3e13830977894e81", "0xD7996d2B7716aA73", "base-momentum", "POST /v1/x", "12:30", "Ü 漢字", "5%"],
+)
+def test_ids_and_plain_names_stand_as_they_are(text: str) -> None:
+    assert Rows("md", ("a",)).row({"a": text}) == f"| {text} |\n"
+
+
+def test_numbers_in_markdown_stand_at_the_right() -> None:
+    assert Rows("md", ("a", "b"), ["b"]).header() == "| a | b |\n| --- | ---: |\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "md"])
+def test_a_header_is_read_back(form: str) -> None:
+    names = ["id", "risk.stop_loss_pct", "my field", "a,b"]
+    assert names_of(form, Rows(form, names).header().split("\n")[0] + "\n") == names
+
+
+def test_flat_names() -> None:
+    assert flatten({"a": {"b": {"c": 1}, "d": []}, "e": {}}) == {"a.b.c": 1, "a.d": [], "e": {}}
+    assert as_rows([[1, 2], [3]]) == [{"1": 1, "2": 2}, {"1": 3}]
+    assert as_rows([1, {"a": 2}]) == [{"value": 1}, {"value": {"a": 2}}]
+
+
+def test_endings() -> None:
+    endings = (".json", ".JSONL", ".ndjson", ".csv", ".tsv", ".yml", ".yaml", ".md", ".txt", "", ".xls")
+    assert [of_ending(ending) for ending in endings] == [
+        *("json", "ndjson", "ndjson", "csv", "tsv", "yaml", "yaml", "md", "table", None, None)
+    ]

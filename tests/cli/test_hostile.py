@@ -1,0 +1,300 @@
+"""Everything that a service says is a stranger's text: through every command and format nothing of it acts."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from rich.cells import cell_len
+
+from tradesdk_mock import MockServer
+
+from ._hostile import ALL, WEAPONS, Mirror, deep, harmless, mirror, spoil
+from ._services import Scripted, agent
+from ._streams import event, tape_of
+from ._terminal import Run, Terminal
+from .conftest import BUYER_KEY
+from .test_help import LEAVES
+
+FORMATS = ("table", "json", "ndjson", "csv", "tsv", "yaml", "md")
+QUICK = (
+    "account usage",
+    "agents list",
+    "agents get AGENT",
+    "wallets balance WALLET",
+    "trades list",
+    "positions list",
+    "signals stream --chain base --since 6h --count 2 --duration 5s",
+    "replay TAPE --speed 1000",
+    "mock status",
+    "mock key list",
+)
+
+# AGENT, IDLE, WALLET, TRADE, SIGNAL and TAPE stand for what there is. Codes: how it may end, 0 where nothing is said.
+CALLS: dict[str, tuple[int, ...]] = {
+    "account show": (),
+    "account usage": (),
+    "agents list": (),
+    "agents get AGENT": (),
+    "agents update IDLE --name x --yes": (),
+    "agents create --name n --wallet-id WALLET --chain base --yes": (),
+    "wallets list": (),
+    "wallets balance WALLET": (),
+    "trades list": (),
+    "trades get TRADE": (),
+    "positions list": (),
+    "signals latest --chain base": (),
+    "signals history --chain base": (),
+    "signals stream --chain base --since 6h --count 2 --duration 5s": (),
+    "replay TAPE --speed 1000": (),
+    "market prices ETH AERO": (),
+    "market signals ETH": (),
+    "market history AERO": (),
+    "market win-rate ETH": (),
+    "market avg-prices ETH": (),
+    "market top --sort winRate": (),
+    "market metrics": (),
+    "market tokens --limit 20": (),
+    "pay quote prices ETH": (),
+    "pay history": (),
+    "pay budget": (),
+    "pay reconcile": (),
+    "mock status": (),
+    "mock clock": (),
+    "mock fault add latency": (),
+    "mock fault list": (),
+    "mock fault kinds": (),
+    "mock market": (),
+    "mock emit signal --chain base": (),
+    "mock key create --name x": (),
+    "mock key list": (),
+    "mock journal": (),
+    "mock logs": (),
+    "mock gaps": (),
+    "mock payments list": (),
+    "mock payments balance": (),
+    "mock payments check": (1,),  # it says that something was charged twice
+    "mock tenant populate other": (),
+    "mock agent IDLE start": (7,),  # it runs already, from the second time on
+    "wallets connect --label main --chain base --yes": (7,),  # it is connected already, from the second time on
+    "agents delete IDLE --yes": (7,),  # it is active by now
+    "api GET /v1/agents": (),
+    "whoami": (),
+    "top --once": (),
+    "plot token SIGNAL --chain base": (),
+    "plot agent AGENT": (),
+}
+
+
+class Spoiled(NamedTuple):
+    """A mirror before a mock, and what there is behind it."""
+
+    mirror: Mirror
+    ids: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[Spoiled]:
+    """A mock behind a mirror that spoils what it says."""
+    with MockServer(signals="scripted") as server, mirror(server.url) as spoiled:
+        server.populate("shared")
+        import httpx
+
+        headers = {"Authorization": "Bearer mock_full_shared"}
+        with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as asking:
+
+            def first(path: str, **query: str) -> Any:
+                return asking.get(path, params=query).json()["data"][0]
+
+            ids = {
+                "AGENT": first("/v1/agents", status="active")["id"],
+                "IDLE": first("/v1/agents", status="idle")["id"],
+                "WALLET": first("/v1/wallets", chain_id="8453")["id"],
+                "TRADE": first("/v1/trades")["id"],
+                "SIGNAL": first("/v1/signals", chain="8453")["token_symbol"],
+            }
+        yield Spoiled(spoiled, ids)
+
+
+@pytest.fixture
+def victim(trade: Terminal, hostile: Spoiled) -> Terminal:
+    """`trade` at the mirror, with money to spend."""
+    hostile.mirror.weapon, hostile.mirror.statuses = ALL, (200, 201)
+    tape = tape_of(trade.home / "signals.tape", (0, spoil(event(1), ALL) | {"type": "signal"}), (0, event(2)))
+    hostile.ids["TAPE"] = str(tape)
+    trade.env |= {
+        "TRADE_BASE_URL": hostile.mirror.url,
+        "TRADE_API_KEY": "mock_full_shared",
+        "TRADE_WALLET_KEY": BUYER_KEY,
+        "TRADE_BUDGET_PER_DAY": "100",
+        "NO_COLOR": "1",
+    }
+    return trade
+
+
+def words_of(line: str, ids: dict[str, str]) -> list[str]:
+    return [ids.get(word, word) for word in line.split()]
+
+
+def exists(line: str) -> bool:
+    words = line.split()
+    return any(tuple(words[:length]) in LEAVES for length in (1, 2, 3))
+
+
+def check(run: Run, line: str, form: str, codes: tuple[int, ...]) -> None:
+    harmless(run, form)
+    if form == "json" and line.startswith(("signals stream", "replay")):
+        assert run.code == 2, "a stream is no array"
+        return
+    assert run.code in (0, *codes), (line, run.code, run.err)
+    if run.code:
+        return
+    if form == "json" and run.out:
+        json.loads(run.out)
+    if form == "ndjson":
+        assert all(isinstance(json.loads(found), (dict, list)) for found in run.out.splitlines())
+    if form == "csv":
+        for row in csv.reader(io.StringIO(run.out, newline="")):
+            assert not any(cell.startswith(("=", "@", "\t", "\r")) for cell in row), row
+
+
+def through(victim: Terminal, hostile: Spoiled, line: str, form: str) -> None:
+    argv = words_of(line, hostile.ids)
+    run = victim(*argv, tty=True, columns=100) if form == "terminal" else victim(*argv, "-o", form)
+    check(run, line, form, CALLS[line])
+
+
+@pytest.mark.parametrize("line", QUICK)
+def test_nothing_acts(victim: Terminal, hostile: Spoiled, line: str) -> None:
+    through(victim, hostile, line, "terminal")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_nothing_acts_through_any_command(victim: Terminal, hostile: Spoiled, form: str) -> None:
+    for line in CALLS:
+        if exists(line):
+            through(victim, hostile, line, form)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "json"])
+def test_nothing_acts_in_any_format(victim: Terminal, hostile: Spoiled, form: str) -> None:
+    for line in QUICK:
+        through(victim, hostile, line, form)
+
+
+def test_every_command_that_talks_is_called_here() -> None:
+    silent = {"demo", "replay", "doctor", "login", "logout", "help", "completion"}
+    called = {tuple(line.split()) for line in CALLS}
+    kinds = {words[0] for words in LEAVES if words[0] not in silent} - {"config"}
+    assert kinds <= {words[0] for words in called}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in WEAPONS if name != "lone"])
+def test_each_weapon_alone(victim: Terminal, hostile: Spoiled, name: str) -> None:
+    hostile.mirror.weapon = WEAPONS[name]
+    for line in ("agents list", "agents get AGENT", "trades list", "mock key list"):
+        through(victim, hostile, line, "terminal")
+
+
+@pytest.mark.parametrize("line", ["agents list", "account show", "mock status"])
+def test_lone_surrogates_are_refused_or_shown(victim: Terminal, hostile: Spoiled, line: str) -> None:
+    hostile.mirror.weapon = WEAPONS["lone"]
+    for form in ("table", "json"):
+        run = victim(*line.split(), "-o", form)
+        harmless(run, form)
+        assert run.code in (0, 10)
+
+
+# How much
+
+
+def test_a_name_of_100_kb_is_cut_on_a_terminal_and_whole_in_a_pipe(trade: Terminal, service: Scripted) -> None:
+    name, token = "n" * 100_000, "i" * 100_000
+    service.says(200, {"data": [agent(name, wallet_id=token), agent("calm")]})
+    person = trade("agents", "list", tty=True, columns=140, env={"NO_COLOR": "1"})
+    assert "n…  " in person.out or "n…\n" in person.out
+    assert all(cell_len(line) <= 220 for line in person.out.splitlines())
+    piped = trade("agents", "list", "-o", "table").out
+    assert name in piped
+    assert token in piped
+    service.says(200, agent(name, risk={}, min_confidence=0.5, max_positions=1))
+    person = trade("agents", "get", "agt_1", tty=True, columns=100, env={"NO_COLOR": "1"})
+    assert "n… (100,000 characters; -o json has them all)" in person.out
+    assert len(person.out) < 5000
+    assert name in trade("agents", "get", "agt_1", "-o", "table").out
+
+
+def test_ids_are_whole_on_a_terminal(trade: Terminal, service: Scripted) -> None:
+    long = "agt_" + "0123456789abcdef" * 8
+    service.says(200, {"data": [agent("漢字" * 40, id=long, status="a status that nobody knows " * 4)]})
+    for columns in (20, 60, 140, 250):
+        run = trade("agents", "list", tty=True, columns=columns, env={"NO_COLOR": "1"})
+        assert long in run.out.split()
+
+
+def test_numbers_without_end(trade: Terminal, service: Scripted) -> None:
+    text = json.dumps(agent(risk={}, min_confidence=0.5, max_positions=1, total_pnl_usd=1e308, x=-0.0, deep=deep("d")))
+    for digits in ("1" + "0" * 400, "1" + "0" * 4200, "1" + "0" * 6000, "0." + "1" * 5000, "1e400", "-1e-400"):
+        service.says(200, text.replace("-0.0", digits).encode())
+        for form in ("table", "json", "ndjson"):
+            run = trade("agents", "get", "agt_1", "-o", form)
+            harmless(run, form)
+            assert run.code in (0, 10), run.err
+
+
+@pytest.mark.parametrize("depth", [100, 100_000, *(pytest.param(n, marks=pytest.mark.long) for n in (190, 300, 3000))])
+def test_depths_without_end(trade: Terminal, service: Scripted, depth: int) -> None:
+    content = json.dumps(agent(risk={}, min_confidence=0.5, max_positions=1, x="DEEP"))
+    for left, right in (("[", "]"), ('{"a":', "}")):
+        service.says(200, content.replace('"DEEP"', left * depth + "1" + right * depth).encode())
+        for form in ("table", "json", "ndjson"):
+            run = trade("agents", "get", "agt_1", "-o", form)
+            harmless(run, form)
+            assert run.code in (0, 10), run.err
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": "hibernating", "chain_id": 99},
+        {"created_at": 10**17},
+        {"created_at": -(10**17)},
+        {"updated_at": "soon", "stats": {"total_pnl_usd": 1e308, "win_rate_pct": -1e308, "x": [{"a": 1}, {}]}},
+        {"risk": {"used": "1", "limit": True}, "x": {"used": 1, "limit": 0}, "y": [[], {}, None]},
+        {"x": [{"used": 1, "limit": 2}, {"token_symbol": {"deep": [1]}}], "token_balances": [{"balance": "x"}, {}]},
+    ],
+)
+def test_odd_values_in_any_field(trade: Terminal, service: Scripted, fields: dict[str, Any]) -> None:
+    service.says(200, agent(risk={}, min_confidence=0.5, max_positions=1) | fields)
+    for columns in (20, 100):
+        run = trade("agents", "get", "agt_1", tty=True, columns=columns)
+        assert "bug in trade" not in run.err, run.err
+        assert run.code in (0, 10), run.err
+    service.says(200, {"data": [agent(**fields)]})
+    run = trade("agents", "list", tty=True, columns=100)
+    assert run.code in (0, 10), run.err
+
+
+# What is no result
+
+
+@pytest.mark.parametrize(
+    "status",
+    [302, 402, 404, *(pytest.param(n, marks=pytest.mark.long) for n in (301, 400, 401, 403, 409, 418, 422, 429, 500))],
+)
+def test_errors_are_text_too(victim: Terminal, hostile: Spoiled, service: Scripted, status: int) -> None:
+    for code, message in ((ALL, ALL), (WEAPONS["long"], WEAPONS["long"]), ("", ALL)):
+        service.fails(status, code, message, Location="https://evil.test/%1b%5b2J", Retry_After="0")
+        for argv in (("agents", "list"), ("market", "metrics")):
+            for tty in (True, False):
+                run = victim(
+                    *argv, "--no-retry", tty=tty, env={"TRADE_BASE_URL": service.url, "TRADE_MARKET_BASE_URL": ""}
+                )
+                harmless(run, "terminal")
+                assert run.code not in (0, 1)
+                assert len(run.err) < 3000

@@ -1,0 +1,203 @@
+"""Long lists that something ends on the way: what has come is kept. And a pull that is killed, at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal as signals
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk_cli.speaking import SayingClock
+
+from ._services import Scripted, agent
+from ._terminal import Terminal
+from .test_processes import started
+
+LONG = pytest.mark.long
+LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever something waits, somebody presses Ctrl-C."""
+
+    def enough(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SayingClock, "sleep", enough)
+
+
+def two_pages(service: Scripted) -> None:
+    """Two pages of agents; then the service has enough."""
+    service.says(200, {"data": [agent(id="agt_1"), agent(id="agt_2")], "next_cursor": "c1"})
+    service.then(200, {"data": [agent(id="agt_3")], "next_cursor": "c2"})
+    service.then(429, LIMITED, Retry_After="7")
+
+
+@pytest.mark.parametrize(
+    "form", ["json", *(pytest.param(form, marks=LONG) for form in ("ndjson", "yaml", "csv", "tsv", "md", "table"))]
+)
+def test_ctrl_c_keeps_what_has_come(trade: Terminal, service: Scripted, impatient: None, form: str) -> None:
+    two_pages(service)
+    run = trade("agents", "list", "--all", "-o", form)
+    assert run.code == 130
+    found = [word for word in run.out.replace('"', " ").replace(",", " ").split() if word.startswith("agt_")]
+    assert found == ["agt_1", "agt_2", "agt_3"]
+    assert "interrupted: the 3 agents that came are printed; --cursor goes on there" in run.err
+    assert "c2" in run.err
+    if form == "json":
+        assert [one["id"] for one in run.json] == found
+
+
+def test_ctrl_c_on_a_terminal(trade: Terminal, service: Scripted, impatient: None) -> None:
+    two_pages(service)
+    run = trade("agents", "list", "--all", tty=True, columns=100, env={"NO_COLOR": "1"})
+    assert run.code == 130
+    assert len(run.out.splitlines()) == 4
+    shown = [line.rpartition("\x1b[K")[2] for line in run.err.splitlines()]
+    assert shown[-2:] == ["interrupted: the 3 agents that came are printed; --cursor goes on there", "next cursor: c2"]
+
+
+def test_ctrl_c_before_anything_came(trade: Terminal, service: Scripted, impatient: None) -> None:
+    service.says(429, LIMITED, Retry_After="7")
+    run = trade("agents", "list", "--all", "-o", "json")
+    assert (run.code, run.out) == (130, "")
+    assert run.notes == [{"note": "interrupted before anything came"}]
+
+
+def test_ctrl_c_with_a_checkpoint(trade: Terminal, service: Scripted, impatient: None, files: Path) -> None:
+    two_pages(service)
+    line = ("agents", "list", "--all", "--out", str(files / "a.csv"), "--checkpoint", str(files / "pull.json"))
+    run = trade(*line)
+    assert run.code == 130
+    assert run.notes[-1]["note"] == f"interrupted: 3 agents are in {files / 'a.csv'}; the same command goes on there"
+    service.says(200, {"data": [agent(id="agt_4")]})
+    assert trade(*line).code == 0
+    assert [row[:5] for row in (files / "a.csv").read_text().splitlines()[1:]] == ["agt_1", "agt_2", "agt_3", "agt_4"]
+    assert service.seen[-1][1].endswith("cursor=c2")
+
+
+def test_an_error_on_the_way_keeps_what_has_come(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent()], "next_cursor": "c"})
+    service.then(404, {"error": {"code": "not_found", "message": "gone"}})
+    run = trade("agents", "list", "--all", "-o", "table")
+    assert run.code == 6
+    assert "agt_1" in run.out
+    said = run.err.splitlines()
+    assert said[0] == "the 1 agent that came is printed; --cursor goes on there"
+    assert said[1] == "next cursor: c"
+    assert said[2].startswith("error: gone")
+
+
+def test_a_file_keeps_its_content_and_the_rest_is_beside_it(
+    trade: Terminal, service: Scripted, impatient: None, files: Path
+) -> None:
+    out = files / "agents.json"
+    out.write_text("[]\n")
+    two_pages(service)
+    run = trade("agents", "list", "--all", "--out", str(out))
+    assert (run.code, out.read_text()) == (130, "[]\n")
+    kept = json.loads((files / "agents.json.part").read_text())
+    assert [one["id"] for one in kept] == ["agt_1", "agt_2", "agt_3"]
+    assert f"{out}.part" in run.err
+    assert sorted(file.name for file in files.iterdir()) == ["agents.json", "agents.json.part"]
+
+
+def test_nothing_is_left_when_the_first_page_does_not_come(trade: Terminal, service: Scripted, files: Path) -> None:
+    service.fails(404, "not_found", "gone")
+    run = trade("agents", "list", "--all", "--out", str(files / "agents.json"))
+    assert (run.code, list(files.iterdir())) == (6, [])
+
+
+@LONG
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+def test_signals_keep_what_has_come(trade: Terminal, service: Scripted, number: signals.Signals, code: int) -> None:
+    two_pages(service)
+    with started(trade, "agents", "list", "--all", "-o", "json") as process:
+        assert process.stderr is not None
+        assert "waiting " in process.stderr.readline()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, [one["id"] for one in json.loads(out)]) == (code, ["agt_1", "agt_2", "agt_3"])
+        assert json.loads(err)["next_cursor"] == "c2"
+
+
+# Killed
+
+# A child runs the command and is killed before its nth call of anything in C, in the modules that write. Then the same
+# command is run again, until it ends: the file must be that of a run that nobody killed.
+KILLED = """
+import json, os, signal, sys
+from tradesdk_cli.__main__ import main
+
+line, out, kept, first, step, most = json.loads(sys.argv[1])
+ROOMS = ("checkpoints.py", "outfile.py", "pulls.py")
+
+def run(fatal):
+    child = os.fork()
+    if child == 0:
+        left = fatal
+
+        def before(frame, event, what):
+            nonlocal left
+            if event == "c_call" and frame.f_code.co_filename.endswith(ROOMS):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        if fatal:
+            sys.setprofile(before)
+        os._exit(main(line))
+    return os.waitpid(child, 0)[1]
+
+assert main(line) == 0  # here, so that children have all that it imports
+whole = open(out, "rb").read()
+for fatal in range(first, most, step):
+    os.unlink(out)
+    os.unlink(kept)
+    killed = run(fatal) == signal.SIGKILL
+    twice = killed and run(fatal // 2 + 1) == signal.SIGKILL
+    ended = run(0)
+    print(json.dumps([fatal, killed, twice, ended, open(out, "rb").read() == whole]), flush=True)
+    if not killed:
+        break
+"""
+
+
+def killed_everywhere(world: Terminal, files: Path, first: int, step: int, most: int) -> list[list[Any]]:
+    out, kept = str(files / "t.csv"), str(files / "pull.json")
+    line = ["trades", "list", "--limit", "150", "--page-size", "50", "--out", out, "--checkpoint", kept]
+    done = subprocess.run(  # so that children can be forked where there are no threads
+        [sys.executable, "-c", KILLED, json.dumps([line, out, kept, first, step, most])],
+        env=world.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [json.loads(told) for told in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@LONG
+def test_no_row_is_lost_or_doubled_whenever_it_is_killed(world: Terminal, files: Path) -> None:
+    runs = killed_everywhere(world, files, 1, 31, 10_000)
+    assert [run for run in runs if run[3:] != [0, True]] == []
+    assert sum(run[1] for run in runs) > 9
+    assert sum(run[2] for run in runs) > 6
+    assert not runs[-1][1], "the last one ran to its end"

@@ -1,0 +1,348 @@
+"""`trade login`, `logout` and `whoami`: a key is tried, kept, shown to nobody, and forgotten."""
+
+import getpass
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import _keyring
+from ._keyring import Ring
+from ._services import Scripted
+from ._terminal import Run, Terminal
+
+KEY = "MARKED-key-of-the-login"
+ACCOUNT = {"id": "acc_1", "email": "me@example.test", "plan": "pro", "created_at": 1, "api_key_last4": "ogin"}
+
+
+@pytest.fixture
+def shell(trade: Terminal, service: Scripted) -> Terminal:
+    """`trade` without settings; the service takes every key."""
+    del trade.env["TRADE_BASE_URL"], trade.env["TRADE_API_KEY"]
+    service.says(200, ACCOUNT)
+    return trade
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Somebody types this when asked for what is not shown; gives the prompts."""
+
+    def answer(text: str) -> list[str]:
+        prompts: list[str] = []
+
+        def asked(prompt: str) -> str:
+            prompts.append(prompt)
+            return text
+
+        monkeypatch.setattr(getpass, "getpass", asked)
+        return prompts
+
+    return answer
+
+
+def piped(shell: Terminal, *argv: str, key: str = KEY, **how: Any) -> Run:
+    run = shell("login", "--api-key-stdin", *argv, stdin=f"{key}\n", **how)
+    assert "MARKED" not in run.out + run.err
+    return run
+
+
+def config(shell: Terminal) -> dict[str, Any]:
+    file = shell.home / "config.toml"
+    return tomllib.loads(file.read_text()) if file.exists() else {}
+
+
+def kept(shell: Terminal) -> dict[str, str]:
+    folder = shell.home / "keys"
+    return {file.name: file.read_text() for file in folder.iterdir()} if folder.exists() else {}
+
+
+def test_a_login_is_tried_and_then_kept(shell: Terminal, service: Scripted) -> None:
+    run = piped(shell, "--base-url", f"{service.url}/v1/")
+    assert (run.code, run.err) == (0, "")
+    assert run.json == {
+        "profile": "default",
+        "base_url": service.url,
+        "email": "me@example.test",
+        "plan": "pro",
+        "api_key_last4": "ogin",
+        "key_kept_in": str(shell.home / "keys" / "default"),
+        "default": True,
+    }
+    assert [(method, path) for method, path, _ in service.seen] == [("GET", "/v1/account")]
+    assert config(shell) == {"profile": "default", "profiles": {"default": {"base_url": service.url, "key": "file"}}}
+    assert kept(shell) == {"default": f"{KEY}\n"}
+    for file in (shell.home / "config.toml", shell.home / "keys" / "default"):
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert shell("account", "show").json["email"] == "me@example.test"
+    assert service.keys == [f"Bearer {KEY}"] * 2
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 5), (500, 10)])
+def test_a_key_that_is_not_taken_is_not_kept(shell: Terminal, service: Scripted, status: int, code: int) -> None:
+    service.fails(status, "unauthorized", f"not you, {KEY}")
+    run = piped(shell, "--base-url", service.url, "--no-retry")
+    assert run.code == code
+    assert "nothing was kept" in run.err
+    assert (config(shell), kept(shell)) == ({}, {})
+
+
+def test_without_trying(shell: Terminal, service: Scripted) -> None:
+    run = piped(shell, "--base-url", service.url, "--no-verify")
+    assert (run.code, service.seen) == (0, [])
+    assert "email" not in run.json
+    assert kept(shell) == {"default": f"{KEY}\n"}
+    assert "nobody has tried this key yet" in run.err
+
+
+@pytest.mark.parametrize("key", ["MARKED two words", "MARKED\tx", "MARKEDä", ""])
+def test_what_is_no_key(shell: Terminal, service: Scripted, key: str) -> None:
+    for more in ((), ("--no-verify",)):
+        assert piped(shell, "--base-url", service.url, *more, key=key).code == 3
+    assert (service.seen, config(shell), kept(shell)) == ([], {}, {})
+
+
+@pytest.mark.parametrize("url", ["http://far.example", "ftp://x", "https://u:MARKED@x.example", "nothing", "https://"])
+def test_what_is_no_address_is_said_before_the_key_is_asked_for(
+    shell: Terminal, typed: Callable[[str], list[str]], url: str
+) -> None:
+    prompts = typed(KEY)
+    run = shell("login", "--base-url", url, tty=True)
+    assert (run.code, prompts) == (3, [])
+    assert "MARKED" not in run.err
+    assert config(shell) == {}
+
+
+def test_a_person_is_asked_for_the_address_and_the_key(
+    shell: Terminal, service: Scripted, typed: Callable[[str], list[str]]
+) -> None:
+    prompts = typed(f" {KEY} ")
+    run = shell("login", "--profile", "work", tty=True, answers=f"{service.url}\n")
+    assert run.code == 0
+    assert prompts == [f"API key for {service.url.removeprefix('http://')}: "]
+    assert "address of the service, such as https://api.example.com: " in run.err
+    assert "me@example.test" in run.out
+    assert kept(shell) == {"work": f"{KEY}\n"}
+    assert "MARKED" not in run.out + run.err
+
+
+def test_nothing_typed(shell: Terminal, service: Scripted, typed: Callable[[str], list[str]]) -> None:
+    typed("")
+    assert shell("login", "--base-url", service.url, tty=True).code == 3
+    assert shell("login", tty=True, answers="\n").code == 3
+    assert service.seen == []
+
+
+def test_where_nobody_can_be_asked(shell: Terminal, service: Scripted) -> None:
+    run = shell("login", "--base-url", service.url)
+    assert (run.code, run.problem["hint"]) == (3, "read it from a pipe: trade login --api-key-stdin < FILE")
+    run = piped(shell)
+    assert (run.code, run.problem["message"]) == (3, "no address to log in to: add --base-url")
+
+
+def test_a_login_is_replaced_only_if_that_is_meant(
+    shell: Terminal, service: Scripted, typed: Callable[[str], list[str]]
+) -> None:
+    piped(shell, "--base-url", service.url, key="first")
+    run = piped(shell)
+    assert (run.code, run.problem["message"].partition(":")[0]) == (
+        2,
+        "--yes is needed to replace the login of profile default at 127.0.0.1",
+    )
+    typed(KEY)
+    run = shell("login", tty=True, answers="n\n")
+    assert run.code == 1
+    assert f"replace the login of profile default at {service.url.removeprefix('http://')}? [y/N]" in run.err
+    assert kept(shell) == {"default": "first\n"}
+    assert piped(shell, "--yes").code == 0
+    assert kept(shell) == {"default": f"{KEY}\n"}
+
+
+def test_a_second_profile_leaves_the_first_alone(shell: Terminal, service: Scripted) -> None:
+    piped(shell, "--base-url", service.url, "--profile", "work", key="first")
+    run = piped(shell, "--base-url", service.url, "--profile", "other", "--market-url", "http://127.0.0.1:1/")
+    assert run.json["default"] is False
+    assert "trade config use other" in run.err
+    assert config(shell) == {
+        "profile": "work",
+        "profiles": {
+            "work": {"base_url": service.url, "key": "file"},
+            "other": {"base_url": service.url, "market_url": "http://127.0.0.1:1", "key": "file"},
+        },
+    }
+    assert kept(shell) == {"work": "first\n", "other": f"{KEY}\n"}
+    assert shell("whoami").json["profile"] == "work"
+    assert shell("whoami", "--profile", "other").json["profile"] == "other"
+    run = piped(shell, "--base-url", service.url, "--profile", "Work")
+    assert (run.code, run.problem["message"]) == (
+        2,
+        "there is a profile work already, and some systems take Work for the same file",
+    )
+
+
+def test_the_profile_keeps_its_own_address_whatever_the_environment_says(shell: Terminal, service: Scripted) -> None:
+    piped(shell, "--base-url", service.url, key="first")
+    environ = {"TRADE_BASE_URL": "http://127.0.0.1:1", "TRADE_API_KEY": "MARKED-other"}
+    run = piped(shell, "--yes", env=environ)
+    assert run.code == 0
+    assert run.json["base_url"] == service.url
+    assert service.keys[-1] == f"Bearer {KEY}"
+    said = [note["note"] for note in run.notes]
+    assert said == [
+        f"{name} is set and goes before what was kept: unset {name}" for name in ("TRADE_API_KEY", "TRADE_BASE_URL")
+    ]
+
+
+def test_a_profile_for_the_mock(shell: Terminal) -> None:
+    run = shell("login", "--world", "rehearsal", "--profile", "paper")
+    assert (run.code, run.json) == (
+        0,
+        {"profile": "paper", "kind": "mock", "world": "rehearsal", "default": True},
+    )
+    assert kept(shell) == {}
+    found = shell("whoami").json
+    assert (found["mode"], found["world"], found["profile"], found["key_from"]) == (
+        "mock",
+        "rehearsal",
+        "paper",
+        "the mock",
+    )
+    assert "--yes is needed to" in shell("login", "--world", "other", "--profile", "paper").problem["message"]
+    assert shell("login", "--mock", "--profile", "paper").json["world"] == "rehearsal", "what it is already"
+    assert shell("login", "--world", "other", "--profile", "paper", "--yes").json["world"] == "other"
+    assert "because of profile paper" in shell("login").err
+
+
+def test_a_mock_and_a_service_do_not_share_a_profile(shell: Terminal, service: Scripted) -> None:
+    shell("login", "--mock", "--profile", "paper")
+    run = piped(shell, "--base-url", service.url)
+    assert (run.code, run.problem["message"]) == (2, "the profile paper is a mock")
+    piped(shell, "--base-url", service.url, "--profile", "work")
+    run = shell("login", "--mock", "--profile", "work")
+    assert run.code == 2
+    assert config(shell)["profiles"]["work"]["key"] == "file"
+
+
+def test_in_the_keyring(shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = Ring()
+    _keyring.install(monkeypatch, ring)
+    place = (f"trade {shell.home}", "default")
+    assert piped(shell, "--base-url", service.url, "--keyring").json["key_kept_in"] == f"the keyring ({place[0]})"
+    assert (ring.kept, kept(shell)) == ({place: KEY}, {})
+    assert shell("whoami").json["key_from"] == f"profile default (the keyring ({place[0]}))"
+    assert service.keys == [f"Bearer {KEY}"] * 2
+    assert piped(shell, "--yes", "--file").code == 0
+    assert (ring.kept, kept(shell)) == ({}, {"default": f"{KEY}\n"}), "it is kept in one place only"
+    piped(shell, "--yes", "--keyring")
+    assert (ring.kept, kept(shell)) == ({place: KEY}, {})
+    assert shell("logout").json == {"profile": "default", "removed": f"the keyring ({place[0]})"}
+    assert ring.kept == {}
+
+
+def test_no_key_is_asked_for_that_could_not_be_kept(
+    shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch, typed: Callable[[str], list[str]]
+) -> None:
+    _keyring.remove(monkeypatch)
+    prompts = typed(KEY)
+    run = shell("login", "--base-url", service.url, "--keyring", tty=True)
+    assert (run.code, prompts, service.seen) == (3, [], [])
+    assert "pip install 'tradesdk[keyring]'" in run.err
+
+
+def test_unknown_fields_are_refused_before_anything_is_kept(shell: Terminal, service: Scripted) -> None:
+    run = piped(shell, "--base-url", service.url, "--fields", "profile,emial")
+    assert run.code == 2
+    assert (service.seen, config(shell), kept(shell)) == ([], {}, {})
+    assert piped(shell, "--base-url", service.url, "--fields", "profile,email").json == {
+        "profile": "default",
+        "email": "me@example.test",
+    }
+
+
+def test_where_the_settings_cannot_be_written_no_key_is_left(
+    shell: Terminal, service: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shell.home / "config.toml").mkdir()
+    run = piped(shell, "--base-url", service.url)
+    assert run.code == 3
+    (shell.home / "config.toml").rmdir()
+
+    real = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target.name == "config.toml":
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    run = piped(shell, "--base-url", service.url)
+    assert (run.code, run.problem["message"].partition(": ")[2]) == (3, "No space left on device; nothing was changed")
+    assert (config(shell), kept(shell)) == ({}, {})
+
+
+def test_a_place_that_cannot_be_written(shell: Terminal, service: Scripted) -> None:
+    (shell.home / "keys").write_text("in the way")
+    run = piped(shell, "--base-url", service.url)
+    assert run.code == 3
+    assert run.problem["message"] == f"cannot write {shell.home / 'keys'}: File exists; the key was not kept"
+    assert config(shell) == {}
+
+
+def test_logout_removes_the_key_and_keeps_the_rest(shell: Terminal, service: Scripted) -> None:
+    piped(shell, "--base-url", service.url)
+    run = shell("logout")
+    assert run.json == {"profile": "default", "removed": str(shell.home / "keys" / "default")}
+    assert "revoke it in the dashboard" in run.err
+    assert (config(shell)["profiles"], kept(shell)) == ({"default": {"base_url": service.url}}, {})
+    run = shell("whoami")
+    assert (run.code, run.problem["message"]) == (
+        3,
+        "no API key: keep one with trade login, set TRADE_API_KEY, or use --api-key-stdin",
+    )
+    again = shell("logout", env={"TRADE_API_KEY": KEY})
+    assert (again.code, again.json["removed"]) == (0, None)
+    assert [note["note"] for note in again.notes] == [
+        "nothing to remove: no key was kept",
+        "TRADE_API_KEY is still set: unset TRADE_API_KEY",
+    ]
+    assert shell("logout", "--profile", "nobody").code == 3
+
+
+def test_logout_without_any_profile(shell: Terminal) -> None:
+    run = shell("logout")
+    assert (run.code, run.json) == (0, {"profile": None, "removed": None})
+    assert list(shell.home.iterdir()) == []
+
+
+def test_logout_removes_a_key_that_the_profile_does_not_name(shell: Terminal, service: Scripted) -> None:
+    piped(shell, "--base-url", service.url)
+    file = shell.home / "config.toml"
+    file.write_text(file.read_text().replace('key = "file"\n', "# the key was here\n"))
+    assert shell("logout").json["removed"] is not None
+    assert kept(shell) == {}
+    assert "# the key was here" in file.read_text()
+
+
+def test_whoami(shell: Terminal, service: Scripted) -> None:
+    piped(shell, "--base-url", service.url)
+    assert shell("whoami").json == {
+        "email": "me@example.test",
+        "plan": "pro",
+        "api_key_last4": "ogin",
+        "key_from": f"profile default ({shell.home / 'keys' / 'default'})",
+        "profile": "default",
+        "mode": "local",
+        "base_url": service.url,
+        "address_from": f"profile default ({shell.home / 'config.toml'})",
+    }
+    brought = shell("whoami", "--api-key-stdin", stdin=f"{KEY}\n")
+    assert brought.json["key_from"] == "standard input"
+    assert (
+        shell("whoami", env={"TRADE_API_KEY": KEY, "TRADE_BASE_URL": service.url}).json["key_from"] == "TRADE_API_KEY"
+    )
+    for form in ("table", "yaml", "csv", "md", "ndjson"):
+        run = shell("whoami", "-vv", "-o", form)
+        assert run.code == 0
+        assert "MARKED" not in run.out + run.err

@@ -1,0 +1,347 @@
+"""What people see: money, times and shares made readable, and columns that stay straight whatever stands in them."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from tradesdk_cli.results.cells import ago, cell, kind_of, moment, price, short_ago
+from tradesdk_cli.results.table import GrowingTable, print_line, render_list, render_one
+from tradesdk_cli.results.views import POSITIONS, Column
+from tradesdk_mock import MockServer
+
+from ._services import Scripted, agent
+from ._terminal import Terminal
+
+NOON = 1767268800.0
+KINDS = ("id", "text", "state", "number", "share", "usd", "price", "rate", "pnl", "change", "percent", "time", "chain")
+ODD = st.sampled_from(
+    [
+        *"a漢😀🏽é\u0301\u0e47\u200b\u200d\u202e\u2066\ufe0f\ufe0e\u1160\u3164\u00ad\ud800\x1b\x9b\0\r\n\t אب",
+        "🇩",
+        "🇩🇪",
+        "👩🏽‍🚀",
+    ]
+)
+TEXTS = st.lists(st.one_of(ODD, st.characters(codec=None, exclude_categories=())), max_size=60).map("".join)
+IDS = st.from_regex(r"[a-z]{3}_[0-9a-f]{1,24}", fullmatch=True)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("pnl", 5.0, "+$5.00"),
+        ("pnl", -1234.5, "-$1,234.50"),
+        ("pnl", -0.0, "$0.00"),
+        ("pnl", -0.001, "$0.00"),
+        ("pnl", 1e308, "+$1e+308"),
+        ("change", 6.23, "+6.23%"),
+        ("change", -3.6449, "-3.64%"),
+        ("percent", 34.15, "34.15%"),
+        ("percent", -1.5, "-1.50%"),
+        ("usd", 1234.5, "$1,234.50"),
+        ("usd", -2.0, "-$2.00"),
+        ("usd", 380e9, "$380,000,000,000"),
+        ("usd", "0.000001", "$0.000001"),
+        ("usd", "-1234.50", "-$1,234.50"),
+        ("usd", "a lot", "a lot"),
+        ("usd", None, "-"),
+        ("price", 0.009716, "$0.009716"),
+        ("price", -0.5, "-$0.5000"),
+        ("rate", 0.0004205, "0.0004205"),
+        ("share", 0.9, "0.900"),
+        ("share", 1e300, "1e+300"),
+        ("number", 100000, "100,000"),
+        ("number", 4186.5443, "4,186.5443"),
+        ("number", 3.0, "3"),
+        ("chain", 8453, "base"),
+        ("chain", 99, "99"),
+        ("time", NOON, "2026-01-01 12:00:00Z"),
+        ("time", "2026-01-01T12:00:00.123Z", "2026-01-01 12:00:00Z"),
+        ("time", "2026-01-01T12:00:00", "2026-01-01T12:00:00"),
+        ("time", "soon", "soon"),
+        ("time", True, "true"),
+        ("text", {"a": "\x1b"}, '{"a":"\\u001b"}'),
+        ("text", "love ❤\ufe0f", "love ❤"),
+        ("number", "\x1b[2J", "\\x1b[2J"),
+    ],
+)
+def test_cells(kind: Any, value: Any, shown: str) -> None:
+    assert cell(kind, value).plain == shown
+
+
+def test_a_number_that_python_does_not_write_out() -> None:
+    for kind in KINDS:
+        assert cell(kind, 10**5000).plain == "2^16610"  # type: ignore[arg-type]  # a list of all kinds
+    assert cell("id", -(10**5000)).plain == "-2^16610"
+
+
+def test_gains_and_losses_have_a_colour_and_nothing_has_none() -> None:
+    assert [cell("pnl", value).style for value in (1.0, -1.0, 0.001, -0.001)] == ["green", "red", "", ""]
+    assert [cell("change", value).style for value in (1.0, -1.0, 0.0)] == ["green", "red", ""]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0.00"),
+        (-0.0, "0.00"),
+        (3912.444, "3,912.44"),
+        (1.23456, "1.2346"),
+        (0.101, "0.1010"),
+        (0.00001234, "0.00001234"),
+        (1e-12, "0.000000000001000"),
+        (1e308, "1e+308"),
+        (5e-324, "4.941e-324"),
+    ],
+)
+def test_prices_have_enough_digits(value: float, shown: str) -> None:
+    assert price(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "now"),
+        (0.9, "now"),
+        (1, "1 s ago"),
+        (59.9, "59 s ago"),
+        (60, "1 min ago"),
+        (3599, "59 min ago"),
+        (3600, "1 h ago"),
+        (47.9 * 3600, "47 h ago"),
+        (48 * 3600, "2 d ago"),
+        (400 * 86400, "400 d ago"),
+        (800 * 86400, "2 y ago"),
+        (-7200, "in 2 h"),
+        (-90, "in 1 min"),
+        (1e18, "long ago"),
+        (-1e300, "far ahead"),
+    ],
+)
+def test_how_long_ago(seconds: float, told: str) -> None:
+    assert ago(NOON - seconds, NOON) == told
+
+
+def test_in_a_list_what_is_far_away_is_a_date() -> None:
+    assert short_ago(NOON - 29 * 86400, NOON) == "29 d ago"
+    assert short_ago(NOON - 31 * 86400, NOON) == "2025-12-01"
+    assert short_ago(1e18, NOON) == "1e+18"
+    assert cell("time", NOON - 60, NOON).plain == "1 min ago"
+    assert cell("moment", NOON - 60, NOON).plain == "2026-01-01 11:59:00Z"
+    assert moment(1e20) == "1e+20"
+
+
+@given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers()), st.sampled_from(KINDS))
+def test_no_number_is_too_much(value: float, kind: Any) -> None:
+    shown = cell(kind, value, NOON).plain
+    assert shown.isprintable()
+    assert len(shown) <= 40 or kind in ("id", "chain", "text", "state", "number", "time", "moment")
+    assert "-$0.00" != shown != "-0.00%"
+
+
+def test_kinds_by_name() -> None:
+    assert [kind_of(name) for name in ("created_at", "stop_loss_pct", "left_today_usd", "exit_price_usd", "email")] == [
+        "time",
+        "percent",
+        "usd",
+        "price",
+        "id",
+    ]
+
+
+# One thing
+
+
+def drawn(draw: Any) -> list[str]:
+    stream = io.StringIO()
+    draw(Console(file=stream, no_color=True, width=80))
+    return stream.getvalue().splitlines()
+
+
+def test_times_of_one_thing_stand_beside_how_long_ago(world: Terminal, server: MockServer) -> None:
+    found = world("agents", "list", "--limit", "1", "-o", "json").json[0]["id"]
+    person = world("agents", "get", found, tty=True, env={"NO_COLOR": "1"})
+    piped = world("agents", "get", found, "-o", "table")
+    assert " d ago)\n" in person.out
+    assert " ago" not in piped.out, "what a script reads does not change with the time"
+    assert "created_at              20" in piped.out
+
+
+def test_a_list_on_a_terminal_tells_times_from_now(world: Terminal) -> None:
+    person = world("signals", "latest", "--chain", "base", "-n", "3", tty=True, columns=120, env={"NO_COLOR": "1"})
+    assert all("ago" in line.split() for line in person.out.splitlines()[1:]), person.out
+    assert " ago" not in world("signals", "latest", "--chain", "base", "-n", "3", "-o", "table").out
+
+
+def test_now_is_the_mocks_own(trade: Terminal) -> None:
+    assert trade("--mock", "mock", "clock", "--freeze", "--advance", "200000").code == 0
+    run = trade("--mock", "signals", "latest", "--chain", "base", "-n", "1", tty=True, columns=120)
+    assert re.search(r" (now|\d+ (s|min) ago) ", run.out), "by this machine's clock it would be days ahead"
+
+
+def test_how_much_is_used_is_a_bar(world: Terminal) -> None:
+    person = world("account", "usage", tty=True, env={"NO_COLOR": "1"}).out.splitlines()
+    assert person[0].startswith("requests  █")
+    assert person[1] == "agents    █████░░░░░░░░░░░░░░░  6 of 25 (24%)"
+    assert world("account", "usage", "-o", "table").out.splitlines()[1] == "agents    6 of 25 (24%)"
+    ascii_only = world("account", "usage", tty=True, encoding="ascii", env={"NO_COLOR": "1"}).out.splitlines()
+    assert ascii_only[1] == "agents    #####...............  6 of 25 (24%)"
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "told"),
+    [
+        (0, 10, "0 of 10 (0%)"),
+        (1, 100_000, "1 of 100,000 (<1%)"),
+        (30, 10, "30 of 10 (300%)"),
+        (3, 0, "3 of 0"),
+        (-1, 5, "-1 of 5"),
+        (1e308, 1e-300, "1e+308 of 1e-300 (9900%)"),
+    ],
+)
+def test_odd_meters(used: float, limit: float, told: str | None) -> None:
+    for width in (None, 80):
+        (line,) = drawn(lambda console, width=width: render_one(console, {"x": {"used": used, "limit": limit}}, width))
+        assert told is None or line.endswith(told)
+        assert cell_len(line) <= 80
+
+
+def test_a_wallet_names_its_tokens_first(world: Terminal) -> None:
+    found = world("wallets", "list", "--limit", "1", "-o", "json").json[0]["id"]
+    lines = world("wallets", "balance", found, tty=True, columns=100, env={"NO_COLOR": "1"}).out.splitlines()
+    assert lines[5].split() == ["token_symbol", "balance", "balance_usd", "token_address"]
+    assert lines[6].split()[2].startswith("$")
+    assert lines[6].split()[3].startswith("0x")
+
+
+def test_how_far_the_stops_are() -> None:
+    position = {"current_price_usd": 100.0, "stop_loss_price": 90.0, "trailing_stop_price": 95.0}
+    columns = {column.key: column for column in POSITIONS}
+    assert columns["to_stop"].value(position) == pytest.approx(-5.0)
+    assert columns["to_profit"].value(position) is None
+    assert columns["to_stop"].value({**position, "trailing_stop_price": None}) == pytest.approx(-10.0)
+    for odd in (0.0, -1.0, 5e-324, None, "1"):
+        assert columns["to_stop"].value({**position, "current_price_usd": odd}) is None
+
+
+def test_a_budget_is_a_line_each(buyer: Terminal) -> None:
+    buyer("pay", "budget", "set", "--per-day", "0.50", "--per-call", "0.10")
+    run = buyer("pay", "budget", tty=True, env={"NO_COLOR": "1"})
+    assert run.out.splitlines() == [
+        "budget    limit  spent   left",
+        "per call  $0.10      -  $0.10",
+        "per hour   none  $0.00      -",
+        "per day   $0.50  $0.00  $0.50",
+        "total      none  $0.00      -",
+        "",
+        "reserved_usd   $0.00",
+        "next_call_usd  $0.10",
+    ]
+
+
+def test_a_very_narrow_terminal_has_the_value_below_the_name(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("calm")]})
+    lines = trade("agents", "list", tty=True, columns=20, env={"NO_COLOR": "1"}).out.splitlines()
+    assert lines[:4] == ["id", "  agt_1", "name", "  calm"]
+    service.says(200, agent("calm", risk={}, min_confidence=0.5, max_positions=1))
+    lines = trade("agents", "get", "agt_1", tty=True, columns=20, env={"NO_COLOR": "1"}).out.splitlines()
+    assert lines[:4] == ["id", "  agt_1", "name", "  calm"]
+
+
+# Straight columns
+
+ROWS = st.lists(
+    st.fixed_dictionaries({"id": IDS, "name": TEXTS, "side": TEXTS, "price": st.floats(allow_nan=False), "at": TEXTS}),
+    min_size=1,
+    max_size=4,
+)
+COLUMNS = (
+    Column("name"),
+    Column("side", "state"),
+    Column("at", "time"),
+    Column("price", "price"),
+    Column("id", "id"),
+    Column("end", "id", of=lambda row: "END"),
+)
+
+
+def straight(lines: list[str], ends: tuple[str, ...] = ("END", "end")) -> None:
+    places = {cell_len(line[: -len(ends[0])]) for line in lines}
+    assert all(line.endswith(ends) for line in lines), lines
+    assert len(places) == 1, lines
+
+
+@given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
+@example([{"id": "a", "name": "\u0301", "side": "🏽", "price": 0.0, "at": "🇩"}], None)
+@example([{"id": "a", "name": "🇩", "side": "🇪", "price": 0.0, "at": "x\ufe0f"}, {"id": "b" * 24, "name": ""}], 100)
+@settings(deadline=None, max_examples=40)
+def test_rows_are_straight_whatever_stands_in_them(rows: list[dict[str, Any]], width: int | None) -> None:
+    lines = drawn(lambda console: render_list(console, COLUMNS, rows, width))
+    assert all(line.isprintable() for line in lines)
+    if lines[0].endswith("end"):
+        assert len(lines) == 1 + len(rows)
+        straight(lines)
+        assert width is None or all(cell_len(line) <= width for line in lines)
+    else:
+        assert width is not None
+        assert len([line for line in lines if line.endswith("END")]) == len(rows), "a block for each"
+
+
+@given(ROWS, st.one_of(st.none(), st.integers(20, 220)))
+@settings(deadline=None, max_examples=40)
+def test_rows_that_come_one_by_one_are_straight_below_their_headings(
+    rows: list[dict[str, Any]], width: int | None
+) -> None:
+    table = GrowingTable(COLUMNS, rows[0], width)
+
+    def all_of_it(console: Console) -> None:
+        for line in (table.header(), *(table.row(row) for row in rows)):
+            print_line(console, line)
+
+    lines = drawn(all_of_it)
+    assert all(line.isprintable() for line in lines)
+    below: list[list[str]] = []
+    for line in lines:
+        if line.endswith("end"):
+            below.append([])
+        below[-1].append(line)
+    for block in below:
+        straight(block)
+    assert sum(map(len, below)) == len(rows) + len(below)
+
+
+@given(st.dictionaries(TEXTS, st.one_of(TEXTS, st.none(), st.floats(allow_nan=False)), min_size=1, max_size=5))
+@settings(deadline=None, max_examples=40)
+def test_one_thing_is_a_line_for_each_field(item: dict[str, Any]) -> None:
+    lines = drawn(lambda console: render_one(console, item, 80, lambda: NOON))
+    assert len(lines) == len(item)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_marks_do_not_pile_up_and_what_is_unseen_is_seen(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [agent("e" + "\u0301" * 50), agent("a\u3164b\ufe00"), agent("x" * 40)]})
+    out = trade("agents", "list", "-o", "table").out
+    assert "e\u0301\u0301\u0301\\u0301" in out
+    assert "a\\u3164b\\ufe00" in out
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 140, 200])
+@pytest.mark.parametrize(
+    "line", ["agents list", "trades list", "positions list", "signals latest --chain base", "wallets list"]
+)
+def test_no_line_is_wider_than_the_terminal_but_for_what_must_be_whole(
+    world: Terminal, line: str, columns: int
+) -> None:
+    run = world(*line.split(), "-n", "3", tty=True, columns=columns, env={"NO_COLOR": "1"})
+    assert run.code == 0
+    for printed in run.out.splitlines():
+        assert cell_len(printed) <= columns or len(printed.split()) <= 2, "only an id or an address may be longer"

@@ -1,0 +1,184 @@
+"""Command lines that cannot be meant: one line that says so, and the line that may be meant, which is never run."""
+
+import shlex
+
+import pytest
+
+from tradesdk_cli.app import command
+from tradesdk_cli.helping.spellings import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
+from tradesdk_cli.plumbing import LazyCommand
+
+from ._services import Scripted
+from ._terminal import Terminal
+
+CORRECTED = [
+    ("agent list", "agents list"),
+    ("agents lst", "agents list"),
+    ("agent lst", "agents list"),
+    ("Agents list", "agents list"),
+    ("agents ls", "agents list"),
+    ("agents show agt_1", "agents get agt_1"),
+    ("agents edit agt_1 --max-positions 2", "agents update agt_1 --max-positions 2"),
+    ("agents rm agt_1", "agents delete agt_1"),
+    ("agents new --name a", "agents create --name a"),
+    ("wallets add --label a", "wallets connect --label a"),
+    ("account info", "account show"),
+    ("market price ETH", "market prices ETH"),
+    ("list agents", "agents list"),
+    ("show agent agt_1", "agents get agt_1"),
+    ("balance wal_1", "wallets balance wal_1"),
+    ("stream --chain base", "signals stream --chain base"),
+    ("budget", "pay budget"),
+    ("version", "--version"),
+    ("auth", "login"),
+    ("agents agt_1", "agents get agt_1"),
+    ("mock fault ad latency", "mock fault add latency"),
+    ("pay ky address", "pay key address"),
+    ("--mock agent list", "--mock agents list"),
+    ("agents list --statu active", "agents list --status active"),
+    ("agents list --status activ", "agents list --status active"),
+    ("agents list --status=ACTIVE", "agents list --status=active"),
+    ("agents list active", "agents list --status active"),
+    ("agents list --json", "agents list -o json"),
+    ("agents list --format csv", "agents list -o csv"),
+    ("agents list --format=csv", "agents list -o csv"),
+    ("agents list --jq id", "agents list --query id"),
+    ("agents list -limit 5", "agents list --limit 5"),
+    ("agents list --count 5", "agents list --limit 5"),
+    ("agents list --no-color", "agents list --color never"),
+    ("agents list -o jsno", "agents list -o json"),
+    ("agents list -ojsno", "agents list -ojson"),
+    ("--paper agents list", "--mock agents list"),
+    ("agents update agt_1 --stop-loss 4", "agents update agt_1 --stop-loss-pct 4"),
+    ("agents delete --force agt_1", "agents delete --yes agt_1"),
+    ("trades list --agent agt_1", "trades list --agent-id agt_1"),
+    ("signals history --chain base --since 24h", "signals history --chain base --from 24h"),
+    ("agents get --version", "--version"),
+    ("--install-completion", "completion install"),
+]
+
+
+@pytest.mark.parametrize(("line", "meant"), CORRECTED)
+def test_the_line_that_is_meant_stands_in_the_hint(trade: Terminal, service: Scripted, line: str, meant: str) -> None:
+    run = trade(*line.split())
+    assert (run.code, run.problem["code"]) == (2, "usage")
+    assert run.problem["hint"] == f"did you mean: trade {meant}"
+    assert service.seen == []
+
+
+SAID = [
+    ("fooo", "there is no command 'fooo'", "trade --help lists the commands, trade help the topics"),
+    ("list", "there is no command 'list'", "did you mean trade agents list, trade wallets list, "),
+    ("get agt_1", "there is no command 'get'", "trade agents get, trade trades get"),
+    ("agents xyz", "trade agents has no verb 'xyz'", "its verbs: list, get, create, update, delete, pause, resume;"),
+    ("sell ETH", "there is no command 'sell'", "agents buy and sell, you do not"),
+    ("agents get", "trade agents get needs AGENT_ID", "AGENT_ID comes from: trade agents list"),
+    ("agents create --chain base", "needs --name and --wallet-id", "for example: trade agents create --name"),
+    ("agents list -o", "-o needs a value", "trade agents list --help"),
+    ("agents list --limit", "--limit needs a value: --limit N", "trade agents list --help"),
+    ("agents list --all=1", "--all takes no value", "leave it at --all"),
+    ("agents list foo bar", "'foo bar' is too much for trade agents list: it takes options only", "--help"),
+    ("agents get a b", "'b' is too much for trade agents get: it takes AGENT_ID only", "--help"),
+    ("agents list --chain base", "trade agents list has no option --chain", "trade agents list --help"),
+    ("agents list --page 2", "no option --page", "--cursor CURSOR"),
+    ("agents list --stop 2", "no option --stop", "trade agents list --help"),
+    ("agents update agt_1 --tailing-stop 2", "no option --tailing-stop", "--trailing-stop-pct"),
+    ("-x", "trade has no option -x", "trade --help"),
+    ("agents list --color sometimes", "--color is auto, always or never, not 'sometimes'", "--help"),
+    ("signals latest --chain eth", "--chain: a chain is base (8453) or bnb (56)", "--help"),
+    ("pay key", "trade pay key needs a verb: new, import, address", "trade pay key --help"),
+]
+
+
+@pytest.mark.parametrize(("line", "message", "hint"), SAID)
+def test_what_is_wrong_and_what_there_is(trade: Terminal, line: str, message: str, hint: str) -> None:
+    run = trade(*line.split())
+    assert (run.code, run.problem["code"]) == (2, "usage")
+    assert message in run.problem["message"]
+    assert hint in run.problem["hint"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "agent list --api-key sk-live-very-secret",
+        "agents list --api-key=sk-live-very-secret",
+        "agent list --private-key sk-live-very-secret",
+        "agents lst sk-live-very-secret",
+        "agents sk-live-very-secret",
+        "sk-live-very-secret",
+        "login sk-live-very-secret",
+        "agents list sk-live-very-secret",
+        "login 0123456789-very-secret",
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated(trade: Terminal, line: str) -> None:
+    run = trade(*line.split())
+    assert run.code == 2
+    assert "very-secret" not in run.out + run.err
+
+
+def test_a_private_key_is_not_repeated(trade: Terminal) -> None:
+    for line in (f"agent list {'ab' * 32}", f"agents list 0x{'ab' * 32}", f"agents get x 0x{'AB' * 32}"):
+        assert "abababab" not in trade(*line.split()).err.lower()
+
+
+def test_what_was_typed_reaches_the_terminal_as_text(trade: Terminal) -> None:
+    for words in (("a\x1b[31mgents", "list"), ("agents", "l\u202est"), ("agents", "list", "--\x1b]52;c;eA==\x07")):
+        run = trade(*words, tty=True)
+        assert run.code == 2
+        assert "\x1b]" not in run.err
+        assert "\x1b[31mgents" not in run.err
+        assert "\u202e" not in run.err
+
+
+def test_words_with_spaces_can_be_pasted(trade: Terminal) -> None:
+    run = trade("agents", "creat", "--name", "a b; rm -rf ~")
+    pasted = run.problem["hint"].removeprefix("did you mean: ")
+    assert shlex.split(pasted) == ["trade", "agents", "create", "--name", "a b; rm -rf ~"]
+
+
+def test_a_person_reads_one_line_and_a_hint(trade: Terminal) -> None:
+    run = trade("agent", "list", tty=True, env={"NO_COLOR": "1"})
+    assert run.err == "error: there is no command 'agent'\nhint: did you mean: trade agents list\n"
+
+
+def test_other_programs_words_lead_to_commands_that_there_are() -> None:
+    root = command()
+    verbs: set[str] = set()
+    options: set[str] = set()
+    waiting = list(root.commands.values())
+    while waiting:
+        found = waiting.pop()
+        real = found.load() if isinstance(found, LazyCommand) else found
+        options.update(name for param in real.params for name in param.opts)
+        for name, below in getattr(real, "commands", {}).items():
+            verbs.add(name)
+            waiting.append(below)
+    options.update(name for param in root.params for name in param.opts)
+    for words in VERB_WORDS.values():
+        assert set(words) <= verbs
+    for word, ours in OPTION_WORDS.items():
+        assert {one.split()[0] for one in ours} <= options, word
+    for word, path in ROOT_WORDS.items():
+        here = root
+        for name in path:
+            if not name.startswith("-"):
+                here = here.commands[name]
+                here = here.load() if isinstance(here, LazyCommand) else here
+        assert word not in root.commands
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "near"),
+    [
+        ("agens", ["agents", "account"], ["agents"]),
+        ("pos", ["positions", "plot"], ["positions"]),
+        ("p", ["positions", "pay"], ["positions", "pay"]),
+        ("xyz", ["agents", "account"], []),
+        ("--lim", ["--limit", "--list"], ["--limit"]),
+        ("stp", ["stop", "step"], ["stop", "step"]),
+    ],
+)
+def test_closest(word: str, names: list[str], near: list[str]) -> None:
+    assert closest(word, names) == near

@@ -1,0 +1,298 @@
+"""`--out FILE`: whole or not at all, in the format of its ending; streams go on where the file ends."""
+
+import csv
+import json
+import os
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tradesdk_cli.config import Settings
+from tradesdk_cli.errors import Unwritable, UsageProblem
+from tradesdk_cli.output import Output
+from tradesdk_cli.results.outfile import OutFile
+from tradesdk_mock import MockServer
+
+from ._services import Scripted, agent
+from ._streams import event, tape_of
+from ._terminal import TRADE, Terminal
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
+
+
+@pytest.fixture
+def agents(service: Scripted, trade: Terminal) -> Terminal:
+    service.says(200, {"data": [agent(), agent("=cmd", id="agt_2")]})
+    return trade
+
+
+def test_the_ending_says_how(agents: Terminal, tmp_path: Path) -> None:
+    piped = agents("agents", "list")
+    forms = {"a.json": "json", "a.jsonl": "ndjson", "a.csv": "csv", "a.TSV": "tsv", "a.yml": "yaml", "a.md": "md"}
+    for name, form in forms.items() | {"a.txt": "table", "a": "ndjson", "a.out": "ndjson"}.items():
+        for tty in (False, True):
+            run = agents("agents", "list", "--out", str(tmp_path / name), tty=tty, env={"NO_COLOR": "1"})
+            assert (run.code, run.out) == (0, ""), run.err
+            assert "2 items written to" in run.err.replace("\n", " ")
+            assert (tmp_path / name).read_text() == agents("agents", "list", "-o", form).out
+    assert (tmp_path / "a").read_text() == piped.out
+    agents("agents", "list", "--out", str(tmp_path / "b.csv"), "-o", "yaml")
+    assert yaml.safe_load((tmp_path / "b.csv").read_text()) == [json.loads(line) for line in piped.out.splitlines()]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_dash_is_stdout(agents: Terminal) -> None:
+    assert agents("agents", "list", "--out", "-").out == agents("agents", "list").out
+
+
+def test_what_is_said(agents: Terminal, tmp_path: Path) -> None:
+    file = str(tmp_path / "a.csv")
+    said = agents("agents", "list", "--out", file).notes[-1]
+    assert said == {"type": "written", "note": f"2 items written to {file}", "file": file, "items": 2}
+    shown = agents("agents", "list", "--out", file, tty=True, columns=300, env={"NO_COLOR": "1"})
+    assert shown.err == f"2 items written to {file}\n"
+    agents("agents", "list", "-o", "table", "--color", "always", "--out", file)
+    assert "\x1b" not in Path(file).read_text()
+
+
+def test_a_failed_command_leaves_what_was_there(service: Scripted, trade: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("old\n")
+    service.fails(404, "not_found", "gone")
+    assert trade("agents", "list", "--out", str(file)).code == 6
+    assert file.read_text() == "old\n"
+    service.says(200, {"data": [agent()]})
+    assert trade("agents", "list", "--out", str(file), "--fields", "nothing").code == 2
+    assert file.read_text() == "old\n"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.csv"]
+
+
+def test_permissions_and_links(agents: Terminal, tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        agents("agents", "list", "--out", str(tmp_path / "new.csv"))
+        agents("replay", str(tape_of(tmp_path / "a.tape", (0, event()))), "--out", str(tmp_path / "stream.csv"))
+    finally:
+        os.umask(mask)
+    assert {stat.S_IMODE((tmp_path / f"{name}.csv").stat().st_mode) for name in ("new", "stream")} == {0o640}
+    secret = tmp_path / "secret.csv"
+    secret.touch(mode=0o600)
+    link = tmp_path / "link.csv"
+    link.symlink_to(secret)
+    agents("agents", "list", "--out", str(link))
+    assert link.is_symlink()
+    assert secret.read_text().startswith("id,")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["", "nowhere/a.csv", "file/a.csv", "long" * 100])
+def test_what_cannot_be_written_is_refused_before_anything_is_sent(
+    trade: Terminal, service: Scripted, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    for words in (("agents", "delete", "agt_1", "--yes"), ("signals", "stream", "--chain", "base")):
+        run = trade(*words, "--out", str(tmp_path / name))
+        assert (run.code, run.problem["code"]) == (2, "usage")
+        assert "--out" in run.problem["message"]
+    assert service.seen == []
+
+
+@pytest.mark.parametrize("closed", ["folder", "folder/a.csv"])
+def test_what_may_not_be_written(
+    trade: Terminal, service: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.csv").touch()
+    # Tests may be run by root, who may write everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / closed)
+    run = trade("agents", "list", "--out", str(tmp_path / "folder" / "a.csv"))
+    assert run.problem["message"].endswith("may not be written")
+    assert service.seen == []
+
+
+@needs_full
+@pytest.mark.parametrize("form", ["json", "ndjson", "csv", "tsv", "yaml", "md", "table"])
+def test_a_full_disk(buyer: Terminal, shop: MockServer, form: str) -> None:
+    run = buyer("market", "prices", "ETH", "--max-price", "0.10", "-o", form, "--out", str(FULL))
+    assert (run.code, run.out) == (1, "")
+    assert "No space left" in run.err
+    assert "your answer is kept: trade pay resume" in run.err
+    shop.payments.assert_charged(times=1)
+    if form in ("csv", "table"):
+        assert buyer("pay", "history", "-o", form, "--out", str(FULL)).code == 1
+
+
+@needs_full
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["csv", "yaml", "md"])
+def test_stdout_that_takes_nothing_in_a_process(agents: Terminal, form: str) -> None:
+    for target, code in (("/dev/full", 1), ("closed", 0)):
+        if target == "closed":
+            reader, writer = os.pipe()
+            os.close(reader)
+        else:
+            writer = os.open(target, os.O_WRONLY)
+        done = subprocess.run(  # the program under test
+            [*TRADE, "agents", "list", "-o", form],
+            env=agents.environment(),
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+        os.close(writer)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+def test_a_pipe_is_written_as_it_is(agents: Terminal, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    agents("agents", "list", "--out", str(pipe), "-o", "csv")
+    reader.join()
+    assert read[0].startswith("id,name")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_several_results_of_one_command_stand_below_each_other(buyer: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    run = buyer("market", "prices", "ETH", "BRETT", "--batches", "--receipt", "--max-price", "0.2", "--out", str(file))
+    assert run.code == 0, run.err
+    assert "payment.id" in file.read_text()
+
+
+# Streams
+
+
+@pytest.fixture
+def tape(trade: Terminal) -> str:
+    return str(tape_of(trade.home / "some.tape", (0, event(1)), (0, event(2, more={"a": [1]}))))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.md", "a.ndjson", "a.yaml", "a.txt"])
+def test_a_stream_goes_on_where_the_file_ends(trade: Terminal, tape: str, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    for number in (1, 2):
+        run = trade("replay", tape, "--speed", "max", "--out", str(file))
+        assert (run.code, run.out) == (0, "")
+        assert run.notes[-1] == {
+            "type": "written",
+            "note": f"2 items added to {file}",
+            "file": str(file),
+            "items": 2,
+        }
+        text = file.read_text()
+        assert text.count(event(1)["id"]) == text.count(event(2)["id"]) == number
+    if name == "a.csv":
+        rows = list(csv.DictReader(text.splitlines()))
+        assert [row["id"] for row in rows] == [event(n)["id"] for n in (1, 2, 1, 2)]
+        assert [said for said in run.notes if said.get("type") == "left_out"] == [
+            {"type": "left_out", "note": "left out, because there is no column for it: more.a", "fields": ["more.a"]}
+        ]
+    if name == "a.yaml":
+        assert len(yaml.safe_load(text)) == 4
+
+
+def test_a_line_that_broke_off_stays_apart(trade: Terminal, tape: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('{"type":"sig')
+    trade("replay", tape, "--speed", "max", "--out", str(file))
+    first, *lines = file.read_text().splitlines()
+    assert first == '{"type":"sig'
+    assert [json.loads(line)["id"] for line in lines] == [event(1)["id"], event(2)["id"]]
+
+
+def test_other_columns_are_refused(trade: Terminal, tape: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("what,else\n")
+    run = trade("replay", tape, "--speed", "max", "--out", str(file))
+    assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has other columns than this")
+    file.write_text("id,token_symbol\n")
+    run = trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "id,price_usd")
+    assert (run.code, run.notes[-1]["message"]) == (2, f"--out: {file} has no column price_usd")
+    assert file.read_text() == "id,token_symbol\n"
+    trade("replay", tape, "--speed", "max", "--out", str(file), "--fields", "token_symbol,id", "--count", "1")
+    assert file.read_text() == f"id,token_symbol\n{event(1)['id']},BRETT\n"
+
+
+def test_a_stream_has_no_end_and_json_has_one(trade: Terminal, tape: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    run = trade("replay", tape, "--out", str(file))
+    assert run.problem["message"] == f"{file} is one array, and a stream has no end"
+    assert not file.exists()
+
+
+def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = OutFile(tmp_path / "a.ndjson")
+    out.follow_on()
+    out.line("one\n")
+
+    def half(file: Any, content: bytes) -> None:
+        file.write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tradesdk_cli.results.outfile._write_all", half)
+        with pytest.raises(Unwritable, match="No space left"):
+            out.line("two\n")
+    out.line("three\n")
+    out.close()
+    assert (tmp_path / "a.ndjson").read_text() == "one\nthree\n"
+
+
+# Going on
+
+
+def output(file: Path, **settings: Any) -> Output:
+    return Output(Settings(out=file, **settings), {})
+
+
+def test_a_pull_goes_on_at_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    places: list[int] = []
+    for offset, ids in ((0, "ab"), (None, "cd")):
+        out = output(file)
+        out.go_on_at(places[0] if offset is None else 0)
+
+        def pages(out: Output = out, ids: str = ids) -> Any:
+            for name in ids:
+                yield [{"id": name, "n": 1}]
+                places.append(out.position() or 0)
+
+        assert out.many((), pages(), empty="none", header=("id", "n")) == 2
+    assert places[:2] == [len("id,n\na,1\n"), len("id,n\na,1\nb,1\n")]
+    assert file.read_text() == "id,n\na,1\nc,1\nd,1\n", "cut where it was, and no second header"
+
+
+def test_what_cannot_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    for settings in ({"output": "json"}, {"output": "md"}, {"query": "[0]"}):
+        with pytest.raises(UsageProblem, match="cannot go on"):
+            output(file, **settings).go_on_at(0)
+    with pytest.raises(UsageProblem, match="shorter than it was"):
+        output(file).go_on_at(10)
+    assert output(Path("-")).position() is None
+
+
+def test_what_came_is_kept_beside_when_it_is_not_all(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("old")
+    out = output(file)
+
+    def pages() -> Any:
+        yield [{"id": 1}]
+        out.incomplete()
+
+    out.many((), pages(), empty="none")
+    assert file.read_text() == "old"
+    assert json.loads((tmp_path / "a.json.part").read_text()) == [{"id": 1}]

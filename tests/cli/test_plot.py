@@ -1,0 +1,308 @@
+"""`trade plot`: what is drawn, and where it goes."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tradesdk_cli.charts.plotting import Chart, Mark, draw, value_ticks
+
+from ._services import HOSTILE, Scripted, agent
+from ._terminal import Terminal
+
+BEGIN = 1767225600
+ADDRESS = "0x" + "ab" * 20
+STATS = {"total_trades": 2, "win_rate_pct": 50.0, "total_pnl_usd": 4.0}
+RULES = {"risk": {}, "min_confidence": 0.75, "max_positions": 5, "updated_at": BEGIN, "stats": STATS}
+
+
+def signal(number: int, price: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"sig_{number}",
+        "token_address": ADDRESS,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY" if number % 2 else "SELL",
+        "confidence": 0.9,
+        "price_usd": price,
+        "timestamp": BEGIN + number * 3600,
+    } | fields
+
+
+def trade_of(number: int, pnl: float | None, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"trd_{number}",
+        "agent_id": "agt_1",
+        "token_address": ADDRESS,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "entry_price_usd": 1.0,
+        "exit_price_usd": 1.0,
+        "pnl_usd": pnl,
+        "roi_pct": 1.0,
+        "status": "closed",
+        "opened_at": BEGIN + number * 3600,
+        "closed_at": BEGIN + number * 3600 + 1800,
+    } | fields
+
+
+SIGNALS = [signal(number, 0.01 + number * 0.001) for number in range(6)]
+
+
+@pytest.fixture
+def prices(service: Scripted) -> Scripted:
+    """A service that knows one token."""
+    newest_first = {"data": SIGNALS[::-1]}
+    service.says(200, newest_first)
+    return service
+
+
+@pytest.fixture
+def result(service: Scripted) -> Scripted:
+    """A service with one agent that has traded."""
+    position = {
+        "id": "pos_1",
+        "agent_id": "agt_1",
+        "token_address": ADDRESS,
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "opened_at": BEGIN,
+        "unrealized_pnl_usd": -1.5,
+    } | dict.fromkeys(
+        ("entry_price_usd", "current_price_usd", "stop_loss_price", "take_profit_price", "trailing_stop_price"), 1.0
+    )
+    service.says(200, agent("calm") | RULES)
+    service.then(200, {"data": [trade_of(2, -6.0), trade_of(1, 10.0)]})  # in no order that was promised
+    service.then(200, {"data": [position]})
+    return service
+
+
+# Drawing
+
+
+def text_of(chart: Chart, width: int = 80, height: int = 20, *, ascii_only: bool = False) -> str:
+    return "\n".join(line.plain for line in draw(chart, width, height, ascii_only=ascii_only))
+
+
+def test_a_rising_line_rises() -> None:
+    chart = Chart("up", [(BEGIN + step, float(step)) for step in range(100)], "price")
+    rows = text_of(chart, ascii_only=True).splitlines()[1:-3]
+    begins = [row.index("*") for row in rows if "*" in row]
+    assert begins == sorted(begins, reverse=True)
+    assert len(begins) > 10
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 140])
+@pytest.mark.parametrize("height", [8, 20, 60])
+def test_it_has_the_size_that_was_asked_for(width: int, height: int) -> None:
+    points = [(BEGIN + step * 3600, (step * 7 % 11) * 1e-7) for step in range(50)]
+    marks = [Mark("BUY", *points[3]), Mark("SELL", *points[40])]
+    lines = draw(Chart("tiny prices", points, "price", marks, notes=["from here to there"]), width, height)
+    assert max(len(line.plain) for line in lines) <= width
+    assert len(lines) <= height + 1, "a legend that is broken at a narrow width may take a line more"
+    assert sum("▲" in line.plain for line in lines) == 2, "in the chart and in the legend"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1.0], [5.0, 5.0], [0.0, 0.0], [-1e300, 1e300], [1e-300, 2e-300], [1e15, 1e15 + 1], [-3.0, -1.0], [1e-18] * 3],
+)
+def test_any_numbers_can_be_drawn(values: list[float]) -> None:
+    points = [(float(BEGIN + number * 60), value) for number, value in enumerate(values)]
+    for ascii_only in (False, True):
+        lines = draw(Chart("any", points, "price", base=0.0), 60, 12, ascii_only=ascii_only)
+        assert max(len(line.plain) for line in lines) <= 60
+        assert not ascii_only or all(line.plain.isascii() for line in lines)
+
+
+def test_ticks_are_round_and_cover_the_values() -> None:
+    assert [text for _, text in value_ticks(0.013, 0.0181, 4)] == ["0.012", "0.014", "0.016", "0.018", "0.020"]
+    assert [text for _, text in value_ticks(-34.0, 51.0, 4)] == ["-50", "0", "50", "100"]
+    assert [text for _, text in value_ticks(1200.0, 5300.0, 3)] == ["0", "2,500", "5,000", "7,500"]
+
+
+def test_marks_stand_beside_the_line_and_are_explained_in_words() -> None:
+    points = [(float(BEGIN + step), 1.0 + step % 2) for step in range(20)]
+    shown = text_of(Chart("x", points, "price", [Mark("BUY", *points[10]), Mark("SELL", *points[11])]))
+    assert "▲ BUY" in shown
+    assert "▼ SELL" in shown
+    plain = text_of(Chart("x", points, "price", [Mark("BUY", *points[10])]), ascii_only=True)
+    assert "^ BUY" in plain
+    assert "SELL" not in plain
+
+
+def test_times_are_named_below() -> None:
+    day = [(float(BEGIN + hour * 3600), float(hour)) for hour in range(24)]
+    axis = text_of(Chart("x", day, "price")).splitlines()[-2]
+    assert re.search(r"01 Jan +\d\d:00", axis)
+    year = [(float(BEGIN + day * 86400), float(day)) for day in range(365)]
+    assert "Apr 2026" in text_of(Chart("x", year, "price"))
+
+
+# Tokens
+
+
+def test_a_token_in_a_pipe_is_a_plain_chart(trade: Terminal, prices: Scripted) -> None:
+    run = trade("plot", "token", "brett", "--chain", "base")
+    assert (run.code, run.err) == (0, "")
+    assert "\x1b" not in run.out
+    lines = run.out.splitlines()
+    assert lines[0] == "BRETT on base: 0.01500 USD at the last signal"
+    assert "prices" not in lines[0]
+    assert "price in USD at the moments of signals   ▲ BUY   ▼ SELL" in run.out
+    assert "6 signals (3 BUY, 3 SELL), 2026-01-01 00:00:00Z to 2026-01-01 05:00:00Z" in run.out
+    assert max(len(line) for line in lines) <= 80
+    assert [path.partition("?")[0] for _, path, _ in prices.seen] == ["/v1/signals", "/v1/signals/history"]
+    assert f"token_address={ADDRESS}" in prices.seen[1][1]
+
+
+def test_a_token_for_programs_is_its_signals_oldest_first(trade: Terminal, prices: Scripted) -> None:
+    assert trade("plot", "token", ADDRESS, "--chain", "base", "-o", "json").json == SIGNALS
+    assert len(prices.seen) == 1, "an address needs no search"
+    assert trade("plot", "token", "BRETT", "-o", "csv").out.splitlines()[1].startswith("sig_0,")
+
+
+def test_colours_and_size_on_a_terminal(trade: Terminal, prices: Scripted) -> None:
+    run = trade("plot", "token", "BRETT", "--chain", "base", "--height", "10", tty=True, columns=100)
+    assert "\x1b[36m" in run.out
+    assert 9 <= len(run.out.splitlines()) <= 11
+    plain = trade("plot", "token", "BRETT", "--width", "50", tty=True, columns=100, env={"NO_COLOR": "1"})
+    assert "\x1b" not in plain.out
+    assert max(len(line) for line in plain.out.splitlines()) <= 50
+
+
+@pytest.mark.parametrize("how", [{"encoding": "ascii"}, {"env": {"TERM": "dumb"}}])
+def test_plain_characters_where_nothing_else_is_shown(trade: Terminal, prices: Scripted, how: Any) -> None:
+    run = trade("plot", "token", "BRETT", **how)
+    assert run.out.isascii()
+    assert "^ BUY" in run.out
+
+
+def test_one_symbol_of_several_tokens_is_not_guessed(trade: Terminal, service: Scripted) -> None:
+    other = "0x" + "cd" * 20
+    service.says(200, {"data": [*SIGNALS, signal(7, 9.0, token_address=other)]})
+    run = trade("plot", "token", "BRETT", "--chain", "base")
+    assert run.code == 2
+    assert ADDRESS in run.problem["message"]
+    assert other in run.problem["message"]
+    assert run.problem["hint"].startswith("name its address: trade plot token 0x")
+
+
+def test_nothing_to_draw_says_so(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": []})
+    run = trade("plot", "token", "NOPE", "--from", "2026-01-01")
+    assert (run.code, run.out) == (0, "")
+    assert run.notes[0]["note"].startswith("no signals of NOPE on base or bnb in that time; see what there are")
+    file = trade.home / "chart.svg"
+    trade("plot", "token", "NOPE", "--out", str(file))
+    assert not file.exists()
+
+
+# Agents
+
+
+def test_an_agent_is_its_results_added_up_and_what_is_open(trade: Terminal, result: Scripted) -> None:
+    run = trade("plot", "agent", "agt_1", "-o", "json")
+    assert [(point["total_pnl_usd"], point["pnl_usd"], point["status"]) for point in run.json] == [
+        (10.0, 10.0, "closed"),
+        (4.0, -6.0, "closed"),
+        (2.5, -1.5, "open"),
+    ]
+    assert [point["trade_id"] for point in run.json] == ["trd_1", "trd_2", None]
+
+
+def test_an_agent_as_a_chart(trade: Terminal, result: Scripted) -> None:
+    run = trade("plot", "agent", "agt_1")
+    assert run.out.splitlines()[0] == "calm: +4.00 USD from 2 closed trades, -1.50 open in 1"
+    assert "◆ with what is open now" in run.out
+
+
+def test_an_agent_in_a_period_begins_at_zero(trade: Terminal, result: Scripted) -> None:
+    until = str(BEGIN + 2 * 3600 + 3000)
+    run = trade("plot", "agent", "agt_1", "--from", str(BEGIN + 2 * 3600), "--to", until)
+    assert run.out.splitlines()[0] == "calm: -6.00 USD from 1 closed trades"
+    assert "begins at zero where --from says" in run.out
+
+
+def test_an_agent_without_trades(trade: Terminal, service: Scripted) -> None:
+    service.says(200, agent(HOSTILE) | RULES)
+    service.then(200, {"data": []})
+    run = trade("plot", "agent", "agt_1")
+    assert (run.code, run.out) == (0, "")
+    assert "there is nothing to draw" in run.err
+    assert all(line.isprintable() for line in run.err.split("\n"))
+
+
+def test_a_missing_agent_is_an_error(trade: Terminal, service: Scripted) -> None:
+    service.fails(404, "not_found", "no such agent")
+    assert trade("plot", "agent", "agt_9").code == 6
+
+
+@pytest.mark.long
+def test_strangers_names_are_only_text(trade: Terminal, service: Scripted) -> None:
+    rows = [signal(number, 1.0, token_symbol=HOSTILE) for number in range(3)]
+    service.says(200, {"data": rows})
+    for form in ((), ("-o", "table"), ("-o", "json"), ("-o", "csv")):
+        run = trade("plot", "token", ADDRESS, *form)
+        assert run.code == 0
+        assert all(line.isprintable() for line in run.out.split("\n"))
+
+
+# Files
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "txt"])
+def test_a_file(trade: Terminal, prices: Scripted, ending: str) -> None:
+    file = trade.home / f"chart.{ending}"
+    file.write_text("old")
+    run = trade("plot", "token", "BRETT", "--chain", "base", "--out", str(file))
+    assert (run.code, run.out) == (0, "")
+    assert "written to" in run.err
+    text = file.read_text()
+    assert "BRETT on base" in text.replace("&#160;", " ")
+    assert file.stat().st_mode & 0o777 in (0o644, 0o640, 0o600)
+    assert [one.name for one in Path(trade.home).glob(".chart*")] == []
+
+
+def test_a_picture_loads_nothing_and_is_xml(trade: Terminal, prices: Scripted) -> None:
+    file = trade.home / "chart.svg"
+    trade("plot", "token", "BRETT", "--out", str(file), env={"NO_COLOR": "1", "COLUMNS": "40"})
+    text = file.read_text()
+    ElementTree.fromstring(text)  # noqa: S314  # what we made ourselves
+    assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert "@font-face" not in text
+    assert "@import" not in text
+    first = text
+    trade("plot", "token", "BRETT", "--out", str(file))
+    assert file.read_text() == first, "the terminal of today is not in it"
+
+
+@pytest.mark.long
+def test_hostile_names_in_a_picture_are_text(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": [signal(1, 1.0, token_symbol="</svg><script>x</script>&\x1b]0;t\x07")]})
+    for ending in ("svg", "html"):
+        file = trade.home / f"chart.{ending}"
+        trade("plot", "token", ADDRESS, "--out", str(file))
+        text = file.read_text()
+        assert "<script>" not in text
+        assert "\x1b" not in text
+        if ending == "svg":
+            ElementTree.fromstring(text)  # noqa: S314  # what we made ourselves
+
+
+def test_a_file_that_is_no_chart(trade: Terminal, prices: Scripted) -> None:
+    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "chart.png"))
+    assert run.code == 2
+    assert "use .svg, .html or .txt" in run.err
+    data = trade.home / "points.csv"
+    assert trade("plot", "token", "BRETT", "--out", str(data)).code == 0
+    assert data.read_text().splitlines()[1].startswith("sig_0,")
+
+
+def test_a_folder_that_is_not_there(trade: Terminal, prices: Scripted) -> None:
+    run = trade("plot", "token", "BRETT", "--out", str(trade.home / "missing" / "chart.svg"))
+    assert run.code == 2
+    assert "there is no folder" in run.err

@@ -1,0 +1,202 @@
+"""How far long work is: when it is said, how, and that nothing of it stays on the screen."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+
+import pytest
+
+import tradesdk_cli.lists.progress as progress
+from tradesdk import SystemClock
+from tradesdk_cli.config import Settings
+from tradesdk_cli.lists.progress import Progress, fitted, span
+from tradesdk_cli.output import Output
+
+from ._services import Scripted, agent
+from ._terminal import Stream, Terminal
+
+WIPE = "\r\x1b[K"
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "monotonic", made.monotonic)
+    monkeypatch.setenv("COLUMNS", "80")
+    return made
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is a second after the one before."""
+    seconds = count(1)
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
+
+
+def made(*, tty: bool, output: str = "table", term: str = "xterm", encoding: str = "utf-8") -> Output:
+    out = Output(Settings(output=output, color="never"), {"TERM": term})
+    out.stdout, out.stderr = Stream(tty=False), Stream(tty=tty, encoding=encoding)
+    return out
+
+
+def err(out: Output) -> str:
+    assert isinstance(out.stderr, Stream)
+    return out.stderr.written()
+
+
+def test_a_line_on_a_terminal_that_is_overwritten_and_wiped(clock: Clock) -> None:
+    out = made(tty=True)
+    with Progress(out, "trades", 1000) as line:
+        clock.now += 0.4
+        line.step(100)
+        assert err(out) == "", "half a second needs no words"
+        clock.now += 0.6
+        line.step(200)
+        clock.now += 0.05
+        line.step(300)  # not more than ten times a second
+        clock.now += 1
+        line.step(500)
+    assert err(out) == (
+        f"{WIPE}200 of 1000 trades, 200 a second, 4 s left{WIPE}500 of 1000 trades, 244 a second, 2 s left{WIPE}"
+    )
+
+
+def test_without_a_total_nothing_is_said_about_the_end(clock: Clock) -> None:
+    out = made(tty=True)
+    with Progress(out, "signals") as line:
+        clock.now += 100
+        line.step(50)
+        clock.now += 400
+        line.step(51)
+    assert err(out) == f"{WIPE}50 signals, 30 a minute{WIPE}51 signals, 6 a minute{WIPE}"
+
+
+def test_what_an_earlier_run_did_says_nothing_about_the_pace(clock: Clock) -> None:
+    out = made(tty=True)
+    with Progress(out, "trades", 5000, done=4000) as line:
+        line.step(4500, free=True)
+        clock.now += 10
+        line.step(4600)
+    assert err(out) == f"{WIPE}4600 of 5000 trades, 10 a second, 40 s left{WIPE}"
+
+
+def test_other_words_do_not_stand_in_the_line(clock: Clock) -> None:
+    out = made(tty=True)
+    with Progress(out, "trades") as line:
+        clock.now += 1
+        line.step(10)
+        out.note("something else")
+        out.note("and more")
+    assert err(out) == f"{WIPE}10 trades, 10 a second{WIPE}something else\nand more\n"
+    out.note("afterwards")
+    assert err(out).endswith("and more\nafterwards\n")
+
+
+def test_programs_get_a_note_every_ten_seconds(clock: Clock) -> None:
+    out = made(tty=False, output="ndjson")
+    with Progress(out, "trades", 1000) as line:
+        for _ in range(9):
+            clock.now += 3
+            line.step(int(clock.now - 1000) * 10)
+    notes = err(out).splitlines()
+    assert notes == [
+        '{"type":"progress","note":"120 of 1000 trades, 10 a second, 1 min 28 s left",'
+        '"done":120,"total":1000,"per_second":10.0,"seconds_left":88.0}',
+        '{"type":"progress","note":"240 of 1000 trades, 10 a second, 1 min 16 s left",'
+        '"done":240,"total":1000,"per_second":10.0,"seconds_left":76.0}',
+    ]
+
+
+@pytest.mark.parametrize(("tty", "term"), [(True, "dumb"), (False, "xterm")])
+def test_where_nothing_can_be_overwritten_there_are_lines(clock: Clock, tty: bool, term: str) -> None:
+    out = made(tty=tty, term=term)
+    with Progress(out, "trades") as line:
+        clock.now += 1
+        line.step(10)
+        clock.now += 10
+        line.step(110)
+        assert not line.waits(5, "12:00:00Z", ": why"), "that is a line of its own there"
+    assert err(out) == "110 trades, 10 a second\n"
+
+
+@pytest.mark.parametrize("columns", [10, 20, 60, 140])
+def test_the_line_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = made(tty=True)
+    with Progress(out, "trades", 10_000) as line:
+        clock.now += 1
+        line.step(100, "貓貓貓貓貓貓", "$0.15 of $0.60")
+    drawn = err(out).removeprefix(WIPE).partition("\r")[0]
+    from rich.cells import cell_len
+
+    assert cell_len(drawn) < columns
+    assert drawn.startswith("100 of")
+    assert drawn.endswith("left" if columns == 140 else "...")
+
+
+def test_a_narrow_encoding(clock: Clock) -> None:
+    out = made(tty=True, encoding="ascii")
+    with Progress(out, "trades") as line:
+        clock.now += 1
+        line.step(1, "貓\x1b[2J")
+    assert "\\u8c93" in err(out)
+    assert err(out).count("\x1b") == 2, "ours only"
+
+
+def test_spans() -> None:
+    assert [span(seconds) for seconds in (0.2, 59.4, 60, 200, 3000, 7200, 9000)] == [
+        "1 s",
+        "59 s",
+        "1 min",
+        "3 min 20 s",
+        "50 min",
+        "2 h",
+        "2 h 30 min",
+    ]
+
+
+def test_cutting() -> None:
+    assert [fitted("1234, 678", cells) for cells in (20, 9, 8, 3, 1, 0)] == [
+        "1234, 678",
+        "1234, 678",
+        "1234...",
+        "...",
+        ".",
+        "",
+    ]
+
+
+def test_a_list_says_how_far_it_is(world: Terminal, slow: None) -> None:
+    person = world("trades", "list", "--limit", "230", tty=True, columns=200, env={"NO_COLOR": "1"})
+    assert f"{WIPE}100 of 230 trades, " in person.err
+    assert f"{WIPE}200 of 230 trades, " in person.err
+    assert "trades, " not in person.err[person.err.rindex(WIPE) :]
+    assert "\r" not in person.out
+    file = world("trades", "list", "--all", "-o", "table")
+    assert "\r" not in file.err
+
+
+def test_a_wait_is_said_in_the_line(
+    trade: Terminal, service: Scripted, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "sleep", lambda self, seconds: None)
+    service.says(200, {"data": [agent()], "next_cursor": "c"})
+    service.then(429, {"error": {"code": "rate_limited", "message": "slow down"}}, Retry_After="7")
+    service.then(200, {"data": [agent()]})
+    run = trade("agents", "list", "--all", tty=True, columns=140, env={"NO_COLOR": "1"})
+    assert run.code == 0
+    assert f"{WIPE}1 agent, waiting " in run.err
+    assert "429" in run.err
+    assert "(Ctrl-C stops)" not in run.err
+    assert os.linesep not in run.err.rpartition("waiting")[2].strip(), "nothing of it stays"

@@ -1,0 +1,189 @@
+"""What commands keep for completion: bounded, private, and nothing in it that a shell could act on."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tradesdk_cli.config import Settings
+from tradesdk_cli.helping import remembered
+from tradesdk_cli.helping.completing import BETWEEN
+
+from ._services import Scripted
+from ._terminal import Terminal
+
+HOSTILE = (
+    "$(touch pwned)",
+    "`id`",
+    "a;b",
+    "a b",
+    "a'b",
+    'a"b',
+    "-rf",
+    "a\nb",
+    "\x1b[31m",
+    "a\u202eb",
+    "*",
+    "~",
+    "",
+    "x" * 81,
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> Iterator[None]:
+    remembered.forget_pending()
+    yield
+    remembered.forget_pending()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(mock=True, home=tmp_path)
+
+
+def agent(agent_id: str, name: str = "calm") -> dict[str, Any]:
+    return {"id": agent_id, "name": name, "status": "idle"}
+
+
+def test_what_was_seen_last_comes_first_and_there_is_a_bound(settings: Settings) -> None:
+    for number in range(remembered.MOST):
+        remembered.note("AgentSummary", agent(f"old{number}"))
+    remembered.keep(settings)
+    remembered.note("Agent", agent("new", "fast"))
+    remembered.keep(settings)
+    found = remembered.read(settings, "agents")
+    assert (next(iter(found)), found["new"], len(found)) == ("new", "fast, idle", remembered.MOST)
+    for number in range(2 * remembered.MOST):
+        remembered.note("Signal", {"token_symbol": f"T{number}"})
+    remembered.keep(settings)
+    assert len(remembered.read(settings, "tokens")) == remembered.MOST
+    assert remembered.file_of(settings).stat().st_size < 1_000_000
+
+
+def test_what_was_not_used_for_long_is_forgotten(tmp_path: Path) -> None:
+    worlds = [Settings(mock=True, home=tmp_path, world=f"w{number}") for number in range(remembered.MOST_FILES + 2)]
+    for number, one in enumerate(worlds):
+        remembered.note("AgentSummary", agent("agt_1"))
+        remembered.keep(one)
+        os.utime(remembered.file_of(one), (number, number))
+    remembered.note("AgentSummary", agent("agt_2"))
+    remembered.keep(worlds[-1])
+    kept = [number for number, one in enumerate(worlds) if remembered.read(one, "agents")]
+    assert kept == list(range(2, remembered.MOST_FILES + 2))
+
+
+def test_it_is_for_nobody_else_and_written_only_when_it_is_new(settings: Settings) -> None:
+    remembered.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    remembered.keep(settings)
+    path = remembered.file_of(settings)
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert remembered.read(settings, "wallets") == {"wal_1": "Main, base"}
+    before = path.stat().st_mtime_ns, path.stat().st_ino
+    remembered.note("Wallet", {"id": "wal_1", "label": "Main", "chain_id": 8453})
+    remembered.keep(settings)
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_ids_and_symbols_are_left_out(settings: Settings, text: str) -> None:
+    remembered.note("AgentSummary", agent(text))
+    remembered.note("Trade", {"id": "trd_1", "token_symbol": text, "direction": "BUY", "status": "open"})
+    remembered.keep(settings)
+    assert remembered.read(settings, "agents") == {}
+    assert remembered.read(settings, "tokens") == {}
+    assert set(remembered.read(settings, "trades")) == {"trd_1"}
+
+
+@given(st.text())
+def test_words_beside_an_id_are_plain(text: str) -> None:
+    words = remembered.safe_words(text)
+    assert len(words) <= 48
+    assert words == "" or all(char.isascii() and (char.isalnum() or char in " _.,+-") for char in words)
+    assert remembered.safe_words(words) == words
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no JSON",
+        b"[1]",
+        b"trade completion 2\nagents\tagt_1\tcalm\n",
+        b"trade completion 1\nothers\tagt_1\tcalm\nagents\n\n\t\t\t\n",
+        b"trade completion 1\nagents\t$(touch pwned)\t\nagents\tagt_2\t\x1b[31m\nagents\tagt_3\ta:b\n",
+        b"trade completion 1\r\nagents\tagt_1\tcalm\r\n",
+        b"trade completion 1\nagents\tagt_1\t" + b"x" * 2_000_000,
+        b"\xff\xfe",
+    ],
+)
+def test_a_file_that_is_not_ours_offers_nothing(settings: Settings, content: bytes) -> None:
+    path = remembered.file_of(settings)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert remembered.read(settings, "agents") == {}
+    remembered.note("AgentSummary", agent("agt_9"))
+    remembered.keep(settings)
+    assert set(remembered.read(settings, "agents")) == {"agt_9"}
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="needs a folder that cannot be written")
+def test_a_folder_that_cannot_be_written_is_no_error(settings: Settings) -> None:
+    assert settings.home is not None
+    settings.home.chmod(0o500)
+    remembered.note("AgentSummary", agent("agt_1"))
+    remembered.keep(settings)
+    settings.home.chmod(0o700)
+    assert remembered.read(settings, "agents") == {}
+
+
+def test_a_file_in_place_of_the_folder_is_no_error(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "completion").write_text("mine")
+    remembered.note("AgentSummary", agent("agt_1"))
+    remembered.keep(settings)
+    assert (tmp_path / "completion").read_text() == "mine"
+
+
+def test_targets_have_files_of_their_own_and_no_key_in_them(tmp_path: Path) -> None:
+    kinds = [
+        Settings(home=tmp_path, base_url="https://a.example.com", api_key="key-1"),
+        Settings(home=tmp_path, base_url="https://a.example.com", api_key="key-2"),
+        Settings(home=tmp_path, base_url="https://b.example.com", api_key="key-1"),
+        Settings(home=tmp_path, base_url="https://a.example.com", api_key="key-1", profile="work"),
+        Settings(home=tmp_path, mock=True),
+        Settings(home=tmp_path, mock=True, world="second"),
+    ]
+    paths = {remembered.file_of(one) for one in kinds}
+    assert len(paths) == len(kinds)
+    assert not any("key-1" in str(path) or "example" in str(path) for path in paths)
+
+
+def test_hostile_names_reach_no_shell(trade: Terminal, service: Scripted) -> None:
+    hostile = "$(touch pwned) `id` \x1b]52;c;eA==\x07 \u202e'\""
+    item = {"id": "agt_1", "name": hostile, "status": "idle", "chain_id": 8453, "wallet_id": "w", "created_at": 1}
+    other = item | {"id": "x;$(id)", "name": "fine"}
+    service.says(200, {"data": [item, other], "pagination": {"next_cursor": None, "has_more": False}})
+    assert trade("agents", "list").code == 0
+    for shell in ("bash", "zsh", "fish", "powershell"):
+        words = {"_TRADE_COMPLETE": f"complete_{shell}", "_TRADE_WORDS": BETWEEN.join(["trade", "agents", "get", ""])}
+        run = trade(env=words)
+        first, *found = run.out.splitlines()
+        assert (first, [line.partition("\t")[0] for line in found]) == ("words", ["agt_1"])
+        assert not set("$`'\";\x1b\x07\u202e()") & set(run.out)
+
+
+def test_a_command_that_failed_keeps_what_it_had_seen(own: Terminal) -> None:
+    own("agents", "list")
+    (path,) = (own.home / "completion").iterdir()
+    before = path.read_bytes()
+    assert own("agents", "get", "agt_nobody").code == 6
+    assert path.read_bytes() == before

@@ -1,0 +1,309 @@
+"""`--fields` and `--query`: what of a result is printed, in every format, and what is refused in time."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.results.selecting import Selection
+from tradesdk_mock import MockServer
+
+from ._services import HOSTILE, Scripted, agent
+from ._streams import event, tape_of
+from ._terminal import Terminal
+
+FULL = agent(
+    risk={"stop_loss_pct": 3.0, "take_profit_pct": 9.5},
+    stats={"total_trades": 7, "win_rate_pct": 50.0, "total_pnl_usd": -1.5},
+    min_confidence=0.75,
+    max_positions=5,
+    updated_at=1767268800,
+    tags=["a", {"b": 1}],
+)
+TWO = [agent(id="agt_1", risk={"stop_loss_pct": 3.0}), agent("=cmd", id="agt_2", risk=None)]
+
+
+@pytest.fixture
+def one(service: Scripted, trade: Terminal) -> Terminal:
+    service.says(200, FULL)
+    return trade
+
+
+@pytest.fixture
+def two(service: Scripted, trade: Terminal) -> Terminal:
+    service.says(200, {"data": TWO})
+    return trade
+
+
+# Fields
+
+
+ONE_BY_FORM = [
+    ("json", '{\n  "stats": {\n    "total_trades": 7\n  },\n  "id": "agt_1"\n}\n'),
+    ("ndjson", '{"stats":{"total_trades":7},"id":"agt_1"}\n'),
+    ("csv", "stats.total_trades,id\n7,agt_1\n"),
+    ("tsv", "stats.total_trades\tid\n7\tagt_1\n"),
+    ("yaml", "stats:\n  total_trades: 7\nid: agt_1\n"),
+    ("md", "| field | value |\n| --- | --- |\n| stats.total_trades | 7 |\n| id | agt_1 |\n"),
+    ("table", "stats.total_trades  7\nid                  agt_1\n"),
+]
+
+
+def test_fields_of_one_thing(one: Terminal) -> None:
+    for form, text in ONE_BY_FORM:
+        run = one("agents", "get", "agt_1", "--fields", "stats.total_trades,id", "-o", form)
+        assert (run.code, run.out) == (0, text), form
+
+
+LIST_BY_FORM = [
+    ("ndjson", '{"risk":{"stop_loss_pct":3.0},"id":"agt_1"}\n{"risk":{"stop_loss_pct":null},"id":"agt_2"}\n'),
+    ("csv", "risk.stop_loss_pct,id\n3.0,agt_1\n,agt_2\n"),
+    ("tsv", "risk.stop_loss_pct\tid\n3.0\tagt_1\n\tagt_2\n"),
+    ("yaml", "- risk:\n    stop_loss_pct: 3.0\n  id: agt_1\n- risk:\n    stop_loss_pct: null\n  id: agt_2\n"),
+    ("md", "| risk.stop_loss_pct | id |\n| ---: | --- |\n| 3.0 | agt_1 |\n|  | agt_2 |\n"),
+    ("table", "risk.stop_loss_pct  id\n             3.00%  agt_1\n                 -  agt_2\n"),
+]
+
+
+def test_fields_of_a_list(two: Terminal) -> None:
+    for form, text in LIST_BY_FORM:
+        run = two("agents", "list", "--fields", "risk.stop_loss_pct,id", "-o", form)
+        assert (run.code, run.out) == (0, text), form
+    assert two("agents", "list", "--fields", "risk.stop_loss_pct,id", "-o", "json").json == [
+        {"risk": {"stop_loss_pct": 3.0}, "id": "agt_1"},
+        {"risk": {"stop_loss_pct": None}, "id": "agt_2"},
+    ]
+
+
+def test_a_field_that_is_an_object_is_all_of_it(one: Terminal) -> None:
+    assert one("agents", "get", "agt_1", "--fields", "risk", "-o", "csv").out == (
+        "risk.stop_loss_pct,risk.take_profit_pct\n3.0,9.5\n"
+    )
+    run = one("agents", "get", "agt_1", "--fields", "risk,risk.stop_loss_pct", "-o", "json")
+    assert run.json == {"risk": FULL["risk"]}
+
+
+@pytest.mark.parametrize("form", ["table", "json", "ndjson", "csv", "tsv", "yaml", "md"])
+def test_a_field_that_is_not_there(two: Terminal, form: str) -> None:
+    run = two("agents", "list", "--fields", "id,nmae", "-o", form)
+    assert (run.code, run.out) == (2, "")
+    assert "there is no field nmae" in run.err
+    assert "did you mean name?" in run.err
+    if form != "table":
+        assert run.problem["code"] == "usage"
+
+
+def test_names_that_are_near(one: Terminal) -> None:
+    def hint(fields: str) -> str:
+        found: str = one("agents", "get", "agt_1", "--fields", fields, "-o", "json").problem["hint"]
+        return found
+
+    assert hint("stop_loss_pct") == "did you mean risk.stop_loss_pct?"
+    assert hint("walet_id") == "did you mean wallet_id?"
+    assert hint("xyz").startswith("there are: id, name, status")
+    assert hint("tags.b").startswith("did you mean tags")
+    assert hint("id.x").startswith("there are") or "id" in hint("id.x")
+
+
+def test_the_headings_of_tables_lead_to_their_fields(two: Terminal, service: Scripted) -> None:
+    assert two("agents", "list", "--fields", "created").problem["hint"] == "did you mean created_at?"
+    for heading, field in (("pnl_usd", "total_pnl_usd"), ("win_rate", "win_rate_pct"), ("trades", "total_trades")):
+        service.says(200, {"data": [agent(id="agt_1")]})
+        service.then(200, FULL)
+        run = two("agents", "list", "--results", "--fields", heading, "-o", "json")
+        assert run.problem["hint"] == f"did you mean stats.{field}?"
+
+
+def test_a_query_that_selects_nothing_is_said_to_people(two: Terminal) -> None:
+    for query in ("[].agent_id", "[?id=='x']", "[9]"):
+        run = two("agents", "list", "--query", query, tty=True, env={"NO_COLOR": "1"})
+        assert (run.code, run.err) == (0, "the query selected nothing\n"), query
+    assert two("agents", "list", "--query", "[].id", tty=True).err == ""
+    assert two("agents", "list", "--query", "[].agent_id").err == ""
+
+
+def test_fields_of_nothing(service: Scripted, trade: Terminal) -> None:
+    service.says(200, {"data": []})
+    outs = {form: trade("agents", "list", "--fields", "id,x", "-o", form) for form in ("json", "csv", "yaml", "table")}
+    assert {form: (run.code, run.out) for form, run in outs.items()} == {
+        "json": (0, "[]\n"),
+        "csv": (0, "id,x\n"),
+        "yaml": (0, "[]\n"),
+        "table": (0, ""),
+    }
+
+
+def test_a_later_page_decides_nothing(service: Scripted, trade: Terminal) -> None:
+    service.says(200, {"data": TWO[:1], "next_cursor": "c"})
+    service.then(200, {"data": [{"id": "agt_9"}]})
+    service.answers[1:] = [(200, {}, json.dumps({"data": [agent(id="agt_9")], "next_cursor": None}).encode())]
+    run = trade("agents", "list", "--all", "--fields", "risk.stop_loss_pct,id")
+    assert [item["risk"]["stop_loss_pct"] for item in run.lines] == [3.0, None]
+
+
+def test_what_is_bought_or_written_is_checked_before(trade: Terminal, buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("market", "prices", "ETH", "--max-price", "0.10", "--fields", "symbl")
+    assert run.problem["hint"] == "did you mean symbol?"
+    shop.payments.assert_charged(times=0)
+    assert (
+        buyer("market", "prices", "ETH", "--max-price", "0.10", "--fields", "symbol", "-o", "csv").out
+        == "symbol\nETH\n"
+    )
+
+
+def test_what_was_paid_for_is_kept_when_the_query_fails(buyer: Terminal, shop: MockServer) -> None:
+    run = buyer("market", "prices", "ETH", "--max-price", "0.10", "--query", "sum([].symbol)")
+    assert run.code == 2
+    shop.payments.assert_charged(times=1)
+    problem = json.loads(run.err.splitlines()[-1])
+    assert problem["message"].startswith("--query: sum() takes ")
+    kept = problem["hint"].removeprefix("your answer is kept: trade ").split()
+    assert buyer(*kept, "--query", "[].symbol", "-o", "table").out == "value\nETH\n"
+    shop.payments.assert_charged(times=1)
+
+
+# Queries
+
+
+QUERIES = [
+    ("[].id", "json", '[\n  "agt_1",\n  "agt_2"\n]\n'),
+    ("[].id", "ndjson", '"agt_1"\n"agt_2"\n'),
+    ("[].name", "csv", "value\ncalm\n'=cmd\n"),
+    ("[].id", "yaml", "- agt_1\n- agt_2\n"),
+    ("[].id", "md", "| value |\n| --- |\n| agt_1 |\n| agt_2 |\n"),
+    ("[].id", "table", "value\nagt_1\nagt_2\n"),
+    ("[].[id,chain_id]", "tsv", "1\t2\nagt_1\t8453\nagt_2\t8453\n"),
+    ("[].{a:id,b:risk}", "csv", "a,b.stop_loss_pct,b\nagt_1,3.0,\nagt_2,,\n"),
+    ("length(@)", "json", "2\n"),
+    ("length(@)", "ndjson", "2\n"),
+    ("length(@)", "csv", "value\n2\n"),
+    ("length(@)", "yaml", "2\n"),
+    ("length(@)", "table", "2\n"),
+    ("[0].id", "table", "agt_1\n"),
+    ("[0].id", "json", '"agt_1"\n'),
+    ("[0].id", "md", "| value |\n| --- |\n| agt_1 |\n"),
+    ("[?id=='x']", "json", "[]\n"),
+    ("[?id=='x']", "csv", ""),
+    ("[0].nothing", "json", "null\n"),
+    ("[0].nothing", "yaml", "null\n"),
+    ("[?chain_id==`8453`] | [0].{id: id}", "json", '{\n  "id": "agt_1"\n}\n'),
+    ("[[0].id, `1.5`, `true`]", "csv", "value\nagt_1\n1.5\ntrue\n"),
+]
+
+
+def test_queries_over_a_list(two: Terminal) -> None:
+    for query, form, text in QUERIES:
+        run = two("agents", "list", "--query", query, "-o", form)
+        assert (run.code, run.out) == (0, text), (query, form)
+
+
+def test_what_a_query_gives_decides_in_a_pipe(two: Terminal) -> None:
+    assert two("agents", "list", "--query", "[0].{id:id}").json == {"id": "agt_1"}
+    assert two("agents", "list", "--query", "[].{id:id}").lines == [{"id": "agt_1"}, {"id": "agt_2"}]
+    shown = two("agents", "list", "--query", "[].{id:id}", tty=True).out
+    assert shown == two("agents", "list", "--fields", "id", tty=True).out
+
+
+def test_the_query_comes_before_the_fields(two: Terminal) -> None:
+    run = two("agents", "list", "--query", "[].{a:id,b:name}", "--fields", "b", "-o", "csv")
+    assert run.out == "b\ncalm\n'=cmd\n"
+    run = two("agents", "list", "--query", "[].id", "--fields", "b", "-o", "csv")
+    assert (run.code, run.out) == (2, "")
+    assert "--fields wants objects" in run.problem["message"]
+
+
+def test_a_query_over_one_thing(one: Terminal) -> None:
+    assert one("agents", "get", "agt_1", "--query", "risk").json == FULL["risk"]
+    assert yaml.safe_load(one("agents", "get", "agt_1", "--query", "tags", "-o", "yaml").out) == FULL["tags"]
+    assert one("agents", "get", "agt_1", "--query", "sum([risk.stop_loss_pct, `0.1`])").out == "3.1\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "hint"),
+    [
+        ("", "the expression is empty", "for example"),
+        ("[", "ends too early: [", "for example"),
+        ("[?a=='x' b]", "'b' is not expected at position 10: [?a=='x' >>>b]", "for example"),
+        ("a.'x", "position", "for example"),
+        ("lenght(@)", "there is no function lenght", "did you mean length()?"),
+        ("[].nope(@)", "there is no function nope", "there are: abs"),
+        ("length()", "length() takes 1 arguments, not 0", "for example"),
+        ("(" * 20_000, "", "for example"),
+        (HOSTILE, "position", "for example"),
+    ],
+    ids=range(9),
+)
+def test_a_wrong_query_is_refused_before_anything_is_sent(
+    trade: Terminal, service: Scripted, query: str, message: str, hint: str
+) -> None:
+    for words in (("agents", "list"), ("agents", "delete", "agt_1", "--yes"), ("signals", "stream", "--chain", "base")):
+        run = trade(*words, "--query", query)
+        assert run.code == 2
+        assert run.problem["message"].startswith("--query: ")
+        assert message in run.problem["message"]
+        assert hint in run.problem["hint"]
+        assert all(line.isprintable() for line in run.err.split("\n"))
+    assert service.seen == []
+
+
+@pytest.mark.parametrize("query", ["&id", "to_number('inf')", "sum([].name)", "avg([].chain_id)", "abs(@)"])
+def test_what_a_query_cannot_give(two: Terminal, query: str) -> None:
+    run = two("agents", "list", "--query", query, "-o", "json")
+    if query.startswith("avg"):
+        assert run.json == 8453.0
+    else:
+        assert (run.code, run.out) == (2, "")
+        assert run.problem["message"].startswith("--query: ")
+
+
+def test_floats_are_not_rounded(service: Scripted, trade: Terminal) -> None:
+    numbers = [0.1, 1e-17, 123456789.123456789, 2**63, 10**30, -0.0]
+    service.says(200, {"data": [agent(n=number) for number in numbers]})
+    run = trade("agents", "list", "--query", "[].n", "-o", "json")
+    assert repr(run.json) == repr(numbers)
+    assert repr(yaml.safe_load(trade("agents", "list", "--query", "[].n", "-o", "yaml").out)) == repr(numbers)
+
+
+# Streams
+
+
+@pytest.fixture
+def tape(trade: Terminal) -> str:
+    events: list[dict[str, Any]] = [
+        event(n, id=f"sig_{n}", direction=side) for n, side in ((1, "BUY"), (2, "SELL"), (3, "BUY"))
+    ]
+    return str(tape_of(trade.home / "some.tape", *((0, each) for each in events)))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--fields", "direction,id", "-o", "csv"), "direction,id\nBUY,sig_1\nSELL,sig_2\nBUY,sig_3\n"),
+        (("--query", "direction=='BUY'", "--fields", "id"), '{"id":"sig_1"}\n{"id":"sig_3"}\n'),
+        (("--query", "direction=='BUY' && id", "-o", "table"), "sig_1\nsig_3\n"),
+        (("--query", "[id, direction]", "-o", "tsv"), "1\t2\nsig_1\tBUY\nsig_2\tSELL\nsig_3\tBUY\n"),
+        (("--query", "{x: id}", "-o", "yaml"), "- x: sig_1\n- x: sig_2\n- x: sig_3\n"),
+        (("--query", "{x: id}", "-o", "md"), "| x |\n| --- |\n| sig_1 |\n| sig_2 |\n| sig_3 |\n"),
+        (("--query", "nothing"), ""),
+        (("--fields", "id", "-o", "table"), "id\nsig_1\nsig_2\nsig_3\n"),
+    ],
+)
+def test_each_item_of_a_stream(trade: Terminal, tape: str, options: tuple[str, ...], text: str) -> None:
+    run = trade("replay", tape, "--speed", "max", *options)
+    assert (run.code, run.out) == (0, text)
+
+
+def test_the_first_item_of_a_stream_decides_which_fields_there_are(trade: Terminal, tape: str) -> None:
+    run = trade("replay", tape, "--speed", "max", "--fields", "idd", "-o", "csv")
+    assert (run.code, run.out) == (2, "")
+    assert "did you mean id?" in run.err
+
+
+def test_a_selection_copies_what_it_changes() -> None:
+    item = {"a": {"b": 1, "c": 2}, "x.y": 3}
+    assert Selection(None, ("a", "a.b", "x.y")).pick(item) == item
+    assert item == {"a": {"b": 1, "c": 2}, "x.y": 3}
+    with pytest.raises(UsageProblem):
+        Selection(None, ("a.d",)).look_at([item])

@@ -1,0 +1,302 @@
+"""`trade top` without a terminal: what the board knows, what it reads when, and what it draws."""
+
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from tradesdk_cli.board.allowance import Allowance
+from tradesdk_cli.board.drawing import Moment, draw
+from tradesdk_cli.board.keys import parse_keys
+from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
+from tradesdk_cli.board.view import PARTS, View, divide, in_order, pressed
+
+from ._services import HOSTILE, agent
+
+NOW = Moment(1000.0, 1767268800.0)
+
+
+def news(kind: str, data: Any, key: str = "", at: float = 999.0) -> News:
+    return News(kind, data, at, key)
+
+
+def signal(number: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"sig_{number}",
+        "token_address": f"0x{number:040x}",
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "confidence": 0.9,
+        "price_usd": 0.0123,
+        "timestamp": 1767268700 + number,
+    } | fields
+
+
+def position(number: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"pos_{number}",
+        "agent_id": "agt_1",
+        "token_address": f"0x{number:040x}",
+        "token_symbol": "AERO",
+        "chain_id": 8453,
+        "entry_price_usd": 1.0,
+        "current_price_usd": 2.0,
+        "unrealized_pnl_usd": number * 1.5,
+        "stop_loss_price": 1.5,
+        "take_profit_price": 3.0,
+        "trailing_stop_price": 1.8,
+        "opened_at": 1767268000,
+    } | fields
+
+
+def trade_of(number: int, pnl: float) -> dict[str, Any]:
+    return {"id": f"trd_{number}", "agent_id": "agt_1", "pnl_usd": pnl, "closed_at": 1767260000 + number}
+
+
+def filled(text: str = "calm") -> Board:
+    """A board that has read everything, with `text` wherever strangers may write."""
+    board = Board(target="mock world default")
+    stats = {"total_trades": 9, "win_rate_pct": 33.33, "total_pnl_usd": -7.25}
+    for one in (
+        news("account", {"plan": text}),
+        news("usage", {"requests": {"used": 1234, "limit": 100000}, "reset_at": 1767268800 + 86400 * 5}),
+        news("money", {"spent_today_usd": "0.12", "left_today_usd": "4.88", "next_call_usd": "4.88"}),
+        news("limit", Limit(60, 57, 1767268830.0)),
+        news("agents", [agent(text), agent("other", id="agt_2", status="active", chain_id=56)]),
+        news("agent", agent(text) | {"stats": stats}, "agt_1"),
+        news("positions", [position(n, token_symbol=text) for n in range(1, 31)]),
+        news("trades", [trade_of(1, 5.0), trade_of(2, -12.25)]),
+        news("signals", [signal(n, token_symbol=text) for n in range(40)]),
+        news("stream", "live", "base"),
+        news("stream", f"connecting again in 4 s: {text}", "bnb"),
+    ):
+        board = after(board, one)
+    return board
+
+
+# What it knows
+
+
+def test_what_follows_for_an_agent() -> None:
+    first, second = agent_rows(filled())
+    assert (first["open"], first["unrealized_pnl_usd"]) == (30, sum(range(1, 31)) * 1.5)
+    assert (first["total_pnl_usd"], first["win_rate_pct"], first["results"]) == (-7.25, 33.33, [5.0, -7.25])
+    assert (second["open"], second["unrealized_pnl_usd"], second["total_pnl_usd"]) == (0, None, None)
+
+
+def test_how_far_a_position_is_from_its_nearest_stop_and_its_profit() -> None:
+    board = after(filled(), news("positions", [position(1), position(2, stop_loss_price=0, trailing_stop_price=0)]))
+    near, none = position_rows(board)
+    assert (near["to_stop_pct"], near["to_profit_pct"]) == (pytest.approx(-10.0), pytest.approx(50.0))
+    assert none["to_stop_pct"] is None
+
+
+def test_each_signal_once_newest_first() -> None:
+    board = Board()
+    for number in (5, 3, 5, 9):
+        board = after(board, news("signal", signal(number)))
+    board = after(board, news("signals", [signal(4), signal(9)]))
+    assert [one["id"] for one in board.signals] == ["sig_9", "sig_5", "sig_4", "sig_3"]
+    board = after(board, news("signals", [signal(number) for number in range(500)]))
+    assert len(board.signals) == SIGNALS_KEPT
+    assert board.signals[0]["id"] == "sig_499"
+
+
+def test_only_one_chain() -> None:
+    board = Board(chain=56)
+    board = after(board, news("agents", [agent(), agent("other", id="agt_2", chain_id=56)]))
+    assert [one["id"] for one in board.agents] == ["agt_2"]
+
+
+def test_a_problem_stays_until_it_is_gone() -> None:
+    board = after(Board(), news("problem", "no network\x1b[2J", "service"))
+    assert board.problems["service"] == ("no network\\x1b[2J", 999.0)
+    assert after(board, news("well", None, "service")).problems == {}
+
+
+def test_changes_in_words() -> None:
+    before = filled()
+    board = after(before, news("agents", [agent("calm", status="error"), agent("new", id="agt_3")]))
+    board = after(board, news("positions", [*before.positions[1:], position(99, token_symbol="VVV")]))
+    board = after(board, news("signal", signal(77, direction="SELL")))
+    board = after(board, news("stream", "live", "bnb"))
+    stats = {"total_trades": 10, "win_rate_pct": 40.0, "total_pnl_usd": 1.0}
+    board = after(board, news("agent", agent() | {"stats": stats}, "agt_1"))
+    assert [(kind, text) for kind, text, _ in changes(before, board)] == [
+        ("agent", "calm: idle -> error"),
+        ("agent", "new is new: idle"),
+        ("agent", "other is gone"),
+        ("result", "calm: result -7.25 -> 1.0 USD"),
+        ("opened", "calm opened VVV at 1.0000 USD"),
+        ("closed", "calm closed calm, last seen at +1.5 USD"),
+        ("signal", "SELL BRETT at 0.01230 USD, confidence 0.9"),
+        ("stream", "signals of bnb: live"),
+    ]
+    assert changes(board, board) == []
+
+
+# What it reads, and when
+
+
+@pytest.mark.parametrize("limit", [3, 60, 300])
+@pytest.mark.parametrize("interval", [0.5, 30.0])
+@pytest.mark.parametrize("agents", [0, 6, pytest.param(250, marks=pytest.mark.long)])
+def test_never_more_than_a_third_of_the_rate_limit(limit: int, interval: float, agents: int) -> None:
+    allowance = Allowance(interval, (8453, 56))
+    now, sent, read = 50.0, [], []
+    while now < 350.0:
+        job = allowance.next(now)
+        if job is None:
+            assert allowance.wait(now) > 0
+            now += max(0.001, allowance.wait(now))
+            continue
+        sent.append(now)
+        read.append(job)
+        allowance.learn(Limit(limit, limit, 1767268800.0), wall=1767268790.0, now=now)
+        if job == "agents":
+            allowance.agents([f"agt_{number}" for number in range(agents)])
+    for begin in sent:
+        assert sum(begin <= at < begin + 59.9 for at in sent) <= max(1, limit // 3)
+    assert set(read) >= {"positions", "agents", "trades", "usage"} or limit == 3
+    if limit >= 60 and agents <= 6:
+        assert {"account", "signals 8453", "signals 56", *(f"agent agt_{n}" for n in range(agents))} <= set(read)
+        assert read.count("signals 56") == 1
+        usual = 300 / max(interval, 12.5)
+        assert read.count("positions") >= usual * 0.9, "what moves fastest is read most often"
+
+
+def test_a_rate_limit_that_others_use_up_is_left_to_them() -> None:
+    allowance = Allowance(2.0)
+    assert allowance.next(10.0) == "positions"
+    allowance.learn(Limit(60, 5, 1767268830.0), wall=1767268800.0, now=10.0)
+    assert allowance.next(20.0) is None
+    assert allowance.wait(20.0) == pytest.approx(20.0)
+    assert allowance.next(40.1) is not None
+
+
+def test_after_failures_it_waits_longer_each_time_and_as_long_as_it_is_told() -> None:
+    allowance = Allowance(2.0)
+    assert [allowance.failed(0.0) for _ in range(7)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert allowance.failed(0.0, retry_after=90.0) == 90.0
+    assert allowance.next(89.0) is None
+    allowance.worked()
+    assert allowance.failed(100.0) == 2.0
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("data", "keys", "left"),
+    [
+        (b"qp?", ["q", "p", "?"], b""),
+        (b"\x1b[A\x1b[B\x1bOA", ["up", "down", "up"], b""),
+        (b"\x1b[5~\x1b[6~\x1b[Z\t", ["pageup", "pagedown", "backtab", "tab"], b""),
+        (b"\x1b[", [], b"\x1b["),
+        (b"\x1b", [], b"\x1b"),
+        (b"\x1b[1;5Cq", ["q"], b""),
+        (b"\x1b[" + b"1" * 50, [], b""),
+        (b"\x03\x04\xff\xc3\xa4", ["ctrl-c", "ctrl-c"], b""),
+        (b"\x1bxq", ["x", "q"], b""),
+    ],
+)
+def test_keys(data: bytes, keys: list[str], left: bytes) -> None:
+    assert parse_keys(data) == (keys, left)
+
+
+def test_what_keys_do() -> None:
+    view = View()
+    assert pressed(view, "q").over
+    assert pressed(pressed(view, "p"), "p") == view
+    assert PARTS[pressed(view, "tab").focus] == "positions"
+    assert PARTS[pressed(view, "backtab").focus] == "signals"
+    assert pressed(pressed(view, "?"), "q").over
+    assert pressed(pressed(view, "?"), "x") == view
+    assert pressed(pressed(view, "down"), "pagedown", 10).offsets == (11, 0, 0)
+    assert pressed(view, "up").offsets == (0, 0, 0)
+    assert pressed(view, "s").sorts == (1, 0, 0)
+    assert pressed(view, "S").sorts == (5, 0, 0)
+    assert pressed(view, "ß") == view
+
+
+def test_every_way_to_sort_takes_what_is_not_known() -> None:
+    board = filled()
+    rows: dict[str, list[Any]] = {
+        "agents": agent_rows(board),
+        "positions": position_rows(board),
+        "signals": list(board.signals),
+    }
+    for focus, part in enumerate(PARTS):
+        view = View(focus=focus)
+        for _ in range(6):
+            assert len(in_order(view, part, rows[part])) == len(rows[part])
+            view = pressed(view, "s")
+    worst = View(sorts=(2, 0, 0))
+    assert [row["id"] for row in in_order(worst, "agents", rows["agents"])] == ["agt_1", "agt_2"]
+
+
+def test_rows_are_shared_out() -> None:
+    assert divide(10, {"agents": 2, "positions": 30, "signals": 40}, "agents") == {
+        "agents": 2,
+        "positions": 4,
+        "signals": 4,
+    }
+    assert sum(divide(2, {"agents": 9, "positions": 9, "signals": 9}, "agents").values()) == 2
+    assert divide(-5, {"agents": 9, "positions": 9, "signals": 9}, "agents") == dict.fromkeys(PARTS, 0)
+
+
+# What it draws
+
+
+@pytest.mark.parametrize("size", [(60, 20), (140, 50), (20, 5), pytest.param((300, 100), marks=pytest.mark.long)])
+@pytest.mark.parametrize("text", ["calm", HOSTILE, "漢字" * 30, "x" * 5000])
+@pytest.mark.parametrize("help", [False, True])
+def test_it_fits_and_nothing_in_it_acts(size: tuple[int, int], text: str, help: bool) -> None:
+    width, height = size
+    board = after(filled(text), news("problem", text, "service"))
+    for ascii_only in (False, True):
+        lines = draw(board, View(help=help), width, height, NOW, ascii_only=ascii_only).lines
+        assert len(lines) <= height
+        assert all(cell_len(line.plain) <= width for line in lines)
+        assert all(line.plain.isprintable() for line in lines)
+
+
+def test_what_is_on_it() -> None:
+    shown = "\n".join(line.plain for line in draw(filled(), View(), 120, 40, NOW).lines)
+    for part in (
+        "mock world default · 12:00:00Z · plan calm",
+        "████████ 57/60 a minute",
+        "used 1,234/100,000 requests, resets in 5 d",
+        "market data today $0.12, $4.88 left",
+        "2 agents, 1 s ago",
+        "30 open positions, 1 s ago  1-",
+        "base: live, bnb: connecting again in 4 s: calm",
+        "-$7.25",
+        "33.33%",
+        "█▁",
+        "q quit",
+    ):
+        assert part in shown
+    paused = draw(filled(), View(paused=True), 80, 24, NOW).lines[0].plain
+    assert paused.startswith(" paused ")
+
+
+def test_what_has_not_been_read_yet_is_not_nothing() -> None:
+    board = after(after(filled(), news("agent", {}, "agt_2")), news("agents", [*filled().agents, agent(id="agt_3")]))
+    lines = [line.plain for line in draw(board, View(), 140, 30, NOW).lines]
+    by_id = {line.split()[-1]: line for line in lines if " agt_" in line}
+    assert by_id["agt_3"].count("…") == 3
+    assert "…" not in by_id["agt_2"], "it was tried, and there is nothing"
+
+
+def test_scrolling_stops_at_the_last_row() -> None:
+    frame = draw(filled(), View(focus=1, offsets=(0, 10**6, 0)), 80, 24, NOW)
+    shown = "\n".join(line.plain for line in frame.lines)
+    assert "of 30" in shown
+    assert frame.view.offsets[1] == 30 - frame.page
+
+
+def test_an_empty_board_says_that_it_reads() -> None:
+    shown = "\n".join(line.plain for line in draw(Board(target="x"), View(), 80, 24, NOW).lines)
+    assert shown.count("reading …") == 2
