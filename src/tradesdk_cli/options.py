@@ -157,7 +157,7 @@ Checkpoint = Annotated[
 ]
 Restart = Annotated[bool, typer.Option("--restart", help="Begin anew what --checkpoint has begun.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the request and send nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be sent or changed, and do neither.")]
 Confidence = Annotated[
     float | None,
     typer.Option("--min-confidence", parser=number(0, 1), metavar="X", help="Least confidence of a signal, 0 to 1."),

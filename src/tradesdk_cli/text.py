@@ -19,6 +19,8 @@ _MARKS = (
     "\u0300-\u034e\u0350-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u06d6-\u06dc\u06df-\u06e4"
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
+_BEYOND_ASCII = re.compile("[^ -~]")
+"""What has to be looked at one by one: most of a long text need not be."""
 _ODD = re.compile(f"[{_UNSEEN}]|(?<=[{_MARKS}]{{3}})[{_MARKS}]+")
 
 
@@ -27,7 +29,7 @@ def visible(text: str, limit: int | None = None) -> str:
     if limit is not None and len(text) > limit:
         text = text[: limit - 1] + "…"
     if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escape(c) for c in text)
+        text = _BEYOND_ASCII.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text)
     return text if text.isascii() else _ODD.sub(lambda found: "".join(map(_escape, found[0])), text)
 
 
@@ -52,7 +54,11 @@ def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False, separators=separators)
     if all(line.isprintable() for line in text.split("\n")):
         return text
-    return "".join(c if c == "\n" or c.isprintable() else _json_escape(c) for c in text)
+    return _BEYOND_ASCII.sub(lambda found: _json_kept(found[0]), text)
+
+
+def _json_kept(char: str) -> str:
+    return char if char == "\n" or char.isprintable() else _json_escape(char)
 
 
 def _json_escape(char: str) -> str:

@@ -190,6 +190,7 @@ def _signals(run: Session, chain: int, address: str, wanted: Wanted) -> list[dic
 def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict[str, Any]], wanted: Wanted) -> None:
     from tradesdk_cli.charts import plotfiles
     from tradesdk_cli.charts.plotting import draw
+    from tradesdk_cli.lists.progress import counted
 
     output, file = run.settings.output, run.settings.out
     picture = file is not None and output in ("auto", "table") and plotfiles.writable(file)
@@ -199,7 +200,7 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
     if file is not None:
         width = wanted.width or _FILE_WIDTH
         plotfiles.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width, chart.title)
-        run.out.note(f"written to {file}", points=len(rows))
+        run.out.event("plot", f"{counted(len(rows), 'points')} written to {file}", points=len(rows))
         return
     size = shutil.get_terminal_size()
     width = wanted.width or (size.columns if run.out.on_terminal else _PIPE_WIDTH)

@@ -23,7 +23,6 @@ _EXTRAS = {
     "coincurve": ("fast", "signs payments faster"),
     "keyring": ("keyring", "keeps API keys in the system's keyring"),
     "uvicorn": ("mock", "trade mock serve"),
-    "plotext": ("plot", "trade plot"),
 }
 _NARROW = 60
 _LOUD = ("output", "profile", "world", "timeout", "retry", "color", "fields", "verbose")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from tradesdk_cli.results.notes import columns_of
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from tradesdk_cli.output import Output
 
 APPEARS_AFTER = 0.5
@@ -132,16 +129,6 @@ class Progress:
 def counted(number: int, things: str) -> str:
     """`1 trade`, `2 trades`; `things` is the plural."""
     return f"{number} {things.removesuffix('s') if number == 1 else things}"
-
-
-def columns_of(stream: TextIO) -> int:
-    """How wide the terminal is that `stream` goes to: another one than stdout's, which may be a file."""
-    if not os.environ.get("COLUMNS"):
-        try:
-            return os.get_terminal_size(stream.fileno()).columns or 80
-        except (OSError, ValueError):
-            pass
-    return shutil.get_terminal_size().columns
 
 
 def fitted(text: str, cells: int) -> str:

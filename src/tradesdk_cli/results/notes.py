@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -26,6 +27,16 @@ _COMMAND = re.compile(
 )
 """A command within a sentence: up to what ends it, or goes on in plain words."""
 _HELD = "\0"
+
+
+def columns_of(stream: TextIO) -> int:
+    """How wide the terminal is that `stream` goes to: another one than stdout's, which may be a file."""
+    if not os.environ.get("COLUMNS"):
+        try:
+            return os.get_terminal_size(stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            pass
+    return shutil.get_terminal_size().columns
 
 
 class Notes:
@@ -64,7 +75,7 @@ class Notes:
 
     def _wrapped(self, text: str) -> str:
         """Broken between words where it is longer than a line of the terminal; a command stays in one piece."""
-        columns = shutil.get_terminal_size().columns
+        columns = columns_of(self.stderr)
         if not self.stderr.isatty() or len(text) <= columns:
             return text
         import textwrap
