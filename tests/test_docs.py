@@ -222,12 +222,12 @@ def sessions(block: Block) -> Iterator[tuple[str, int, list[str]]]:
 
 def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
     """Exit code and what is seen when `command` of `page` is typed in a terminal of 100 columns."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRADE_", "PYTEST_", "COLUMNS"))}
     bin_folder = str(Path(sys.executable).parent)
-    env = clean | {
+    env = {  # nothing of who runs the tests: what is shown is the same for everybody
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
         **({"TERM": "xterm", "NO_COLOR": "1"} if page in DRAWN else {"TERM": "dumb"}),
         "LC_ALL": "C.UTF-8",
+        "SHELL": "/bin/bash",
         "HOME": str(home),
         "TRADE_HOME": str(home / "trade"),
         "TRADE_MOCK": "1",

@@ -42,7 +42,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             now=clock.now(),
             frozen=clock.frozen,
             speed=clock.speed,
-            **{each: db.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in _COUNTS},  # noqa: S608
+            **{each: db.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in _COUNTS},  # noqa: S608 - ours
         )
 
     try:

@@ -7,17 +7,15 @@ import time
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from tradesdk import SystemClock
-from tradesdk_cli.config import Settings, is_loopback
+from tradesdk_cli.config import Settings
 from tradesdk_cli.errors import ConfigProblem
 from tradesdk_cli.helping import remembered
 from tradesdk_cli.output import Output
-from tradesdk_cli.settings.credentials import key_from_stdin, mock_key, service_key, without_password
+from tradesdk_cli.settings.credentials import key_from_stdin, mock_key, refuse_http, service_key, without_password
 from tradesdk_cli.settings.profiles import settings_of
 from tradesdk_cli.speaking import SayingClock
-from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +75,7 @@ class Session:
         """
         from tradesdk import TradeClient
 
-        _refuse_http(base_url)
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
             api_key=key,
             base_url=base_url,
@@ -115,7 +113,7 @@ class Session:
         base_url = self.settings.base_url
         if not base_url:
             raise ConfigProblem("no base URL: log in with trade login, set TRADE_BASE_URL, or use --base-url", _TRY)
-        _refuse_http(base_url)
+        refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         return base_url
 
     @cached_property
@@ -238,17 +236,3 @@ def wire(model: Any) -> dict[str, Any]:
     dumped: dict[str, Any] = model.model_dump(mode="json", exclude_unset=True)
     remembered.note(type(model).__name__, dumped)
     return dumped
-
-
-def _refuse_http(base_url: str) -> None:
-    """The client refuses it as well, but in the words of its own settings."""
-    try:
-        parts = urlsplit(base_url.strip())
-        host = parts.hostname or ""
-    except ValueError:
-        return  # the client says what is wrong with it
-    if parts.scheme == "http" and not is_loopback(host) and host:
-        raise ConfigProblem(
-            f"the base URL is not https: the API key would travel to {one_line(host, 120)} in the open",
-            f"use https://{one_line(host, 120)} in TRADE_BASE_URL or --base-url; http is for this machine only",
-        )

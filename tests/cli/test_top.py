@@ -282,6 +282,16 @@ def test_what_is_on_it() -> None:
     assert paused.startswith(" paused ")
 
 
+def test_money_that_cannot_be_told_is_not_left_out() -> None:
+    spent = {"spent_today_usd": "0.12", "left_today_usd": None}
+    for money, part in (
+        (spent, "market data today $0.12, no daily budget"),
+        ({"problem": "the ledger is damaged"}, "market data: what was spent cannot be read (trade doctor)"),
+    ):
+        lines = draw(after(filled(), news("money", money)), View(), 140, 40, NOW).lines
+        assert part in "\n".join(line.plain for line in lines)
+
+
 def test_what_has_not_been_read_yet_is_not_nothing() -> None:
     board = after(after(filled(), news("agent", {}, "agt_2")), news("agents", [*filled().agents, agent(id="agt_3")]))
     lines = [line.plain for line in draw(board, View(), 140, 30, NOW).lines]

@@ -30,6 +30,14 @@ def test_a_snapshot_for_programs(own: Terminal, server: MockServer) -> None:
     assert own.env["TRADE_API_KEY"] not in json.dumps(found)
 
 
+def test_a_damaged_ledger_is_told_and_costs_the_board_nothing_else(own: Terminal) -> None:
+    (own.home / "ledger.sqlite3").write_bytes(b"this is no ledger" * 99)
+    run = own("top", "--once", "-o", "json")
+    assert run.code == 0, run.err
+    assert list(run.json["market_data"]) == ["problem"]
+    assert run.json["agents"]
+
+
 def test_a_snapshot_for_people(own: Terminal) -> None:
     run = own("top", "--once", "--chain", "bnb", tty=True, columns=80, env={"NO_COLOR": "1"})
     assert run.code == 0

@@ -114,9 +114,11 @@ def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: boo
         used = f"used {quota.get('used'):,}/{quota['limit']:,} requests"
         parts.append(Text(used + (until if width >= 80 else "")))
     money = board.money
-    if money is not None:
+    if money is not None and "problem" in money:
+        parts.append(Text("market data: what was spent cannot be read (trade doctor)", style="red"))
+    elif money is not None:
         left_today = money.get("left_today_usd")
-        left_text = f", ${left_today} left" if left_today is not None else ", no budget set"
+        left_text = f", ${left_today} left" if left_today is not None else ", no daily budget"
         parts.append(Text(f"market data today ${money.get('spent_today_usd')}{left_text}"))
     one = _joined(parts, dot, 10**6)
     if cell_len(one.plain) <= width or not parts:

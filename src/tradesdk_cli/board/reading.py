@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
@@ -14,6 +13,7 @@ from tradesdk_cli.context import wire
 from tradesdk_cli.options import CHAINS
 from tradesdk_cli.output import Output
 from tradesdk_cli.problems import problem_of
+from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -240,13 +240,13 @@ def read(run: Session, job: str, chain: int | None) -> Iterator[News]:
         yield news("account", wire(client.account.get()))
 
 
-def money(run: Session) -> dict[str, Any] | None:
-    """What was spent on market data today and what is left of the budget; None when the ledger cannot be read."""
+def money(run: Session) -> dict[str, Any]:
+    """What was spent on market data today and what is left of the budget; or the `problem` with the ledger."""
     from tradesdk import Budget, TradeError
     from tradesdk_cli.money.payviews import spending_record
 
-    with contextlib.suppress(TradeError):
-        spending = run.ledger.spending(Budget.from_environment(), now=run.now())
-        record = spending_record(spending)
-        return {name: record.get(name) for name in ("spent_today_usd", "left_today_usd", "next_call_usd")}
-    return None
+    try:
+        record = spending_record(run.ledger.spending(Budget.from_environment(), now=run.now()))
+    except TradeError as error:
+        return {"problem": one_line(str(error), 200)}
+    return {name: record.get(name) for name in ("spent_today_usd", "left_today_usd", "next_call_usd")}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from tradesdk_cli.config import is_loopback
 from tradesdk_cli.errors import ConfigProblem, Declined, UsageProblem
 from tradesdk_cli.live.watching import Told, hearing
 from tradesdk_cli.money.calls import MOST, Call, plural
 from tradesdk_cli.money.payviews import dollars, left_over, plain_dollars, usd
 from tradesdk_cli.money.wallet import Wallet, wallet_of
+from tradesdk_cli.settings.credentials import refuse_http
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def market_client(
             "no address for market data: set TRADE_MARKET_BASE_URL or TRADE_BASE_URL, or use --market-url",
             "try it without an account or a network: trade --mock market prices ETH",
         )
-    _refuse_http(at)
+    refuse_http(at, "TRADE_MARKET_BASE_URL or --market-url", "the address of market data", "a payment")
     key = run.api_key(at, market=True) if send_api_key else None
     if send_api_key and key is None:
         raise ConfigProblem("no API key to send: trade login keeps one", "or leave --send-api-key out")
@@ -130,20 +129,6 @@ def market_client(
     )
     run.closing(client.close)
     return client
-
-
-def _refuse_http(url: str) -> None:
-    """The client refuses it as well, but in the words of its own settings."""
-    try:
-        parts = urlsplit(url.strip())
-        host = parts.hostname or ""
-    except ValueError:
-        return  # the client says what is wrong with it
-    if parts.scheme == "http" and host and not is_loopback(host):
-        raise ConfigProblem(
-            f"the address of market data is not https: a payment would travel to {one_line(host, 120)} in the open",
-            f"use https://{one_line(host, 120)} in TRADE_MARKET_BASE_URL or --market-url; http is for this machine",
-        )
 
 
 NOBODY = "0x" + "0" * 40

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tradesdk_cli.config import is_loopback
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.settings.entries import PROJECT_FILE
 from tradesdk_cli.text import one_line
@@ -57,6 +58,25 @@ def service_key(settings: Settings, address: str, *, market: bool = False) -> tu
             f"keep it anew: trade login --profile {kept.profile}",
         )
     return found, f"profile {kept.profile} ({place})"
+
+
+def refuse_http(address: str, settings: str, what: str, travels: str) -> None:
+    """The clients refuse plain http as well, but in the words of their own arguments; here it is `settings` to correct.
+
+    Raises:
+        ConfigProblem: `travels` would travel in the open.
+    """
+    try:
+        parts = urlsplit(address.strip())
+        host = parts.hostname or ""
+    except ValueError:
+        return  # the client says what is wrong with it
+    if parts.scheme == "http" and host and not is_loopback(host):
+        shown = one_line(host, 120)
+        raise ConfigProblem(
+            f"{what} is not https: {travels} would travel to {shown} in the open",
+            f"use https://{shown} in {settings}; http is for this machine only",
+        )
 
 
 def key_from_stdin() -> str:
