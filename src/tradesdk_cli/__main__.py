@@ -1,4 +1,4 @@
-"""Entry point of `trade`. Answers `--version` before anything else is imported."""
+"""Entry point of `trade`. Answers `--version`, and a shell's TAB, before anything else is imported."""
 
 import sys
 
@@ -23,6 +23,15 @@ def main(argv: "Sequence[str] | None" = None) -> int:
             pass  # the long way says what is wrong
         else:
             return 0
+    import contextlib
+    import os
+
+    if "_TRADE_COMPLETE" in os.environ:
+        from tradesdk_cli.helping.completing import answer
+
+        with contextlib.suppress(OSError):  # the shell does not listen any more
+            print(answer(os.environ), flush=True)
+        return 0
     from tradesdk_cli.app import run
 
     return run(args)

@@ -52,7 +52,7 @@ _GROUPS = {
     "More": {
         "api": "Send any request, with the same key, retries and budgets.",
         "completion": "Let your shell complete commands, ids and symbols.",
-        "help": "Help about a topic or a command: trade help TOPIC.",
+        "help": "Help on a command or a topic: output, settings, payments, streams, …",
     },
 }
 """Every noun, in the order of `trade --help`. Their modules are imported when they are used."""
@@ -122,8 +122,6 @@ def command() -> Any:
 
 def run(argv: list[str]) -> int:
     """Runs one command line; prints what went wrong and returns the exit code."""
-    if "_TRADE_COMPLETE" in os.environ:
-        return _complete()
     flags: dict[str, Any] = {}
     try:
         result = command().main(argv, prog_name="trade", standalone_mode=False, obj=flags)
@@ -166,14 +164,6 @@ def run(argv: list[str]) -> int:
 
         flags["output"] = requested_output(argv)
     return _report(problem, flags)
-
-
-def _complete() -> int:
-    from tradesdk_cli.helping.completing import answer
-
-    with contextlib.suppress(OSError):
-        print(answer(command(), os.environ), flush=True)
-    return 0
 
 
 def _report(problem: Problem, flags: dict[str, Any]) -> int:

@@ -28,10 +28,10 @@ _HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
 class _LightParam:
-    """Leaves absent values, all values while completing, and plain text unchecked."""
+    """Leaves absent values and plain text unchecked."""
 
     def process_value(self, ctx: Any, value: Any) -> Any:
-        if ctx.resilient_parsing or (value is None and not getattr(self, "required", False)):
+        if value is None and not getattr(self, "required", False):
             return value
         text = _plain_text(self, value)
         if not text:
@@ -142,7 +142,7 @@ class TradeGroup(_Ours, TyperGroup):
                 formatter.write_dl([(name.ljust(width), self.commands[name].get_short_help_str()) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if args[0] not in self.commands and not ctx.resilient_parsing and not args[0].startswith("-"):
+        if args[0] not in self.commands and not args[0].startswith("-"):
             raise UnknownCommand(ctx, args)
         return super().resolve_command(ctx, args)
 

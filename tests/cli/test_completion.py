@@ -15,6 +15,7 @@ from tradesdk_cli.helping.completing import BETWEEN
 from tradesdk_cli.helping.shells import SCRIPTS, SHELLS
 from tradesdk_cli.results.fieldnames import FIELDS
 
+from .._pages import ROOT
 from ._terminal import Terminal
 
 
@@ -67,6 +68,12 @@ def test_completion(trade: Terminal, words: str, offered: list[str] | None) -> N
         assert all(word.startswith("--") for word in found)
     else:
         assert found == offered
+
+
+def test_the_file_of_commands_is_current() -> None:
+    script = ROOT / "scripts" / "commandtree.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])

@@ -147,6 +147,13 @@ def test_two_examples_of_the_command_itself(words: tuple[str, ...]) -> None:
         assert line.removeprefix("trade ").removeprefix("--mock ").startswith(" ".join(words))
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[MockServer]:
+    """A world for the examples alone: they change it, and to signals that they emit agents of any tenant may act."""
+    with MockServer(signals="scripted") as running:
+        yield running
+
+
 @pytest.mark.parametrize("words", [(), *sorted({*LEAVES, *(words for words, _, _ in nouns(ROOT))})], ids=" ".join)
 def test_help_fits_and_says_everything(trade: Terminal, words: tuple[str, ...]) -> None:
     run = trade(*words, "--help")

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,30 @@ NO_DOCUMENTS = [
 def test_what_is_no_document(tmp_path: Path, seen: Seen, content: bytes) -> None:
     file = written(tmp_path / "wallet.json", content)
     assert refusal(seen, file) == f"the keystore {file} is damaged, or no keystore: it is not a JSON object"
+
+
+DEEP = """
+import sys, threading
+from tradesdk import ConfigError, LocalSigner
+
+def open_it():
+    try:
+        LocalSigner.from_keystore(sys.argv[1], "password")
+    except ConfigError as error:
+        print("no JSON object" if "not a JSON object" in str(error) else error)
+
+sys.setrecursionlimit(100_000)  # as importing eth_account does
+threading.stack_size(1 << 20)
+thread = threading.Thread(target=open_it)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_deep_document_is_refused_where_another_library_has_raised_the_recursion_limit(tmp_path: Path) -> None:
+    file = written(tmp_path / "wallet.json", b"[" * 60_000)
+    done = subprocess.run([sys.executable, "-c", DEEP, file], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "no JSON object\n", "")
 
 
 @pytest.mark.parametrize("version", [None, 1, 2, 4, -3, "3", 3.5, True, 10**30, [3], {"a": WALLET_KEY}])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._response import parse_json
 from ..errors import ConfigError, InvalidArgumentError, printable
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
@@ -154,8 +155,8 @@ def _parsed(content: bytes) -> tuple[dict[str, Any], str]:
     """The document in a file, and what is wrong with it. Nothing is raised from here: the file may hold a bare key."""
     found = None
     if len(content) <= _MOST_BYTES:
-        with contextlib.suppress(ValueError, RecursionError):
-            found = json.loads(content)
+        with contextlib.suppress(ValueError):
+            found = parse_json(content)
     if not isinstance(found, dict):
         return {}, "damaged, or no keystore: it is not a JSON object"
     document = {str(name).lower(): value for name, value in found.items()}  # some wallets write "Crypto"

@@ -29,14 +29,9 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
     def draw(console: Console) -> None:
         from rich.text import Text
 
+        from tradesdk_cli.results.notes import wrapped
         from tradesdk_cli.results.table import print_line
         from tradesdk_cli.text import visible
-
-        def wrapped(text: str, room: int | None) -> list[str]:
-            shown = Text(visible(text))
-            if room is None:
-                return [shown.plain]
-            return [line.plain.rstrip() for line in shown.wrap(console, room)]
 
         # Where little room is left beside the names, what was found stands below them.
         beside = width is None or width - indent >= 2 * _LEAST
@@ -46,7 +41,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
             head = Text.assemble(
                 (f"{marks[one.status]} {one.status:<{states}}", style), "  ", (f"{one.check:<{names}}", "bold")
             )
-            first, *rest = wrapped(one.said, room) or [""]
+            first, *rest = wrapped(visible(one.said), room)
             lead = " " * (indent if beside else 4)
             if beside:
                 print_line(console, head + Text(f"  {first}"))
@@ -57,7 +52,7 @@ def show(out: Output, findings: Sequence[Finding]) -> None:
             for line in rest:
                 print_line(console, Text(lead + line))
             if one.hint and one.status != "ok":
-                for number, line in enumerate(wrapped(f"next: {one.hint}", room)):
+                for number, line in enumerate(wrapped(visible(f"next: {one.hint}"), room)):
                     text = Text(lead + line)
                     if number == 0:
                         text.stylize("cyan", len(lead), len(lead) + 5)

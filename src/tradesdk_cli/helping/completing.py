@@ -2,38 +2,39 @@
 
 The shell's script (`shells`) hands over the words of the line, up to the one at the cursor, with U+001F between them.
 The first line of the answer says whether file names fit there as well (`files` or `words`); each of the others is a
-word and, after a tab, what it is.
+word and, after a tab, what it is. Commands and options are read from commands.json, which scripts/commandtree.py
+writes: importing Typer and the commands would be most of what a TAB costs.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tradesdk_cli.plumbing import LazyCommand
-
+TYPE_CHECKING = False  # typing itself costs more than all else here
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from tradesdk_cli.config import Settings
+
+    Found = tuple[bool, list[tuple[str, str]]]
+    Offer = Callable[["Line", str], Iterable[tuple[str, str]]]
 
 BETWEEN = "\x1f"
 _MOST = 500
 _SAFE = re.compile(r"[A-Za-z0-9@._,:=/+-]+")
 _UNSAFE = re.compile(r"[^\w .,;:()|/+=<>-]", re.ASCII)
 _FILES = ("FILE", "PATH", "FOLDER", "@FILE")
+_ELSEWHERE = ("mock", "world", "profile", "base_url", "market_url")
 
 
-def answer(root: Any, environ: Mapping[str, str]) -> str:
+def answer(environ: Mapping[str, str]) -> str:
     """What to print for the shell that set `environ`. Empty when anything is wrong: a prompt is no place for errors."""
     shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
     words = environ.get("_TRADE_WORDS", "").split(BETWEEN)
     try:
-        files, found = candidates(root, _unquoted(words))
+        files, found = candidates(_unquoted(words), joined=shell != "bash")
         lines = [_line(shell, value, about) for value, about in found if _SAFE.fullmatch(value)]
     except Exception:  # whatever it is: the command itself will say it
         return ""
@@ -64,121 +65,131 @@ def _unquoted(words: list[str]) -> list[str]:
     return plain
 
 
-_Found = tuple[bool, "list[tuple[str, str]]"]
-"""Whether file names fit as well, and the words that do, each with what it is."""
+class Line:
+    """A command line up to the word at the cursor."""
 
+    def __init__(self, tree: Mapping[str, Any]) -> None:
+        self.tree = tree
+        self.command = ""
+        """The words of the command so far."""
+        self.flags: dict[str, object] = {}
+        """Global options that say which service the line is about."""
+        self.used: set[str] = set()
+        self.waiting: Mapping[str, Any] | None = None
+        """The option whose value comes next."""
+        self.positions = 0
+        self.no_options = False
 
-def candidates(root: Any, words: Sequence[str]) -> _Found:
-    """What may stand in place of the last of `words`; the first is the program."""
-    flags: dict[str, Any] = {}
-    context = _context(root, None, "trade", flags)
-    waiting: Any = None  # the option whose value comes next
-    used: set[str] = set()
-    positions, no_options = 0, False
-    for word in words[1:-1]:
-        command = context.command
-        if waiting is not None:
-            _take(flags, waiting, word)
-            waiting = None
-        elif word == "--" and not no_options:
-            no_options = True
-        elif word.startswith("-") and len(word) > 1 and not no_options:
-            name, equals, value = word.partition("=")
-            param = _option(context, name)
-            if param is not None:
-                used.update(param.opts)
-                if _is_flag(param):
-                    _take(flags, param, name not in param.secondary_opts)
-                elif equals or (name not in param.opts):  # --limit=5, -n5
-                    _take(flags, param, value or word[2:])
-                else:
-                    waiting = param
-        elif hasattr(command, "commands"):
-            found = command.commands.get(word)
-            if found is None:
-                return False, []
-            real = found.load() if isinstance(found, LazyCommand) else found
-            context = _context(real, context, word, flags)
+    def params(self) -> Iterator[Mapping[str, Any]]:
+        """The options and the arguments of the command."""
+        known = self.tree["params"]
+        return (known[number] for number in self.tree["commands"][self.command]["params"])
+
+    def option(self, name: str) -> Mapping[str, Any] | None:
+        """The option that is called so."""
+        for param in self.params():
+            if name in param.get("names", ()) or name in param.get("off", ()):
+                return param
+        if not name.startswith("--"):  # -n5
+            return next((param for param in self.params() if name[:2] in param.get("names", ())), None)
+        return None
+
+    def below(self) -> Mapping[str, str] | None:
+        """The commands that may follow, each with what it does; None when none may."""
+        below: Mapping[str, str] | None = self.tree["commands"][self.command].get("commands")
+        return below
+
+    def read(self, word: str) -> bool:
+        """Takes one word in; False when it is no command where one must stand."""
+        if self.waiting is not None:
+            self._take(self.waiting, word)
+            self.waiting = None
+        elif word == "--" and not self.no_options:
+            self.no_options = True
+        elif word.startswith("-") and len(word) > 1 and not self.no_options:
+            self._read_option(word)
+        elif self.below() is not None:
+            self.command = f"{self.command} {word}".strip()
+            return self.command in self.tree["commands"]
         else:
-            positions += 1
-    return _at(context, words[-1], waiting, used, positions, no_options=no_options)
+            self.positions += 1
+        return True
+
+    def _read_option(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        param = self.option(name)
+        if param is None:
+            return
+        names = param["names"]
+        self.used.update(names)
+        if "value" not in param:
+            self._take(param, name not in param.get("off", ()))
+        elif equals or name not in names:  # --limit=5, -n5
+            self._take(param, value or word[2:])
+        else:
+            self.waiting = param
+
+    def _take(self, param: Mapping[str, Any], value: object) -> None:
+        name = param["names"][0].removeprefix("--").replace("-", "_")
+        if name in _ELSEWHERE:
+            self.flags[name] = value
 
 
-def _context(command: Any, parent: Any, name: str, flags: dict[str, Any]) -> Any:
-    return typer.Context(
-        command, parent=parent, info_name=name, obj=flags, resilient_parsing=True, **command.context_settings
-    )
+def candidates(words: Sequence[str], *, joined: bool) -> Found:
+    """Whether file names may stand in place of the last of `words`, and the words that may, each with what it is.
 
-
-def _at(context: Any, begun: str, waiting: Any, used: set[str], positions: int, *, no_options: bool) -> _Found:
-    command = context.command
-    if waiting is not None:
-        return _values(context, waiting, begun)
-    if begun.startswith("-") and not no_options:
+    The first of `words` is the program. `joined`: after `--option=`, words are offered with that before them.
+    """
+    line = Line(_tree())
+    if not all(line.read(word) for word in words[1:-1]):
+        return False, []
+    begun = words[-1]
+    if line.waiting is not None:
+        return _values(line, line.waiting, begun)
+    if begun.startswith("-") and not line.no_options:
         name, equals, value = begun.partition("=")
-        if equals and name.startswith("--"):
-            param = _option(context, name)
-            if param is None or _is_flag(param):
-                return False, []
-            files, found = _values(context, param, value)
-            # bash takes the words apart at =, the others replace the whole of it.
-            joined = os.environ.get("_TRADE_COMPLETE") != "complete_bash"
-            return files, [(f"{name}={word}", about) for word, about in found] if joined else found
-        return False, list(_options(context, begun, used))
-    if hasattr(command, "commands"):
-        names = [name for name in command.shown if name.startswith(begun)]
-        return False, [(name, _first(command.commands[name].get_short_help_str())) for name in names]
-    arguments = [param for param in command.get_params(context) if param.param_type_name == "argument"]
+        if not (equals and name.startswith("--")):
+            return False, list(_options(line, begun))
+        param = line.option(name)
+        if param is None or "value" not in param:
+            return False, []
+        files, found = _values(line, param, value)
+        return files, [(f"{name}={word}", about) for word, about in found] if joined else found
+    below = line.below()
+    if below is not None:
+        return False, [(name, about) for name, about in below.items() if name.startswith(begun)]
+    arguments = [param for param in line.params() if "names" not in param]
     for index, param in enumerate(arguments):
-        if index == positions or (param.nargs == -1 and index <= positions):
-            return _values(context, param, begun)
+        if index == line.positions or (param.get("many") and index <= line.positions):
+            return _values(line, param, begun)
     return False, []
 
 
-def _is_flag(param: Any) -> bool:
-    return bool(getattr(param, "is_flag", False) or getattr(param, "count", False))
+def _tree() -> Any:
+    import json
+
+    with open(os.path.join(os.path.dirname(__file__), "commands.json"), encoding="utf-8") as stream:
+        return json.load(stream)
 
 
-def _option(context: Any, name: str) -> Any:
-    options = [param for param in context.command.get_params(context) if param.param_type_name == "option"]
-    for param in options:
-        if name in param.opts or name in param.secondary_opts:
-            return param
-    if not name.startswith("--"):  # -n5
-        return next((param for param in options if name[:2] in param.opts), None)
-    return None
-
-
-def _options(context: Any, begun: str, used: set[str]) -> Iterator[tuple[str, str]]:
-    for param in context.command.get_params(context):
-        if param.param_type_name != "option" or param.hidden or (used.intersection(param.opts) and not param.multiple):
+def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
+    for param in line.params():
+        names = param.get("names", ())
+        if not names or param.get("hidden") or (line.used.intersection(names) and not param.get("many")):
             continue
-        for name in (*param.opts, *param.secondary_opts):
+        for name in (*names, *param.get("off", ())):
             if name.startswith(begun) and (name.startswith("--") or begun == "-" or name == begun):
-                yield name, _first(param.help or "")
+                yield name, param.get("about", "")
 
 
-def _first(text: str) -> str:
-    return text.partition("\n")[0]
+def _values(line: Line, param: Mapping[str, Any], begun: str) -> Found:
+    kind = param["value"]
+    offer = next((_OFFERS[name] for name in (*param.get("names", ()), kind) if name in _OFFERS), None)
+    found = param.get("words", {}).items() if offer is None else offer(line, begun)
+    return kind in _FILES, [(word, about) for word, about in found if word.startswith(begun)]
 
 
-def _values(context: Any, param: Any, begun: str) -> _Found:
-    metavar = str(getattr(param, "metavar", "") or "").upper().removesuffix("...")
-    offer = next((_OFFERS[name] for name in (*param.opts, metavar) if name in _OFFERS), None)
-    if offer is not None:
-        found = list(offer(context, begun))
-    else:
-        found = [(str(item.value), str(item.help or "")) for item in param.shell_complete(context, begun)]
-    return metavar in _FILES, [(word, about) for word, about in found if word.startswith(begun)]
-
-
-def _take(flags: dict[str, Any], param: Any, value: object) -> None:
-    """Remembers a global option, so that ids are those of the service that the line is about."""
-    if param.name in ("mock", "world", "profile", "base_url", "market_url"):
-        flags[param.name] = value
-
-
-# Values that Typer knows nothing of: each offers words, with what they are
+# Values that are not the same for everybody: each offers words, with what they are
 
 
 def _settings(flags: Mapping[str, Any]) -> Settings:
@@ -187,58 +198,53 @@ def _settings(flags: Mapping[str, Any]) -> Settings:
     return settings_of(flags, os.environ)
 
 
-def _known(kind: str) -> _Offer:
+def _known(kind: str) -> Offer:
     """Ids or symbols that were seen before, at the service that the line is about."""
 
-    def offer(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+    def offer(line: Line, begun: str) -> Iterable[tuple[str, str]]:
         from tradesdk_cli.helping.remembered import read
 
-        return read(_settings(context.obj), kind).items()
+        return read(_settings(line.flags), kind).items()
 
     return offer
 
 
-def _worlds(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+def _worlds(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     folder = _settings({"mock": True}).data_folder() / "mock"
     names = sorted(path.name.removesuffix(".sqlite3") for path in folder.glob("*.sqlite3"))
     return [(name, "") for name in names if "." not in name]
 
 
-def _profiles(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+def _profiles(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     from tradesdk_cli.settings.profiles import read_files
 
     return [(name, "") for name in read_files(os.environ).profiles]
 
 
-def _fields(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     """The last name of a list with commas."""
     from tradesdk_cli.results.fieldnames import FIELDS
 
-    words = context.command_path.split()[1:]
-    offered = FIELDS.get(" ".join(words)) or FIELDS.get(words[0] if words else "", ())
+    offered = FIELDS.get(line.command) or FIELDS.get(line.command.partition(" ")[0], ())
     before, comma, _ = begun.rpartition(",")
     taken = before.split(",")
     return [(f"{before}{comma}{name}", "") for name in offered if name not in taken]
 
 
-def _topics(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     from tradesdk_cli.helping.helptopics import TOPICS
 
-    commands = context.find_root().command.commands
-    return [
-        *((topic.name, topic.summary) for topic in TOPICS.values()),
-        *((name, _first(one.get_short_help_str())) for name, one in commands.items()),
-    ]
+    commands = line.tree["commands"][""]["commands"]
+    return [*((topic.name, topic.summary) for topic in TOPICS.values()), *commands.items()]
 
 
-def _shells(context: Any, begun: str) -> Iterable[tuple[str, str]]:
+def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     from tradesdk_cli.helping.shells import SHELLS
 
     return [(shell, "") for shell in SHELLS]
 
 
-_Offer = Callable[[Any, str], Iterable[tuple[str, str]]]
-_OFFERS: Mapping[str, _Offer] = {
+_OFFERS: Mapping[str, Offer] = {
     "AGENT_ID": _known("agents"),
     "--agent-id": _known("agents"),
     "WALLET_ID": _known("wallets"),

@@ -182,7 +182,7 @@ def place_of(shell: str, environ: Mapping[str, str]) -> Place:
     script = data / f"completion.{'ps1' if shell == 'powershell' else shell}"
     quoted = shlex.quote(str(script))
     if shell == "bash":
-        return Place(shell, script, home / ".bashrc", f"[ -r {quoted} ] && . {quoted} {MARK}", f". {quoted}")
+        return Place(shell, script, home / ".bashrc", f"[ -r {quoted} ] && . {quoted} {MARK}", f"source {quoted}")
     if shell == "zsh":
         line = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}; source {quoted} {MARK}"
         return Place(shell, script, Path(environ.get("ZDOTDIR") or home) / ".zshrc", line, f"source {quoted}")

@@ -233,7 +233,7 @@ def _kept(path: Path) -> tuple[str, str] | None:
         return str(found["address"]), str(found["key"])
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise ConfigProblem(f"{path} is damaged", "remove it: play money has a new wallet at once") from None
 
 

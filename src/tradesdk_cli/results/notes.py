@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tradesdk_cli.problems import Problem
 
 _ANSI = {"red": "31", "yellow": "33", "dim": "2"}
-_PROGRAMS = "trade|export|unset|curl|pip|chmod|kill"
+_PROGRAMS = "trade|export|unset|source|curl|pip|chmod|kill"
 _PROSE = "and|or|says|shows|shown|gives|fills|lists|makes|goes|is|was|with|when|for|to|in|on|after|again|names|has"
 _COMMAND = re.compile(
     rf"(?<![^\s(])(?:{_PROGRAMS})(?: (?!(?:{_PROSE})\b)"
     r"(?:'[^']*'|\"[^\"]*\"|\$\([^)]*\)|[^\s'\";:,)]|[;:,)](?=\S))+)+"
 )
 """A command within a sentence: up to what ends it, or goes on in plain words."""
-_HELD = "\0"
+_HELD = "\ue000"  # as wide as a space
 
 
 def columns_of(stream: TextIO) -> int:
@@ -37,6 +37,23 @@ def columns_of(stream: TextIO) -> int:
         except (OSError, ValueError):
             pass
     return shutil.get_terminal_size().columns
+
+
+def wrapped(text: str, room: int | None) -> list[str]:
+    """Lines of so many cells, broken between words. A longer word, and a command, are left to the terminal, so that
+    what is copied is whole."""
+    if room is None:
+        return [text]
+    from rich.cells import cell_len
+
+    lines = [""]
+    for word in _COMMAND.sub(lambda found: found[0].replace(" ", _HELD), text).split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if not lines[-1] or cell_len(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [line.replace(_HELD, " ") for line in lines]
 
 
 class Notes:
@@ -78,11 +95,7 @@ class Notes:
         columns = columns_of(self.stderr)
         if not self.stderr.isatty() or len(text) <= columns:
             return text
-        import textwrap
-
-        # What is longer than a line is left to the terminal, so that what is copied is whole.
-        held = _COMMAND.sub(lambda found: found[0].replace(" ", _HELD), text)
-        return textwrap.fill(held, columns, break_long_words=False, break_on_hyphens=False).replace(_HELD, " ")
+        return "\n".join(wrapped(text, columns))
 
     def after_ctrl_c(self) -> None:
         """On a terminal the line already holds ^C; what is said next begins on its own."""

@@ -1,0 +1,91 @@
+"""Writes down every command and option, for completion: src/tradesdk_cli/helping/commands.json.
+
+    python scripts/commandtree.py            write it
+    python scripts/commandtree.py --check    end with 1 when it is not what the commands are now
+
+A shell asks at every press of TAB; from this file `trade` answers without importing Typer and the commands.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tradesdk_cli.app import command
+from tradesdk_cli.plumbing import LazyCommand, TradeGroup
+
+FILE = Path(__file__).parents[1] / "src" / "tradesdk_cli" / "helping" / "commands.json"
+
+
+def commands(one: Any, parent: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Each command from `one` on, in a context of its own, by the words that call it."""
+    context = typer.Context(one, parent=parent, info_name=name, resilient_parsing=True, **one.context_settings)
+    yield context.command_path.partition(" ")[2], context
+    if isinstance(one, TradeGroup):
+        for verb, below in one.commands.items():
+            yield from commands(below.load() if isinstance(below, LazyCommand) else below, context, verb)
+
+
+def described(param: Any, context: Any) -> dict[str, Any]:
+    """What completion has to know of an option or an argument; what is usual is left out."""
+    option = param.param_type_name == "option"
+    flag = bool(getattr(param, "is_flag", False) or getattr(param, "count", False))
+    told = {
+        "names": list(param.opts) if option else [],
+        "off": list(param.secondary_opts),
+        "about": first_line(param.help or "") if option else "",
+        "value": "" if flag else str(param.metavar or param.name).upper().removesuffix("..."),
+        "words": {
+            str(item.value): str(item.help or "")
+            for item in (() if flag else param.shell_complete(context, ""))
+            if item.value
+        },
+        "many": bool(param.nargs == -1 or getattr(param, "multiple", False)),
+        "hidden": bool(getattr(param, "hidden", False)),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def tree() -> str:
+    """The text of the file: parameters once each, and a line for every command with the numbers of its own."""
+    known: dict[str, int] = {}
+    lines = []
+    for words, context in commands(command(), None, "trade"):
+        params = [json.dumps(described(param, context)) for param in context.command.get_params(context)]
+        numbers = [known.setdefault(text, len(known)) for text in params]
+        below = {
+            name: first_line(one.get_short_help_str())
+            for name, one in getattr(context.command, "commands", {}).items()
+            if not one.hidden
+        }
+        entry: dict[str, Any] = {"params": numbers}
+        if isinstance(context.command, TradeGroup):
+            entry["commands"] = below
+        lines.append(f"{json.dumps(words)}: {json.dumps(entry)}")
+    return '{{"params": [\n{}\n],\n"commands": {{\n{}\n}}}}\n'.format(",\n".join(known), ",\n".join(lines))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when the file is out of date")
+    wanted = tree()
+    if not parser.parse_args().check:
+        FILE.write_text(wanted, encoding="utf-8")
+        return 0
+    if FILE.is_file() and FILE.read_text(encoding="utf-8") == wanted:
+        print("the commands' file is current")
+        return 0
+    print("the commands' file is out of date; run: python scripts/commandtree.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
