@@ -96,7 +96,9 @@ def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
 def _wanted(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
     if direction is not None and direction not in ("BUY", "SELL"):
         raise InvalidArgumentError(f"direction must be BUY or SELL, not {shown(direction)}")
-    name = None if token is None else required_text("token", token).casefold()
+    name = None if token is None else required_text("token", token).strip().casefold()
+    if name == "":  # it would match nothing, and nobody would know
+        raise InvalidArgumentError("token must not be blank")
     if least is None and direction is None and name is None:
         return None
 

@@ -6,7 +6,6 @@ import pytest
 
 from tradesdk import InvalidArgumentError
 from tradesdk._market import raw
-from tradesdk.payments import prices
 
 TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 
@@ -35,11 +34,9 @@ def test_what_cannot_be_priced_is_no_request(path: Any, body: Any, told: str) ->
 
 @pytest.mark.parametrize("path", ["/v1/token-signals", "/v1/token-prices", "/v1/signal-history", "/v1/token-win-rate"])
 def test_tokens_are_counted_where_the_price_is_per_token(path: str) -> None:
-    assert prices.per_token(path)
     assert raw(path, TOKENS).tokens == 2
 
 
 @pytest.mark.parametrize("path", ["/v1/top-performers", "/v1/aggregate-metrics", "/v1/supported-tokens"])
 def test_and_nowhere_else(path: str) -> None:
-    assert not prices.per_token(path)
     assert raw(path, TOKENS).tokens is None

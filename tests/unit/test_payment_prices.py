@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from tradesdk.payments.money import usd
-from tradesdk.payments.prices import per_token, price
+from tradesdk.payments.prices import price
 
 PER_TOKEN = {
     "/v1/token-signals": "0.05",
@@ -21,14 +21,12 @@ FIXED = {"/v1/top-performers": "0.06", "/v1/aggregate-metrics": "0.06", "/v1/sup
 @pytest.mark.parametrize("tokens", [1, 2, 5, 1000])
 def test_a_price_per_token(path: str, dollars: str, tokens: int) -> None:
     assert usd(price(path, tokens)) == Decimal(dollars) * tokens
-    assert per_token(path)
 
 
 @pytest.mark.parametrize(("path", "dollars"), FIXED.items())
 @pytest.mark.parametrize("tokens", [0, 1, 300])
 def test_a_price_per_request(path: str, dollars: str, tokens: int) -> None:
     assert usd(price(path, tokens)) == Decimal(dollars)
-    assert not per_token(path)
 
 
 def test_prices_are_whole_micro_dollars() -> None:
@@ -40,8 +38,6 @@ def test_prices_are_whole_micro_dollars() -> None:
 def test_a_path_without_a_published_price(path: str) -> None:
     with pytest.raises(KeyError):
         price(path, 1)
-    with pytest.raises(KeyError):
-        per_token(path)
 
 
 @pytest.mark.parametrize("tokens", [0, -1])

@@ -114,24 +114,24 @@ def test_an_offer_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extensions", "wanted", "required"),
+    ("extensions", "wanted"),
     [
-        (None, False, False),
-        ({}, False, False),
-        ({"other": {"info": {"required": True}}}, False, False),
-        (IDENTIFIER, True, False),
-        ({"payment-identifier": {"info": {"required": True}}}, True, True),
-        ({"payment-identifier": {"info": {}}}, True, False),
-        ({"payment-identifier": {"info": {"required": "true"}}}, True, False),
-        ({"payment-identifier": {"info": None}}, False, False),
-        ({"payment-identifier": {}}, False, False),
-        ({"payment-identifier": None}, False, False),
-        ({"payment-identifier": [1]}, False, False),
+        (None, False),
+        ({}, False),
+        ({"other": {"info": {"required": True}}}, False),
+        (IDENTIFIER, True),
+        ({"payment-identifier": {"info": {"required": True}}}, True),
+        ({"payment-identifier": {"info": {}}}, True),
+        ({"payment-identifier": {"info": {"required": "true"}}}, True),
+        ({"payment-identifier": {"info": None}}, False),
+        ({"payment-identifier": {}}, False),
+        ({"payment-identifier": None}, False),
+        ({"payment-identifier": [1]}, False),
     ],
 )
-def test_whether_an_identifier_is_wanted(extensions: Any, wanted: bool, required: bool) -> None:
+def test_whether_an_identifier_is_wanted(extensions: Any, wanted: bool) -> None:
     offer = parse_offer(answer_2(offer_2(extensions=extensions)))
-    assert (offer.identifier_wanted, offer.identifier_required) == (wanted, required)
+    assert offer.identifier_wanted is wanted
 
 
 def test_an_authorization_is_sent_as_six_strings() -> None:

@@ -64,6 +64,7 @@ def test_the_usual() -> None:
         ("direction", "HOLD"),
         ("direction", ""),
         ("token", ""),
+        ("token", " \t"),
         ("token", 5),
         ("checkpoint", ""),
         ("checkpoint", 5),
@@ -112,6 +113,7 @@ def test_since_is_a_whole_second(since: Any) -> None:
         ({"direction": "SELL"}, {"direction": "SELL"}, {"direction": "BUY"}),
         ({"token": "brett"}, {"token_symbol": "BRETT"}, {"token_symbol": "BRETTS"}),
         ({"token": "0X" + "CD" * 20}, {}, {"token_address": "0x" + "ce" * 20}),
+        ({"token": " BRETT\n"}, {"token_symbol": "BRETT"}, None),
         ({"token": "ünï"}, {"token_symbol": "ÜNÏ"}, {"token_symbol": "UNI"}),
     ],
 )

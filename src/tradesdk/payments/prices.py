@@ -32,14 +32,3 @@ def price(path: str, tokens: int) -> int:
     if tokens < 1:
         raise ValueError(f"{path} is priced per token, and there are {tokens}")
     return _PER_TOKEN[path] * tokens
-
-
-def per_token(path: str) -> bool:
-    """Whether the price is multiplied by the number of tokens.
-
-    Raises:
-        KeyError: no price is published for the path.
-    """
-    if path not in _PER_TOKEN and path not in _PER_REQUEST:
-        raise KeyError(path)
-    return path in _PER_TOKEN

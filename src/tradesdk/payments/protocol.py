@@ -78,18 +78,8 @@ class Offer:
     @property
     def identifier_wanted(self) -> bool:
         """Whether a payment may carry an identifier, under which its answer is kept."""
-        return self._identifier_info() is not None
-
-    @property
-    def identifier_required(self) -> bool:
-        """Whether a payment must carry one."""
-        info = self._identifier_info()
-        return info is not None and info.get("required") is True
-
-    def _identifier_info(self) -> dict[str, Any] | None:
         declared = (self.extensions or {}).get(IDENTIFIER)
-        info = declared.get("info") if isinstance(declared, dict) else None
-        return info if isinstance(info, dict) else None
+        return isinstance(declared, dict) and isinstance(declared.get("info"), dict)
 
 
 @dataclass(frozen=True, slots=True)
