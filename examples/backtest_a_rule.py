@@ -161,11 +161,11 @@ def drawdown(values: Sequence[float]) -> float:
     return max((1 - value / high for value, high in zip(values, accumulate(values, max), strict=True)), default=0.0)
 
 
-HEAD = ("signals", "trades", "won", "return", "deepest fall", "holding", "deepest fall")
+HEAD = ("signals", "trades", "won", "rule", "rule fell", "holding", "holding fell")
 
 
 def figures(result: Result) -> list[str]:
-    """A row below HEAD. Trades are those that are over."""
+    """A row below HEAD: trades that are over, the return of each and how deep it fell."""
     trades = result.trades
     won = f"{sum(trade > 0 for trade in trades) / len(trades):.0%}" if trades else "-"
     shown = [f"{len(result.times):,}", f"{len(trades)}", won]

@@ -34,8 +34,9 @@ def described(param: Any, context: Any) -> dict[str, Any]:
     """What completion has to know of an option or an argument; what is usual is left out."""
     option = param.param_type_name == "option"
     flag = bool(getattr(param, "is_flag", False) or getattr(param, "count", False))
+    names = sorted(param.opts) if "--help" in param.opts else list(param.opts)  # Typer has those in no order
     told = {
-        "names": list(param.opts) if option else [],
+        "names": names if option else [],
         "off": list(param.secondary_opts),
         "about": first_line(param.help or "") if option else "",
         "value": "" if flag else str(param.metavar or param.name).upper().removesuffix("..."),

@@ -31,7 +31,7 @@ def printed(folder: Path, *options: str, env: dict[str, str] | None = None) -> s
 def test_it_runs(tmp_path: Path) -> None:
     told = printed(tmp_path, "--scenario", "trending", "--days", "0.3")
     head, *rows = told.splitlines()[:7]
-    assert head.split() == ["signals", "trades", "won", "return", "deepest", "fall", "holding", "deepest", "fall"]
+    assert head.split() == ["signals", "trades", "won", "rule", "rule", "fell", "holding", "holding", "fell"]
     found = [re.fullmatch(r"\w+" + NUMBERS, row) for row in rows]
     assert all(found), rows
     counts = [[int(row[place].replace(",", "")) for place in (1, 2)] for row in found if row]

@@ -42,8 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
     parser.add_argument("--scenario", choices=SCENARIOS, help="the course of the market, by default ordinary")
-    parser.add_argument(
-        "--scripted", action="store_true", help="no signals but those that are emitted (POST /_mock/signals)"
+    market = parser.add_mutually_exclusive_group()
+    market.add_argument(
+        "--scripted",
+        dest="market",
+        action="store_const",
+        const="scripted",
+        help="no signals but those that are emitted (POST /_mock/signals)",
+    )
+    market.add_argument(
+        "--live",
+        dest="market",
+        action="store_const",
+        const="live",
+        help="signals come by themselves (the default of a new world; a FILE keeps what it has)",
     )
     parser.add_argument("--speed", type=float, metavar="N", help="the clock runs N times as fast as real time")
     parser.add_argument("--freeze", action="store_true", help="the clock stands still until POST /_mock/clock moves it")
@@ -65,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
-        gaps = GapOptions().changed(**chosen) if chosen else None
+        GapOptions().changed(**chosen)
         from .server import MockServer
 
         with MockServer(
@@ -73,11 +85,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             host=options.host,
             port=options.port,
             db=options.db,
-            gaps=gaps,
+            gaps=chosen,
             scenario=options.scenario,
-            signals="scripted" if options.scripted else "live",
+            signals=options.market,
             allow_remote_control=options.allow_remote_control,
         ) as server:
+            if server.world.market_before is not None:
+                print(
+                    f"the market of {options.db} was {server.world.market_before}, and is {options.market} from now on",
+                    file=sys.stderr,
+                )
             server.clock.move(freeze=True if options.freeze else None, speed=options.speed)
             for tenant in options.populate:
                 server.populate(tenant)

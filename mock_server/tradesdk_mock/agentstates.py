@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import books, floor, signals
+from . import books, floor, house, signals
 from .books import Trade
 from .errors import conflict, invalid, missing
 from .exits import trailing_peak
@@ -48,12 +48,17 @@ def _status(world: World, agent_id: str) -> str:
 
 def _set(world: World, agent_id: str, status: str) -> None:
     before = _status(world, agent_id)
+    if house.is_growing(world):
+        house.ensure(world)
     signals.up_to_date(world)
     if before in GUARDED and status not in GUARDED:
         _let_go(world, agent_id)
     elif before not in GUARDED and status in GUARDED:
         # What happened in between doesn't count.
-        world.store.run("UPDATE positions SET peak_at = ? WHERE agent_id = ?", (world.second(), agent_id))
+        # What was bought before the clock was set back isn't watched before that time.
+        world.store.run(
+            "UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (world.second(), agent_id)
+        )
     # A state isn't configuration: updated_at stays.
     if before != status:
         world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, world.now(), agent_id))

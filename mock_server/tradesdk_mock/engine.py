@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from pydantic_core import from_json, to_json
 
-from . import control, eip3009, keys, marketside, paymentledger, ratelimit, signals, web
+from . import control, eip3009, house, keys, marketside, paymentledger, ratelimit, signals, web
 from .errors import ApiError, Header, internal, invalid, no_route
 from .exchange import Reply, Request
 from .journal import BODY_KEPT, JournalEntry, shortened
@@ -96,6 +96,8 @@ class Engine:
         if not about_signals and not self._is_about_trading(request):
             return False
         try:
+            if self._asks_house(request) and house.is_behind(self.world):
+                return True
             return signals.is_behind(self.world, goal, trading=not about_signals)
         except ApiError:  # the answer says so
             return False
@@ -107,6 +109,13 @@ class Engine:
         account = self._account.find(request.path)
         endpoint = account[1].get(request.method) if account else None
         return endpoint is not None and endpoint.trading
+
+    def _asks_house(self, request: Request) -> bool:
+        found = self._market.find(request.path)
+        if found is None:
+            return keys.peek(self.world, request.headers)[0] == house.HOUSE
+        endpoint = found[1]
+        return endpoint.trading and (not endpoint.price or self.world.gaps.paywall == "open" or has_payment(request))
 
     def _serve(self, request: Request) -> Reply:
         world = self.world

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from . import books, running
+from . import books, house, running
 from .books import Position, Trade, outcome
 from .crossovers import CHAINS
 from .exits import Levels, Outlook, first_exit, trailing_peak
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Less than a dollar isn't worth the gas.
 _LEAST = 1.0
+# Of more agents than this, only those are asked whose wallets have enough.
+_MANY = 100
 # At least so far ahead a position's course is looked at, and up to a full hour: many aren't held for longer.
 _AHEAD = 1_800
 
@@ -39,6 +41,8 @@ class _Offer:
     price: float
     rate: float
     outlooks: dict[Levels, Outlook] = field(default_factory=dict)
+    # (wallet, share of it) of which too little is left: while all buy, none gets more.
+    poor: set[tuple[str, float]] = field(default_factory=set)
 
 
 class Floor:
@@ -48,6 +52,8 @@ class Floor:
         self._world = world
         self._prices = world.prices
         self._takers: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
+        # By wallet and share of it, where they are many.
+        self._purses: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
         self._holders: dict[str, dict[str, Held]] = {}
         # (when, tie-breaker, what): it is over, or has to be looked at again.
@@ -65,8 +71,12 @@ class Floor:
         self._gone: list[str] = []
         self._new: list[Held] = []
         self._touched: list[Held] = []
-        clause, args = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
-        self._load(clause, args)
+        if tenant is not None:
+            self._load(" AND tenant = ?", (tenant,))
+        elif house.is_growing(world):
+            self._load(" AND tenant != ?", (house.HOUSE,))
+        else:
+            self._load("", ())
 
     @property
     def empty(self) -> bool:
@@ -107,6 +117,8 @@ class Floor:
         """Write down what has happened."""
         self.sure = True
         if not (self._opened or self._gone or self._touched):
+            # Whoever closes trades without this floor moves what is left, too.
+            self._native.clear()
             return
         touched = [held.position for held in self._touched if not held.gone]
         for held in self._touched:
@@ -151,12 +163,15 @@ class Floor:
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
         offer: _Offer | None = None
-        for agent in self._takers[chain_id]:
+        now, poor = self._now, set[tuple[str, float]]()
+        takers = self._takers[chain_id]
+        for agent in takers if len(takers) <= _MANY else self._able(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
                 and address not in agent.held
-                and not at < agent.since <= self._now
+                and (agent.wallet_id, agent.size) not in poor
+                and not at < agent.since <= now
             ):
                 if offer is None:
                     token = known(self._world.seed, chain_id, address)
@@ -166,21 +181,22 @@ class Floor:
                     second = int(at)
                     rate = self._prices.native_usd(chain_id, second)
                     offer = _Offer(token, signal_id, second, self._prices.usd(token, second), rate)
+                    poor = offer.poor
                 self._open(agent, offer)
 
     def _sell(self, row: Row) -> None:
         for held in list(self._holders.get(row[2], {}).values()):
             # A time in the future is from before the clock was set back.
             if row[6] >= held.agent.min_confidence and not row[0] < held.agent.since <= self._now:
-                self._close(held, int(row[0]), "signal")
+                # Nor is anything sold before it was bought.
+                self._close(held, max(int(row[0]), held.position.trade.opened_at), "signal")
 
     def _open(self, agent: Agent, offer: _Offer) -> None:
         world, native = self._world, self._native
         token, second, price, rate = offer.token, offer.second, offer.price, offer.rate
-        if agent.wallet_id not in native:
-            native[agent.wallet_id] = _wallet(world, agent.wallet_id)
-        spent = native[agent.wallet_id] * rate * agent.size
+        spent = self._left(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
+            offer.poor.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
         # The amount is rounded, and may be more than there is by a hair.
@@ -215,10 +231,8 @@ class Floor:
     def _close(self, held: Held, second: int, by: str) -> None:
         trade = held.position.trade
         end(self._world, trade, held.token, second, by)
-        if trade.wallet_id not in self._native:
-            self._native[trade.wallet_id] = _wallet(self._world, trade.wallet_id)
         gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
-        self._native[trade.wallet_id] += gained
+        self._native[trade.wallet_id] = self._left(trade.wallet_id) + gained
         self._closed.append(trade)
         if held.kept:
             self._ended.append(trade)
@@ -258,6 +272,22 @@ class Floor:
         held.agent.held.pop(address, None)
         self._holders[address].pop(held.agent.id, None)
 
+    def _left(self, wallet_id: str) -> float:
+        if wallet_id not in self._native:
+            found = self._world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
+            self._native[wallet_id] = float(found or 0.0)
+        return self._native[wallet_id]
+
+    def _able(self, chain_id: int, second: int) -> list[Agent]:
+        """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
+        takers, purses = self._takers[chain_id], self._purses.setdefault(chain_id, {})
+        if not purses:
+            for agent in takers:
+                purses.setdefault((agent.wallet_id, agent.size), []).append(agent)
+        rate = self._prices.native_usd(chain_id, second)
+        able = [of for (wallet, size), of in purses.items() if self._left(wallet) * rate * size >= _LEAST]
+        return takers if len(able) == len(purses) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
+
     def _ordinal(self, tenant: str, kind: str) -> int:
         key = tenant, kind
         if key not in self._ordinals:
@@ -270,6 +300,7 @@ class Floor:
         store = self._world.store
         added = {agent.id: agent for agent in running.agents(store, clause, args)}
         self._agents |= added
+        self._purses.clear()
         for chain_id, takers in self._takers.items():
             takers += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
             takers.sort(key=attrgetter("seq"))
@@ -292,11 +323,6 @@ def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
-
-
-def _wallet(world: World, wallet_id: str) -> float:
-    found = world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
-    return float(found or 0.0)
 
 
 def of(world: World) -> Floor:

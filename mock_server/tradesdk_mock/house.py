@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .world import World
 
 HOUSE = "house"
+# Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
+_GROWING = "house_growing"
 BASE = 8453
 DAY = 86_400
 _WALLETS, _AGENTS = 8, 40
@@ -33,9 +35,51 @@ _AT = itemgetter(0)
 
 def ensure(world: World) -> None:
     """Make the house, once. It is made for the time when the world was; what was published since, it lives through."""
-    if world.store.get_meta(HOUSE) is not None:
-        return
+    if not _is_there(world):
+        from . import signals
+
+        with world.store:
+            _grow(world)
+            signals.catch_up(world)
+
+
+def is_behind(world: World) -> bool:
+    """Make it, or let it live through a slice of what was published since; whether more of that is left."""
+    if _is_there(world):
+        return False
     from . import signals
+
+    with world.transaction():
+        return not (_is_there(world) or _grow(world, within=signals.SLICE))
+
+
+def is_growing(world: World) -> bool:
+    """Whether it was made, and hasn't lived through all yet: until then nobody else lets its agents trade."""
+    return world.store.get_meta(_GROWING) is not None
+
+
+def _is_there(world: World) -> bool:
+    return world.store.get_meta(HOUSE) is not None
+
+
+def _grow(world: World, within: float | None = None) -> bool:
+    """Whether it is there now."""
+    from . import floor, signals
+
+    kept = world.store.get_meta(_GROWING)
+    at, seq = (_begin(world), 0) if kept is None else json.loads(kept)
+    place = signals.live_through(world, HOUSE, at, seq, within=within)
+    if place is not None:
+        world.store.set_meta(_GROWING, json.dumps((at, place)))
+        return False
+    world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
+    world.store.set_meta(HOUSE, str(int(at)))
+    floor.forget(world)
+    return True
+
+
+def _begin(world: World) -> float:
+    """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
     from .pasttrades import Desk
 
     with world.store:
@@ -53,8 +97,7 @@ def ensure(world: World) -> None:
             " WHERE name = ?",
             (born - 90 * DAY, HOUSE),
         )
-        world.store.set_meta(HOUSE, str(born))
-        signals.live_through(world, HOUSE, at)
+        return at
 
 
 def _add_wallets(world: World, born: int) -> dict[str, float]:

@@ -136,11 +136,13 @@ def set_scope(world: World, key_id: str, scope: str) -> None:
 
 
 def rotate(world: World, key_id: str) -> MockKey:
-    """Revoke a key and make one of the same name, scope and tenant."""
+    """Revoke a key and make one of the same name, scope and tenant. MockServerError when it is revoked already."""
     with world.store:
-        row = world.store.one("SELECT name, scope, tenant FROM keys WHERE id = ?", (key_id,))
+        row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
         if row is None:
             raise MockServerError(no_key(key_id))
+        if row[3] is not None:
+            raise MockServerError(f"the key {key_id} is revoked, and gives no new one")
         revoke(world, key_id)
         return create(world, name=row[0], scope=row[1], tenant=row[2])
 

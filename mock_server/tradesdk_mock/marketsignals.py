@@ -70,7 +70,8 @@ def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, 
 
     There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
     """
-    if token not in lively(world.seed, BASE):
+    # Ether in ether is always 1: its averages never come close, and every day would be looked at.
+    if token.symbol == "ETH" or token not in lively(world.seed, BASE):
         return
     prices, moment = world.prices, moments(world.seed, BASE)[token.address]
     born = float(world.store.get_meta("born") or world.now())

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import Literal, Self
 
@@ -49,7 +50,7 @@ class MockServer(MockService):
         host: str = "127.0.0.1",
         port: int = 0,
         db: str | os.PathLike[str] | None = None,
-        gaps: GapOptions | None = None,
+        gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         signals: Literal["live", "scripted"] | None = None,
         scenario: str | None = None,

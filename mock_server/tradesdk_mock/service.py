@@ -39,10 +39,11 @@ class MockService(Scripting, JournalChecks, Snapshots):
     Args:
         seed: decides every id, price and address. Without it, the state file's, or 7.
         db: a file that keeps state, seed, clock and gap options from one run to the next. Without it all is in memory.
-        gaps: what to do where nothing is written. Without it, the state file's, or the defaults.
+        gaps: what to do where nothing is written. `GapOptions` are all of them; of a mapping, such as
+            `{"order": "oldest"}`, those that it names. What isn't given is the state file's, or a default.
         clock: the time of the service. Share it with clients, and they wait in its time.
         signals: `live`: new ones come as time goes on; `scripted`: only those of `emit_signal`. Without it, the state
-            file's, or `live`.
+            file's, or `live`. Another than the file's holds from now on, for every process that uses the file.
         scenario: the course of the market, by name: `trending`, `choppy`, `crash`, `quiet`, `whipsaw`, or `ordinary`.
             Without it, the state file's, or `ordinary`.
         first_within: a stream is sent its first signal within so many seconds; None leaves that to the market.
@@ -50,6 +51,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
 
     Raises:
         MockServerError: the state file can't be used, or was made with another seed or scenario.
+        ValueError: an unknown gap option, or a value that it doesn't have.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
         *,
         seed: int | None = None,
         db: str | os.PathLike[str] | None = None,
-        gaps: GapOptions | None = None,
+        gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         signals: Literal["live", "scripted"] | None = None,
         scenario: str | None = None,
@@ -154,7 +156,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
             keys.expire(world, key_id, at)
 
     def rotate_key(self, key_id: str) -> MockKey:
-        """Revoke a key and get one of the same name, scope and tenant."""
+        """Revoke a key and get one of the same name, scope and tenant. MockServerError when it is revoked already."""
         with self._transaction() as world:
             return keys.rotate(world, key_id)
 

@@ -26,6 +26,7 @@ FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confi
 _WINDOW = 6 * 3_600
 # Signals that are looked through at a time.
 _AT_ONCE = 5_000
+_IN_TURN = 500
 # Where others wait for their turn: real seconds until they get it, and seconds of the market between two looks at that.
 SLICE = 0.05
 _STEP = 300
@@ -98,21 +99,26 @@ def up_to_date(world: World) -> None:
         catch_up(world)
 
 
-def live_through(world: World, tenant: str, start: float) -> None:
-    """Let a tenant's agents, made now for the time `start`, live through what has happened since, and up to now."""
+def live_through(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
+    """Let a tenant's agents, made for the time `start`, live through what has been published since, and up to then.
+
+    `within`: about so many real seconds; then comes the place from which to go on, as `seq`. None when it is done.
+    """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading, seq = floor.Floor(world, tenant), 0
+        trading = floor.Floor(world, tenant)
+        at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
         # In the order of the table, which is that of time: there is no index of the time of publication.
-        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {_AT_ONCE}"  # noqa: S608 - our own names
+        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
             trading.live([row[:-1] for row in rows if row[0] > start], start)
             trading.flush()
             seq = rows[-1][-1]
+            if monotonic() > ends:
+                return seq
         trading.live((), min(float(upto), world.now()))
         trading.flush()
-    floor.forget(world)
-    catch_up(world)
+    return None
 
 
 def _begun(world: World, now: float) -> tuple[float, int]:

@@ -30,6 +30,8 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if path is not None and not os.fspath(path):
+            raise MockServerError("db: is empty; give the name of a file, or leave it out to keep the state in memory")
         self.path = None if path is None or str(path) == ":memory:" else os.fspath(path)
         self._lock = threading.RLock()
         self._depth = 0
@@ -115,6 +117,11 @@ class Store:
             if self._depth == 0 and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self._lock.release()
+
+    @property
+    def nested(self) -> bool:
+        """Whether the transaction that is open is part of another one."""
+        return self._depth > 1
 
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Change something; the number of rows changed."""

@@ -34,6 +34,7 @@ class World:
 
     Attributes:
         market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
+        market_before: what the state file had, where another market was given; None otherwise.
         scenario: the course of the market. Kept in the state file.
         first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
         catch_up_limit: seconds of signals that a jump of the clock is made up for.
@@ -48,7 +49,7 @@ class World:
         *,
         seed: int | None = None,
         db: str | os.PathLike[str] | None = None,
-        gaps: GapOptions | None = None,
+        gaps: GapOptions | Mapping[str, object] | None = None,
         clock: MockClock | None = None,
         market: str | None = None,
         scenario: str | None = None,
@@ -68,9 +69,12 @@ class World:
         self.hub = Hub()
         self.faults = Faults(self)
         self._news = False
+        # Whether the clock was moved in the transaction that is open.
+        self._moved = False
         # How often the world was reset.
         self._age = 0
         self.market = MARKETS[0]
+        self.market_before: str | None = None
         self.scenario = ORDINARY
         self.first_within = first_within
         self.catch_up_limit = catch_up_limit
@@ -83,7 +87,7 @@ class World:
         self.verifier: Verifier | None = None
         # Whoever serves this world, when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
-        self.gaps = gaps or GapOptions()
+        self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
         try:
             with self.store:
                 kept = self.store.get_meta("seed")
@@ -97,13 +101,16 @@ class World:
                         f"{self.store.path} was made with scenario {begun}, not {scenario}: reset it first"
                     )
                 self.scenario = begun or scenario or ORDINARY
-                if gaps is None:
+                if not isinstance(gaps, GapOptions):
                     self._load_gaps()
+                    self.gaps = self.gaps.changed(**gaps or {})
                 if clock is None:
                     self._load_clock()
                 self._save_gaps()
                 self._save_clock()
+                before = self.store.get_meta("market")
                 self._begin(market)
+                self.market_before = None if before == self.market else before
                 self._age = int(self.store.get_meta("age") or 0)
                 self.store.changed_elsewhere()
         except ApiError as error:
@@ -184,12 +191,16 @@ class World:
         """A write transaction that begins with what another process has changed in the file."""
         try:
             with self.store:
+                if not self.store.nested:
+                    self._moved = False
                 self.sync()
                 yield
         except BaseException:
             # What it changed is undone, and so is what of that was noted here.
             with suppress(sqlite3.Error, ApiError):
                 self._recall()
+                if self._moved:
+                    self._load_clock()
             raise
         if self._news:
             self._news = False
@@ -260,6 +271,7 @@ class World:
         else:
             try:
                 with self.transaction():
+                    self._moved = True
                     yield
                     self._save_clock()
             except ApiError as error:

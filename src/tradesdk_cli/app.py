@@ -59,9 +59,20 @@ _GROUPS = {
 
 _NOUNS = {name: summary for nouns in _GROUPS.values() for name, summary in nouns.items()}
 
+
+class _Root(TradeGroup):
+    """The root. Typer would end with 130 for every `KeyboardInterrupt`, and SIGTERM raises one too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(_interrupted(interrupt)) from None
+
+
 app = typer.Typer(
     name="trade",
-    cls=TradeGroup,
+    cls=_Root,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -134,7 +145,9 @@ def run(argv: list[str]) -> int:
         return 0
     except Interrupted as interrupted:
         return interrupted.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt as interrupt:
+        return _interrupted(interrupt)
+    except typer.Abort:
         return _interrupted()
     except SystemExit as end:  # Typer's way out of a pipe that closed while it printed help
         if isinstance(end.__context__, BrokenPipeError):
@@ -181,11 +194,15 @@ def _print_traceback() -> None:
         print(visible(line), file=sys.stderr)
 
 
-def _interrupted() -> int:
+def _interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
     # On a terminal the line already holds ^C, or a question.
     with contextlib.suppress(OSError):
         print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
-    return INTERRUPTED
+    if interrupt is None:
+        return INTERRUPTED
+    from tradesdk_cli.live.streaming import exit_code_of
+
+    return exit_code_of(interrupt)
 
 
 def _flush() -> None:

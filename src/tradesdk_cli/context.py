@@ -18,12 +18,12 @@ from tradesdk_cli.settings.profiles import settings_of
 from tradesdk_cli.speaking import SayingClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     import typer
 
-    from tradesdk import Ledger, RateLimit, TradeClient
+    from tradesdk import Ledger, RateLimit, RetryPolicy, TradeClient
     from tradesdk_cli.embedded import EmbeddedMock
     from tradesdk_cli.lists.paging import Source, Walk
     from tradesdk_cli.results.views import Column
@@ -42,6 +42,8 @@ class Session:
         self.out = output
         self.keys: set[str] = set()
         """The API keys that this command uses, to keep them out of what it prints."""
+        self.retry: RetryPolicy | None = None
+        """When a request is sent again; None: as the SDK says."""
         output.now = self.now
         self._stack = ExitStack()
 
@@ -81,6 +83,7 @@ class Session:
             base_url=base_url,
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
+            retry=self.retry,
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
         )
@@ -206,14 +209,15 @@ class Session:
 
 
 @contextmanager
-def open_session(ctx: typer.Context, *, new_profile: bool = False) -> Iterator[Session]:
+def open_session(ctx: typer.Context, *, new_profile: bool = False, endings: Iterable[str] = ()) -> Iterator[Session]:
     """The session of the command that runs in `ctx`; closed at the end.
 
-    With `new_profile`, the profile that is named need not be there yet.
+    With `new_profile`, the profile that is named need not be there yet. `endings` are those of `--out` that the command
+    knows besides the formats' own.
     """
     settings = settings_of(ctx.obj, os.environ, new_profile=new_profile)
     ctx.obj["resolved"] = settings  # errors are printed as the settings say
-    opened = Session(settings, Output(settings, os.environ))
+    opened = Session(settings, Output(settings, os.environ, endings=endings))
     remembered.forget_pending()
     try:
         for warning in settings.warnings:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
 STREAM_ENDED, TERMINATED = 15, 143
@@ -16,6 +21,8 @@ class CliError(Exception):
     code = "error"
     status: int | None = None
     """What the service answered, where it was that."""
+    about: Mapping[str, Any] | None = None
+    """More for programs."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)

@@ -105,7 +105,9 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
         try:
             amount = float(value)
         except ValueError:
-            raise typer.BadParameter(f"{str(value)!r} is not a number") from None
+            from tradesdk_cli.helping.amounts import not_a_number
+
+            raise typer.BadParameter(not_a_number(str(value), share=(least, most) == (0, 1))) from None
         if not math.isfinite(amount):
             raise typer.BadParameter(f"a finite number is needed, not {value}")
         _within(amount, least, most)

@@ -41,8 +41,10 @@ class Told:
 class Output(Notes):
     """The streams and the format of one run."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], *, results: bool = True) -> None:
-        """Without `results`, only errors are to be printed.
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], *, results: bool = True, endings: Iterable[str] = ()
+    ) -> None:
+        """Without `results`, only errors are to be printed. `endings` of `--out` the command itself knows, too.
 
         Raises:
             UsageProblem: `--query` cannot be read, or `--out` cannot be written. Nothing has been sent by then.
@@ -52,7 +54,7 @@ class Output(Notes):
         """Unix seconds by the clock of whoever answers, for how long ago something was."""
         self.in_place = False
         """True when results go on in the file of `--out` instead of replacing it."""
-        self._file = _out_file(settings) if results else None
+        self._file = _out_file(settings, endings) if results else None
         self._partly = False
         self._lines: Lines | None = None
         self._added: int | None = None
@@ -217,8 +219,6 @@ class Output(Notes):
         done = "added to" if self.in_place or self._added is not None else "written to"
         fields: dict[str, Any] = {"file": place} if items is None else {"file": place, "items": items}
         kept = f"; {self.place} is as it was" if self._file is not None and place != self.place else ""
-        if self._file is not None and self._file.form is None and self._asked == "auto" and self._file.path.suffix:
-            kept = f", as {self.format_for(many=items is not None)}{kept}"  # the ending looks like something else
         self.event("written", f"{much}{done} {place}{kept}", **fields)
 
     def incomplete(self) -> None:
@@ -335,7 +335,7 @@ def _is_utf8(stream: TextIO) -> bool:
     return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
 
 
-def _out_file(settings: Settings) -> OutFile | None:
+def _out_file(settings: Settings, endings: Iterable[str]) -> OutFile | None:
     if settings.out is None or str(settings.out) == "-":
         return None
     from contextlib import suppress
@@ -346,4 +346,4 @@ def _out_file(settings: Settings) -> OutFile | None:
 
     with suppress(ConfigProblem):  # without a home folder there are none
         refuse_own(settings.out, (settings.config_folder(), settings.data_folder()))
-    return OutFile(settings.out)
+    return OutFile(settings.out, endings if settings.output == "auto" else None)

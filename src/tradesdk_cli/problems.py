@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from tradesdk_cli.errors import (
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHECK_URL = "does the base URL point at the service? (TRADE_BASE_URL or --base-url)"
+
+
+_NOUNS = ("agents", "wallets", "trades", "positions")
+"""Nouns of the API that have a list."""
+_PATHS = "/v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals"
+_IN_A_PLACE = re.compile(
+    r"(?<![\w-])trade (?=(?:account|agents|api|market|mock (?!serve|snapshot)|pay|plot|positions|signals|top|trades"
+    r"|wallets|whoami)\b)"
+)
+_OF_A_PROFILE = re.compile(
+    r"(?<![\w-])trade (?=(?:login(?! keeps)|config (?:get|list|set|unset))\b)(?![^;,]* --(?:mock|no-mock|profile)\b)"
+)
 
 
 @dataclass(frozen=True)
@@ -58,13 +71,27 @@ class Problem:
         return f"{self.message} ({self.status} {self.code})" if self.status is not None else self.message
 
 
+def continued(hint: str | None, program: str) -> str | None:
+    """`hint` with commands that go on in the same place: for `trade --mock`, `trade agents list` is asked of the mock.
+
+    Commands that are about no place, such as `trade help`, stay as they are.
+    """
+    if hint is None or program == "trade":
+        return hint
+    hint = _IN_A_PLACE.sub(f"{program} ", hint)
+    in_mock = program.endswith(" --mock") or " --world " in program
+    return hint if in_mock else _OF_A_PROFILE.sub(f"{program} ", hint)
+
+
 def problem_of(error: BaseException, program: str = "trade") -> Problem:
     """What `error` means; hints begin with `program`, which is `trade --mock` for the embedded mock."""
     if isinstance(error, RefusedByMock):
         code, message = one_line(error.code, 80), one_line(error.message)
-        return Problem(_exit_code(error.answered), code, message, error.hint, error.answered)
+        return Problem(_exit_code(error.answered), code, message, continued(error.hint, program), error.answered)
     if isinstance(error, CliError):
-        return Problem(error.exit_code, error.code, one_line(error.message), error.hint, error.status)
+        message, about = one_line(error.message), dict(error.about or {})
+        hint = continued(error.hint, program)
+        return Problem(error.exit_code, error.code, message, hint, error.status, about=about)
 
     from tradesdk import APIError, APIStatusError, ConfigError, InvalidArgumentError, PaymentError, TradeError
 
@@ -80,7 +107,8 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
 
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
-        return Problem(CONFIG, "configuration", one_line(str(error)), _config_hint(str(error)))
+        message = one_line(str(error))
+        return Problem(CONFIG, "configuration", message, continued(_config_hint(str(error)), program))
     if isinstance(error, InvalidArgumentError):
         message = one_line(str(error)).replace("start is later than end", "--from is later than --to")
         return Problem(USAGE, "usage", message, "nothing was sent; --help shows what is accepted")
@@ -181,7 +209,11 @@ def _status_hint(error: Any, program: str) -> str:
     if status == 404:
         if _market(error.url):
             return f"nothing of that name, or nothing there; see what there is: {_lister(error.url, program)}"
-        return _CHECK_URL if error.code is None else f"see what there is: {_missing(error, program)}"
+        if error.code is None:
+            return _CHECK_URL
+        if not any(f"/v1/{noun}" in error.url for noun in _NOUNS):
+            return f"there are {_PATHS}; for examples: {program} api --help"
+        return f"see what there is: {_missing(error, program)}"
     if status == 409:
         return f"look at its present state: {_lister(error.url, program)}"
     if status == 429:
@@ -207,7 +239,7 @@ def _lister(url: str, program: str) -> str:
     """The command that shows the things a URL is about."""
     if _market(url):
         return f"{program} market tokens --limit 500"
-    for noun in ("agents", "wallets", "trades", "positions"):
+    for noun in _NOUNS:
         if f"/v1/{noun}" in url:
             return f"{program} {noun} list"
     return f"{program} account show"

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tradesdk import (
@@ -162,6 +163,30 @@ async def test_a_program_that_ends_after_each_batch(mock: MockService, tmp_path:
     assert mock.payments.signatures() == len(mock.payments.settlements()) == 3
     for ledger in ledgers:
         ledger.close()
+
+
+async def test_what_another_run_of_the_job_buys_meanwhile(mock: MockService) -> None:
+    """It looks into the ledger before each batch; what comes there after that look is not paid by this run either."""
+    ledger = Ledger.memory()
+    other = buyer_of(mock, ledger=ledger)
+    tokens = await symbols(other, 6)
+    inside, looks = mock.transport(), [True]
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if looks:  # the first request of this run, without a payment: the other one is faster
+            looks.clear()
+            await anext(other.batches.token_prices(tokens, job=JOB))
+        return await inside.handle_async_request(request)
+
+    client = buyer_of(
+        mock, ledger=ledger, budget=None, http_client=httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    )
+    run = client.batches.token_prices(tokens, job=JOB, max_total="0.15")
+    batches = await collected(run)
+    assert bought(batches) == tokens
+    assert [(one.again, one.result.again, one.spent) for one in batches] == [(True, True, 0), (False, False, TOKEN)]
+    assert run.spent == TOKEN
+    mock.payments.assert_charged(times=2)
 
 
 async def test_another_job_or_none_pays_for_itself(mock: MockService) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -64,7 +64,8 @@ class AsyncShop(AsyncMarketMethods):
         return DryRun(quote=quote(asked.request.path, 1))
 
     async def recall(self, asked: MarketRequest[Any], job: str) -> Any:
-        return self.kept.get((job, asked.request.body or b""))
+        found = self.kept.get((job, asked.request.body or b""))
+        return None if found is None else replace(found, again=True)
 
     async def priced(self, asked: MarketRequest[Any]) -> Quote:
         self.tried.append((asked.request.path, {}))

@@ -13,7 +13,7 @@ import pytest
 from tradesdk import AuthenticationError
 from tradesdk.models.stream import Gap, InvalidEvent
 
-from .._answers import KEY, bare, failed
+from .._answers import KEY, bare, failed, limited
 from .._clock import START
 from .._streamscript import Life, StreamScript, beat, fields, live
 from .._streamservice_seeds import BACKEND
@@ -118,6 +118,21 @@ async def test_a_history_that_cannot_be_read_before_the_stream_does_no_harm() ->
 
     found = await followed(StreamScript(*cut_once(), listed=HOLE, history=history))
     assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
+
+
+async def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytest.LogCaptureFixture) -> None:
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        answer = script.honest(query)
+        used_up = limited(0, START + script.now + 40)
+        answer.headers.update({name.replace("_", "-"): text for name, text in used_up.items()})
+        return answer
+
+    script = StreamScript(*cut_once(until=400), listed=HOLE, history=history)
+    found = await followed(script)
+    assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
+    said = [record for record in caplog.records if record.getMessage().startswith("the rate limit is used up; waiting")]
+    assert {record.levelno for record in said} == {logging.WARNING}
+    assert 1 < len(said) == len([seconds for seconds in script.clock.waits if 10 < seconds <= 40])
 
 
 async def test_a_cursor_that_repeats_is_a_gap_and_no_endless_walk() -> None:

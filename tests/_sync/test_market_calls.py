@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -65,7 +65,8 @@ class Shop(MarketMethods):
         return DryRun(quote=quote(asked.request.path, 1))
 
     def recall(self, asked: MarketRequest[Any], job: str) -> Any:
-        return self.kept.get((job, asked.request.body or b""))
+        found = self.kept.get((job, asked.request.body or b""))
+        return None if found is None else replace(found, again=True)
 
     def priced(self, asked: MarketRequest[Any]) -> Quote:
         self.tried.append((asked.request.path, {}))

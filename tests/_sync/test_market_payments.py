@@ -165,7 +165,9 @@ def test_a_service_that_knows_identifiers_gives_the_answer_again(patient: MockSe
     assert doubted.identified
     result = client.payments.resume(doubted.id)
     assert [one.symbol for one in result.data.results] == TWO
-    assert result.charged is True
+    assert (result.charged, result.again) == (True, False)
+    kept = client.payments.resume(doubted.id)
+    assert (kept.data, kept.charged, kept.again) == (result.data, True, True)
     patient.payments.assert_charged(times=1)
     assert patient.payments.signatures() == 1
 
@@ -244,6 +246,16 @@ def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     marked = fresh.payments.mark(unknown.id, paid=False)
     assert (marked.state, marked.charged) == (PaymentState.MARKED_UNPAID, False)
     assert (fresh.payments.spending()).total == mock.payments.spent()
+
+
+def test_reconcile_leaves_alone_what_was_bought_anew(mock: MockService) -> None:
+    client = buyer_of(mock)
+    first = doubtful(client, mock)
+    client.token_prices(TWO, new_purchase=True)
+    assert [one.id for one in (client.payments.reconcile()).live] == [first.id]
+    mock.payments.assert_charged(times=1)
+    mock.clock.advance(USED_UP)
+    assert [one.id for one in (client.payments.reconcile()).unresolved] == [first.id]
 
 
 def test_reconcile_of_nothing(mock: MockService) -> None:

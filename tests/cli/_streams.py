@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -48,11 +47,20 @@ def tape_of(path: Path, *lines: tuple[float, dict[str, Any]]) -> Path:
     return path
 
 
+def tried_again(monkeypatch: pytest.MonkeyPatch, policy: RetryPolicy) -> None:
+    """Whatever a command says, its client tries again as `policy` says."""
+
+    def client(**options: Any) -> TradeClient:
+        options["retry"] = policy
+        return TradeClient(**options)
+
+    monkeypatch.setattr(tradesdk, "TradeClient", client)
+
+
 @contextmanager
 def quick_market(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockServer]:
     """A market without signals of its own; `trade` is set to it, and does not wait long."""
-    quick = partial(TradeClient, retry=RetryPolicy(base=0.005, cap=0.02))
-    monkeypatch.setattr(tradesdk, "TradeClient", quick)
+    tried_again(monkeypatch, RetryPolicy(base=0.005, cap=0.02))
     monkeypatch.setattr(following, "SETTLE", 0.05)
     with MockServer(signals="scripted") as running:
         running.clock.advance(3600)  # what was there from the beginning is old

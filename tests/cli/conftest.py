@@ -5,6 +5,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+import httpx
 import pytest
 
 import tradesdk_cli.app as application
@@ -85,3 +86,10 @@ def buyer(trade: Terminal, shop: MockServer) -> Terminal:
     """`trade` with a wallet, at that shop."""
     trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_WALLET_KEY": BUYER_KEY}
     return trade
+
+
+@pytest.fixture(scope="package")
+def tokens(server: MockServer) -> tuple[str, ...]:
+    """Eleven symbols that there are; they are the same in every world."""
+    answer = httpx.post(f"{server.url}/v1/supported-tokens", json={"limit": 40}, trust_env=False).json()
+    return tuple(dict.fromkeys(one["symbol"] for one in answer["data"]["tokens"]))[:11]

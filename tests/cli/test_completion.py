@@ -21,7 +21,12 @@ from ._terminal import Terminal
 
 def ask(trade: Terminal, line: str, shell: str = "zsh", **env: str) -> tuple[str, list[str]]:
     """What is answered for the word at the end of `line`: whether files fit, and the words."""
-    words = {"_TRADE_COMPLETE": f"complete_{shell}", "_TRADE_WORDS": line.replace(" ", BETWEEN)}
+    pieces = line.split(" ")
+    words = {"_TRADE_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":  # as readline takes them apart
+        pieces = [part for piece in pieces for part in re.split("([=:@])", piece) if part] + [""] * (not pieces[-1])
+        words["_TRADE_LINE"] = line
+    words["_TRADE_WORDS"] = BETWEEN.join(pieces)
     run = trade(env=words | env)
     assert (run.code, run.err) == (0, "")
     first, *found = run.out.splitlines()
@@ -40,7 +45,23 @@ def complete(trade: Terminal, line: str, shell: str = "bash", **env: str) -> lis
         ("trade mock key c", ["create"]),
         ("trade --mock agents list --status ", ["active", "idle", "paused", "error"]),
         ("trade agents list --status=a", ["active"]),
-        ("trade agents list --status = a", ["active"]),
+        ("trade agents list --status=", ["active", "idle", "paused", "error"]),
+        ("trade agents list --status = a", []),
+        ("trade --base-url http://127.0.0.1:8000 agents li", ["list"]),
+        ("trade --base-url=http://127.0.0.1:8000 agents li", ["list"]),
+        ("trade plot token BRETT --from 12:00 --mo", ["--mock"]),
+        ("trade agents list --status  a", ["active"]),
+        ("trade agents list --ch", ["--checkpoint"]),
+        ("trade signals latest --ch", ["--chain"]),
+        ("trade signals latest --chain-", ["--chain-id"]),
+        ("trade signals stream --direction ", ["BUY", "SELL"]),
+        ("trade pay quote pr", ["prices"]),
+        ("trade api P", ["POST", "PUT", "PATCH"]),
+        ("trade config set output y", ["yaml"]),
+        ("trade config set nothing y", []),
+        ("trade mock fault add drop", ["drop"]),
+        ("trade help agents li", ["list"]),
+        ("trade help output ", []),
         ("trade signals latest --chain b", ["base", "bnb"]),
         ("trade -o n", ["ndjson"]),
         ("trade agents list -o nd", ["ndjson"]),
@@ -76,6 +97,16 @@ def test_the_file_of_commands_is_current() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_it_holds_nothing_of_the_machine_where_it_was_made(tmp_path: Path) -> None:
+    (tmp_path / "mock").mkdir()
+    (tmp_path / "mock" / "secretplan.sqlite3").touch()
+    (tmp_path / "config.toml").write_text('[profiles.secretprofile]\nkind = "mock"\n')
+    script = ROOT / "scripts" / "commandtree.py"
+    env = {**os.environ, "TRADE_HOME": str(tmp_path), "TRADE_PROFILE": "secretprofile"}
+    done = subprocess.run([sys.executable, str(script), "--check"], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
 def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
     files, (found,) = ask(trade, "trade help exi", shell)
@@ -83,8 +114,19 @@ def test_other_shells_show_what_a_word_is(trade: Terminal, shell: str) -> None:
     assert ask(trade, "trade agents list --status=i", shell) == ("words", ["--status=idle"])
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_our_own_texts_are_whole(trade: Terminal, shell: str) -> None:
+    about = dict(line.split("\t") for line in ask(trade, "trade pl", shell)[1]) if shell != "bash" else {}
+    assert about == ({"plot": "Draw a token's price or an agent's result."} if shell != "bash" else {})
+    assert ask(trade, "trade --no-mo", shell) == ("words", ["--no-mock"])
+
+
 def test_files_where_files_fit(trade: Terminal) -> None:
     assert ask(trade, "trade agents list --out ")[0] == "files"
+    assert ask(trade, "trade agents list --out=a")[0] == ask(trade, "trade agents list --out=a", "bash")[0] == "files"
+    assert ask(trade, "trade api POST /v1/agents -d @a")[0] == "files"
+    assert ask(trade, "trade api POST /v1/agents -d ")[0] == "words"
+    assert ask(trade, "trade mock fault add drop --route ")[0] == "words"
     assert ask(trade, "trade replay ")[0] == "files"
     assert ask(trade, "trade agents list --status ")[0] == "words"
 
@@ -103,9 +145,16 @@ def test_ids_and_symbols_that_were_printed(own: Terminal) -> None:
     assert set(complete(own, "trade agents get ")) == {agent["id"] for agent in agents}
     assert complete(own, f"trade trades list --agent-id {agents[0]['id'][:9]}") == [agents[0]["id"]]
     assert set(complete(own, "trade trades get ")) == {trade["id"] for trade in trades}
+    symbol = trades[0]["token_symbol"]
+    assert symbol in complete(own, f"trade plot token {symbol.lower()}")
     assert set(complete(own, "trade market prices ")) >= {trade["token_symbol"] for trade in trades[:1]}
     described = dict(line.split("\t") for line in ask(own, "trade agents update ")[1])
     assert described[agents[0]["id"]] == f"{agents[0]['name']}, {agents[0]['status']}"
+
+
+def test_symbols_that_were_bought(buyer: Terminal) -> None:
+    assert buyer("market", "prices", "BRETT", "--max-price", "0.03").code == 0
+    assert complete(buyer, "trade market prices b") == ["BRETT"]
 
 
 def test_ids_belong_to_a_service_a_key_and_a_world(own: Terminal) -> None:
@@ -121,6 +170,7 @@ def test_worlds_and_profiles(trade: Terminal) -> None:
     for name in ("default", "second", "second.ledger"):
         (trade.home / "mock" / f"{name}.sqlite3").touch()
     assert complete(trade, "trade --world ") == ["default", "second"]
+    assert complete(trade, "trade mock worlds remove s") == ["second"]
     (trade.home / "config.toml").write_text('[profiles.work]\nkind = "mock"\n[profiles.home]\nkind = "mock"\n')
     assert complete(trade, "trade --profile w") == ["work"]
 
@@ -181,8 +231,14 @@ def test_bash(trade: Terminal, tmp_path: Path) -> None:
         ["bash", "--norc", "-c"],
         f"""
         source '{script}'; complete -p trade
-        try() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trade_complete; echo "${{COMPREPLY[*]}}"; }}
-        try trade wallets ''; try trade agents list --status = a; try trade help exi; try trade '$(touch pwned)' ''
+        try() {{
+            COMP_LINE=$1; COMP_POINT=${{#COMP_LINE}}; shift
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trade_complete; echo "${{COMPREPLY[*]}}"
+        }}
+        try 'trade wallets ' trade wallets ''
+        try 'trade agents list --status=a' trade agents list --status = a
+        try 'trade help exi' trade help exi
+        try 'trade $(touch pwned) ' trade '$(touch pwned)' ''
         """,
     )
     assert found == ["complete -F _trade_complete trade", "list connect balance", "active", "exit-codes", ""]

@@ -135,13 +135,15 @@ def test_profiles(shell: Terminal) -> None:
         {
             "name": "work",
             "default": True,
-            "kind": "live",
+            "mode": "live",
             "base_url": "https://api.example.com",
             "world": None,
             "key": "file",
         },
-        {"name": "paper", "default": False, "kind": "mock", "base_url": None, "world": None, "key": None},
+        {"name": "paper", "default": False, "mode": "mock", "base_url": None, "world": None, "key": None},
     ]
+    shell("config", "set", "base_url", "http://127.0.0.1:9000", "--profile", "work", "--yes")
+    assert shell("config", "profiles").lines[0]["mode"] == "local", "the same word as that of trade whoami"
     (shell.home / "config.toml").unlink()
     run = shell("config", "profiles")
     assert (run.out, "no profiles yet: trade login makes one" in run.err) == ("", True)

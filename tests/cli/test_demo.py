@@ -142,6 +142,9 @@ def test_it_fits_a_terminal(trade: Terminal, columns: int) -> None:
     assert run.code == 0
     assert max(len(line) for line in run.out.splitlines()) <= columns
     assert "\x1b" not in run.out
+    lines = [line.strip() for line in run.out.splitlines()]
+    comment = 'top = market.top_performers("ROI", limit=3)  # the answer gets lost after settling'
+    assert comment in lines if columns >= 100 else lines[lines.index(comment[:43]) + 1] == comment[45:]
 
 
 def test_for_programs(trade: Terminal) -> None:

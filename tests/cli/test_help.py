@@ -19,6 +19,8 @@ from ._streams import event, tape_of
 from ._terminal import Terminal
 
 KEY = "0x" + "5a" * 32
+ASKED = [("agents", "create"), ("agents", "update"), ("agents", "delete"), ("wallets", "connect"), ("pay", "trust")]
+"""Writes that somebody at a terminal says yes to: their examples do not."""
 NOT_IN_THE_API = [["agents", verb] for verb in ("pause", "resume", "start", "stop")]
 
 
@@ -274,6 +276,8 @@ def test_example(
         own.env |= {"HOME": str(own.home), "ZDOTDIR": "", "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}
         if words[1] == "uninstall":
             own("completion", "install", words[2], "--yes")
+    if tuple(word for word in words if word != "--mock")[:2] in ASKED and "--dry-run" not in argv:
+        argv.append("--yes")
     run = own(*argv, stdin=typed)
     if argv[-3:-1] in NOT_IN_THE_API:
         assert run.problem["code"] == "unsupported", "there is no endpoint for it"

@@ -231,6 +231,8 @@ def test_how_far_the_stops_are() -> None:
     assert columns["to_stop"].value({**position, "trailing_stop_price": None}) == pytest.approx(-10.0)
     for odd in (0.0, -1.0, 5e-324, None, "1"):
         assert columns["to_stop"].value({**position, "current_price_usd": odd}) is None
+    passed = columns["to_stop"].value({**position, "current_price_usd": 93.0})
+    assert (passed > 0, str(cell("to_stop", passed)), str(cell("to_profit", -0.1))) == (True, "passed", "passed")
 
 
 def test_a_budget_is_a_line_each(buyer: Terminal) -> None:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import signal as signals
-
-import httpx
 import pytest
 
-from tradesdk_cli.money.wallet import Wallet
 from tradesdk_cli.speaking import SayingClock
 from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
-
-
-@pytest.fixture(scope="module")
-def tokens(server: MockServer) -> tuple[str, ...]:
-    """Eleven symbols that there are; they are the same in every world."""
-    answer = httpx.post(f"{server.url}/v1/supported-tokens", json={"limit": 40}, trust_env=False).json()
-    return tuple(dict.fromkeys(one["symbol"] for one in answer["data"]["tokens"]))[:11]
 
 
 def test_all_of_them_are_bought_and_it_says_how_far_it_is(
@@ -120,11 +109,55 @@ def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, toke
         "path": "/v1/token-prices",
         "tokens": 11,
         "batches": 3,
+        "batches_had": None,
         "price_usd": "0.33",
         "left_usd": None,
         "next_call_usd": None,
+        "refusal": "no_budget: it costs $0.33, and no budget is set",
     }
+    assert run.code == 0
     assert shop.journal() == []
+
+
+@pytest.mark.parametrize(
+    ("cap", "env", "refusal"),
+    [
+        ("0.33", {}, None),
+        ("0.14", {}, "over_total: a batch costs $0.15, and $0.14 of --max-price is left"),
+        ("0.32", {}, "over_total: a batch costs $0.03, and $0.02 of --max-price is left after 2 batches"),
+        (None, {"TRADE_BUDGET_TOTAL": "0.33"}, None),
+        ("1", {"TRADE_BUDGET_PER_CALL": "0.14"}, "over_budget: a batch costs $0.15, and $0.14 is left"),
+        (None, {"TRADE_BUDGET_PER_DAY": "0.2"}, "over_budget: a batch costs $0.15, and $0.05 is left after 1 batch"),
+        ("1", {"TRADE_WALLET_KEY": ""}, "no_signer: there is no signer, so nothing can be paid"),
+    ],
+)
+def test_a_dry_run_of_many_says_why_it_would_be_refused(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    cap: str | None,
+    env: dict[str, str],
+    refusal: str | None,
+) -> None:
+    line = ("market", "prices", *tokens, "--batches", *(() if cap is None else ("--max-price", cap)))
+    shown = buyer(*line, "--dry-run", env=env)
+    assert (shown.code, shown.json["refusal"]) == (0, refusal)
+    real = buyer(*line, env=env)
+    code = None if refusal is None else refusal.partition(":")[0]
+    assert (real.code, real.notes[-1].get("code")) == (0 if code is None else 12, code)
+
+
+def test_a_dry_run_of_many_counts_what_the_job_has(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine")
+    had = [buyer(*line, "--max-price", "0.33", "--dry-run").json["batches_had"]]
+    assert buyer(*line, "--max-price", "0.30").code == 12
+    sent = len(shop.journal())
+    shown = buyer(*line, "--max-price", "0.03", "--dry-run").json
+    assert (*had, shown["batches_had"], shown["price_usd"], shown["refusal"]) == (0, 2, "0.03", None)
+    assert len(shop.journal()) == sent
+    assert buyer(*line, "--max-price", "0.03").code == 0
+    done = buyer(*line, "--dry-run").json
+    assert (done["batches_had"], done["price_usd"], done["refusal"]) == (3, "0.00", None)
 
 
 def test_ctrl_c_keeps_what_was_bought(
@@ -167,65 +200,3 @@ def test_what_was_bought_goes_beside_the_file_when_a_later_batch_fails(
     assert (run.code, file.read_text()) == (8, "of yesterday\n")
     assert len((buyer.home / "prices.csv.part").read_text().splitlines()) == 6
     assert "1 of 3 batches were bought and are kept" in run.err
-
-
-# Ctrl-C while something is being paid
-
-
-@pytest.fixture
-def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
-    """The signals that come right after the next signature."""
-    come: list[signals.Signals] = []
-    sign = Wallet.sign_digest
-
-    def and_then(self: Wallet, digest: bytes) -> bytes:
-        signature = sign(self, digest)
-        while come:
-            signals.raise_signal(come.pop())
-        return signature
-
-    monkeypatch.setattr(Wallet, "sign_digest", and_then)
-    return come
-
-
-@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
-def test_what_is_being_paid_is_waited_for(
-    buyer: Terminal,
-    shop: MockServer,
-    tokens: tuple[str, ...],
-    signed: list[signals.Signals],
-    number: signals.Signals,
-    code: int,
-) -> None:
-    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33")
-    signed.append(number)
-    first = buyer(*line)
-    assert (first.code, [one["symbol"] for one in first.lines]) == (code, list(tokens[:5]))
-    assert "Ctrl-C again stops at once" in first.err
-    assert first.notes[-1]["note"] == (
-        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
-    )
-    shop.payments.assert_charged(times=1)
-    second = buyer(*line)
-    assert (second.code, [one["symbol"] for one in second.lines]) == (0, list(tokens))
-    shop.payments.assert_charged(times=3, amount=330_000)
-
-
-def test_one_purchase_is_waited_for_too(
-    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], signed: list[signals.Signals]
-) -> None:
-    signed.append(signals.SIGINT)
-    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
-    assert (run.code, run.json["symbol"] if isinstance(run.json, dict) else None) == (130, tokens[0])
-    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
-    shop.payments.assert_charged(times=1)
-
-
-def test_the_second_ctrl_c_does_not_wait(
-    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], signed: list[signals.Signals]
-) -> None:
-    signed += [signals.SIGINT, signals.SIGINT]
-    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
-    assert (run.code, run.out) == (130, "")
-    assert run.err.splitlines()[-1] == "interrupted"
-    shop.payments.assert_not_charged()

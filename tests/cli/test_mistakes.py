@@ -7,9 +7,11 @@ import pytest
 from tradesdk_cli.app import command
 from tradesdk_cli.helping.spellings import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
 from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.problems import continued
 
 from ._services import Scripted
 from ._terminal import Terminal
+from .test_help import LEAVES
 
 CORRECTED = [
     ("agent list", "agents list"),
@@ -55,6 +57,17 @@ CORRECTED = [
     ("signals history --chain base --since 24h", "signals history --chain base --from 24h"),
     ("agents get --version", "--version"),
     ("--install-completion", "completion install"),
+    ("trade agents list", "agents list"),
+    ("--mock trade agents list", "--mock agents list"),
+    ("versoin", "--version"),
+    ("dashbord", "top"),
+    ("completion install --shell bash", "completion install bash"),
+    ("completion install --shell=bash", "completion install bash"),
+    ("agents get --agent-id agt_1", "agents get agt_1"),
+    ("agents update agt_1 --stop-loss-pct 5%", "agents update agt_1 --stop-loss-pct 5"),
+    ("agents update agt_1 --stop-loss-pct=$5", "agents update agt_1 --stop-loss-pct=5"),
+    ("signals latest --chain base --min-confidence 80%", "signals latest --chain base --min-confidence 0.8"),
+    ("mock emit signal --chain base --price bash.05", "mock emit signal --chain base --price 0.05"),
 ]
 
 
@@ -86,6 +99,16 @@ SAID = [
     ("-x", "trade has no option -x", "trade --help"),
     ("agents list --color sometimes", "--color is auto, always or never, not 'sometimes'", "--help"),
     ("signals latest --chain eth", "--chain: a chain is base (8453) or bnb (56)", "--help"),
+    ("market metrics --yes", "no option --yes", "--max-price USD, or by a budget: trade pay budget set --per-day 5"),
+    ("--mock market prices ETH -y", "no option -y", "or by a budget: trade --mock pay budget set --per-day 5"),
+    ("logout --yes", "trade logout has no option --yes", "trade logout asks nothing"),
+    ("agents update a --stop-loss-pct 5%", "'5%' is not a number: write 5", "--stop-loss-pct 5"),
+    ("agents update a --stop-loss-pct five", "'five' is not a number", "trade agents update --help"),
+    ("market prices ETH --max-price $0.05", "not $0.05", "leave the dollar sign out: --max-price 0.05"),
+    ("market prices ETH --max-price -bash.05", "not -bash.05", "without the dollar sign: --max-price 0.05"),
+    ("market prices ETH --max-price /bin/zsh.05", "not /bin/zsh.05", "without the dollar sign: --max-price 0.05"),
+    ("market prices ETH --max-price .05", "not .05", "leave a dollar sign out"),
+    ("market prices ETH --max-price cash.05", "not cash.05", "for example: --max-price 0.10"),
     ("pay key", "trade pay key needs a verb: new, import, address", "trade pay key --help"),
 ]
 
@@ -96,6 +119,68 @@ def test_what_is_wrong_and_what_there_is(trade: Terminal, line: str, message: st
     assert (run.code, run.problem["code"]) == (2, "usage")
     assert message in run.problem["message"]
     assert hint in run.problem["hint"]
+
+
+BEGINNINGS: list[list[str]] = [["--mock"], ["--world", "side"], ["--profile", "work"], ["--profile=work", "--mock"], []]
+
+
+@pytest.mark.parametrize("begun", BEGINNINGS, ids=" ".join)
+def test_what_a_hint_says_to_type_goes_where_the_line_went(trade: Terminal, begun: list[str]) -> None:
+    program = " ".join(["trade", *begun]).replace("--profile=", "--profile ")
+    checked = 0
+    for words, leaf in LEAVES.items():
+        if any(param.required for param in leaf.params):
+            checked += 1
+            hint = trade(*([*begun, *words] if checked % 2 else [*words, *begun])).problem["hint"]
+            assert hint.startswith(f"for example: {program} {' '.join(words)}"), hint
+            assert hint.count("trade ") == hint.count(f"{program} "), hint
+            assert "--yes" not in hint
+            assert "--max-price" not in hint, "whoever pastes it may not want to pay"
+    assert checked > 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "agents update agt_1",
+        "pay budget set",
+        "pay budget --per-day 5",
+        "mock market --token BRETT",
+        "pay quote metrics ETH",
+        "pay reconcile --mark paid",
+        "api",
+        "api GET /v1/nope",
+        "agents",
+        "agents xyz",
+        "agents get a b",
+        "agents list --nope",
+        "list",
+        "buy ETH",
+    ],
+)
+def test_other_hints_go_where_the_line_went_too(trade: Terminal, line: str) -> None:
+    for begun in (["--mock"], ["--world", "side"]):
+        program = " ".join(["trade", *begun])
+        hint = trade(*begun, *line.split()).problem["hint"]
+        assert 0 < hint.count("trade ") == hint.count(f"{program} "), hint
+
+
+def test_what_is_about_no_place_is_not_led_to_one() -> None:
+    for hint in (
+        "trade mock serve starts one",
+        "trade help settings",
+        "trade login --profile paper",
+        "trade completion",
+    ):
+        assert continued(hint, "trade --mock") == hint
+        assert continued(hint, "trade --profile work") == hint
+    assert continued("then: trade login", "trade --profile work") == "then: trade --profile work login"
+    assert continued("then: trade login", "trade --mock") == "then: trade login"
+
+
+def test_a_key_in_the_place_of_a_profile_is_not_repeated(trade: Terminal) -> None:
+    hint = trade("--profile", "sk-live-very-secret-12345", "agents", "get").problem["hint"]
+    assert hint.startswith("for example: trade --profile NAME agents get AGENT_ID; ")
 
 
 @pytest.mark.parametrize(

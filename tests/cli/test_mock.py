@@ -65,6 +65,12 @@ def test_keys_that_the_mock_made_keep_their_scope(trade: Terminal) -> None:
 def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
     assert "trade --mock agents list" in trade("--mock", "agents", "get", "nope").problem["hint"]
     assert "trade --world w agents list" in trade("agents", "get", "nope", "--world", "w").problem["hint"]
+    for path in ("/v1/nope", "/v1/signals/nope"):
+        hint = trade("--mock", "api", "GET", path).problem["hint"]
+        assert hint == (
+            "there are /v1/account, /v1/agents, /v1/wallets, /v1/trades, /v1/positions and /v1/signals; "
+            "for examples: trade --mock api --help"
+        )
     refused = trade("--mock", "account", "show", env={"TRADE_API_KEY": "mock_"})
     assert refused.code == 4
     assert "mock_full_NAME" in refused.problem["hint"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,14 @@ def test_remote_control_is_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch)
     assert main(["--port", "0"]) == 0
     assert main(["--port", "0", "--allow-remote-control"]) == 0
     assert allowed == [False, True]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_a_state_keeps_its_market_and_options(tmp_path: Path) -> None:
+    file = str(tmp_path / "kept.sqlite3")
+    for argv in (("--scripted", "--gap", "write_status=200/200"), ("--gap", "order=oldest")):
+        with module("--db", file, *argv) as process:
+            assert process.stdout is not None
+            status = control(process.stdout.readline().strip(), "GET", "status")
+            assert status["market"] == "scripted"
+    assert status["gaps"] == {"write_status": "200/200", "order": "oldest"}

@@ -51,6 +51,7 @@ def test_list(own: Terminal, server: MockServer) -> None:
     table = own("mock", "payments", "list", "-o", "table", columns=140).out
     assert table.splitlines()[0].split() == ["n", "time", "path", "amount", "payer", "delivered", "presented"]
     assert PAYER.address in table
+    assert table.splitlines()[1].split()[-4] == "$0.03"
 
 
 def test_what_arrived(own: Terminal, server: MockServer) -> None:

@@ -223,3 +223,16 @@ def test_it_ends_while_streams_are_open(trade: Terminal, number: signal.Signals,
     port = int(said["url"].rpartition(":")[2])
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_state_keeps_its_market_and_options(serve: Serving, tmp_path: Path) -> None:
+    file = str(tmp_path / "kept.sqlite3")
+    serve("--db", file, "--scripted", "--gap", "write_status=200/200")
+    for argv in ((), ("--gap", "order=oldest")):
+        run = serve("--db", file, *argv, ask=("status",))
+        assert serve.answers["status"]["market"] == "scripted"
+        assert not any("the market" in note for note in notes(run))
+    assert serve.answers["status"]["gaps"] == {"write_status": "200/200", "order": "oldest"}
+    run = serve("--db", file, "--live", ask=("status",))
+    assert serve.answers["status"]["market"] == "live"
+    assert notes(run)[-1] == "the market of this state was scripted, and is live from now on"

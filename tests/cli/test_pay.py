@@ -33,7 +33,7 @@ def test_quotes_need_nothing(trade: Terminal) -> None:
         run = trade("pay", "quote", *line.split())
         assert run.code == 0, run.err
         assert (run.json["price_usd"], run.json["payments"]) == (price, payments)
-        assert run.json["affordable"] is (price == "0.00")
+        assert run.json["affordable"] is (True if price == "0.00" else None), "without a budget, nobody can say"
     shown = trade("pay", "quote", "prices", "ETH", env={"TRADE_BUDGET_PER_DAY": "0.02"})
     assert (shown.json["left_usd"], shown.json["affordable"]) == ("0.02", False)
     assert trade("pay", "quote", "prices", "ETH", env={"TRADE_BUDGET_PER_DAY": "0.03"}).json["affordable"] is True
@@ -41,13 +41,16 @@ def test_quotes_need_nothing(trade: Terminal) -> None:
     for per_call, per_day, affordable in (("0.15", "0.18", True), ("0.14", "0.18", False), ("0.15", "0.17", False)):
         env = {"TRADE_BUDGET_PER_CALL": per_call, "TRADE_BUDGET_PER_DAY": per_day}
         assert trade(*six, env=env).json["affordable"] is affordable
-    assert "--max-price, such as 0.03" in trade("pay", "quote", "prices", "ETH").err
+    said = trade("--mock", "pay", "quote", "prices", "ETH").err
+    assert "--max-price, such as 0.03, or a budget: trade --mock pay budget set --per-day 5" in said
     for line in ("prices", "prices ETH eth", "top ETH", "gold", "signals ETH:x"):
         assert trade("pay", "quote", *line.split()).code == 2
 
 
 def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, shop: MockServer) -> None:
     assert buyer("pay", "history").out == ""
+    assert "nothing was bought yet" in buyer("pay", "history", "-o", "table").err
+    assert "no payments like this" in buyer("pay", "history", "--state", "unknown", "-o", "table").err
     shop.add_fault("status", status=500, paid="only", count=1)
     for _ in range(3):  # one in doubt, then resolved, then another purchase
         buyer(*PRICES)
@@ -155,6 +158,12 @@ def test_resume_prints_what_was_bought(buyer: Terminal, shop: MockServer) -> Non
     assert shop.payments.signatures() == 1
     again = buyer("pay", "resume", name)
     assert (again.code, again.out) == (0, run.out), "the ledger keeps it"
+    assert run.notes[-1]["paid_usd"] == "0.06"
+    assert again.notes == [
+        {"note": f"nothing was paid now: $0.06 was paid before, payment {name}", "paid_usd": "0.00", "payments": []}
+    ]
+    shown = buyer("pay", "resume", name, "-o", "table")
+    assert shown.err == f"nothing was paid now: $0.06 was paid before, payment {name}\n"
     assert buyer("pay", "resume", "pay_nobody").code == 6
     shop.payments.assert_charged(times=1)
 
@@ -217,6 +226,21 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     assert (early.code, early.problem["code"]) == (12, "not_unresolved")
     assert re.search(r"until \d\d:\d\d:\d\d UTC: .* before \d\d:\d\d:\d\d UTC", early.problem["message"])
     assert early.problem["hint"] == f"trade pay resume {refused}"
+    shop.payments.assert_charged(times=2)
+
+
+def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: MockServer) -> None:
+    shop.add_fault("status", status=503, paid="only", count=1)
+    name = buyer(*PRICES).problem["payment"]["id"]
+    assert buyer(*PRICES, "--new-purchase").code == 0
+    run = buyer("pay", "reconcile")
+    assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
+    assert "it was bought anew, so it was not handed over" in run.lines[0]["message"]
+    (note,) = (one["note"] for one in run.notes)
+    assert "which would pay twice" in note
+    assert note.endswith(f"or all the same trade pay resume {name}")
+    shop.payments.assert_charged(times=1)
+    assert buyer("pay", "resume", name).code == 0
     shop.payments.assert_charged(times=2)
 
 

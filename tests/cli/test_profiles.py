@@ -185,6 +185,12 @@ def test_unknown_names_are_warned_about_with_a_suggestion() -> None:
     assert resolve({}, {}, outside).warnings == (
         f"{CONFIG} has output outside of a profile: it belongs below [profiles.NAME]",
     )
+    mistyped = Files(config={"profle": "work", "profil": {"work": {}}, "zzz": 1}, config_file=CONFIG)
+    assert resolve({}, {}, mistyped).warnings == (
+        f"{CONFIG} has profle outside of a profile; did you mean profile?",
+        f"{CONFIG} has profil outside of a profile; did you mean profiles?",
+        f"{CONFIG} has zzz outside of a profile: it belongs below [profiles.NAME]",
+    )
 
 
 @pytest.mark.parametrize("config", [{"profiles": 1}, {"profiles": {"a": 1}}, {"profile": 1}, {"profiles": [1]}])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,6 +127,48 @@ def test_what_a_killed_process_of_the_same_number_left(world: Terminal, files: P
     assert [file.name for file in files.iterdir()] == ["pull.json"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
+@pytest.mark.parametrize("there", [False, True])
+def test_what_killed_processes_left_goes_with_the_next_run(world: Terminal, files: Path, there: bool) -> None:
+    line = ("trades", "list", "--limit", "5", "--checkpoint", str(files / "pull.json"))
+    if there:
+        assert world(*line).code == 0
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    kept = {f"pull.json.{os.getppid()}.tmp", "pull.json.0.tmp", "pull.json.x.tmp", f"other.json.{ended.pid}.tmp"}
+    for name in (*kept, f"pull.json.{ended.pid}.tmp"):
+        (files / name).touch()
+    assert world(*line).code == 0
+    assert {file.name for file in files.iterdir()} == {"pull.json", *kept}
+
+
+def test_a_full_disk_says_how_a_pull_goes_on(world: Terminal, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, out, kept = files / "whole.csv", files / "t.csv", files / "pull.json"
+    assert world("trades", "list", "--limit", "150", "--out", str(whole)).code == 0
+    line = ("trades", "list", "--limit", "150", "--page-size", "50", "--out", str(out), "--checkpoint", str(kept))
+    fsync, calls = os.fsync, 0
+
+    def full(file: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fatal:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    for number, where in ((1, kept), (2, out), (2, out), (3, kept)):
+        calls, fatal = 0, number
+        run = world(*line)
+        assert (run.code, run.problem["hint"]) == (
+            3 if where == kept else 1,
+            "make room on that disk; the same command goes on",
+        )
+        assert f"{where} cannot be written: No space left" in run.problem["message"]
+    fatal = 0
+    assert world(*line).code == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
 def test_a_checkpoint_with_other_moments_is_damaged(world: Terminal, files: Path) -> None:
     kept = files / "pull.json"
     assert world("trades", "list", "--limit", "5", "--checkpoint", str(kept)).code == 0
@@ -145,7 +190,11 @@ def test_a_cursor_is_printed_so_that_it_can_be_pasted(trade: Terminal, service: 
 def test_an_ending_that_means_something_else(trade: Terminal, service: Scripted, files: Path) -> None:
     service.says(200, {"data": [agent()]})
     file = files / "a.xlsx"
-    assert trade("agents", "list", "--out", str(file)).notes[-1]["note"] == f"1 item written to {file}, as ndjson"
+    for line in (("agents", "list"), ("signals", "stream", "--chain", "base"), ("account", "show")):
+        run = trade(*line, "--out", str(file))
+        assert (run.code, run.problem["message"]) == (2, "--out: no format here has the ending .xlsx")
+        assert run.problem["hint"].endswith(".csv, .tsv, .yaml, .yml, .md or .txt, or say which format it is: -o csv")
+    assert (service.seen, file.exists()) == ([], False)
     named = trade("agents", "list", "--out", str(file), "-o", "csv").notes[-1]["note"]
     assert named == f"1 item written to {file}"
 

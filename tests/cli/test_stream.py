@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 from rich.cells import cell_len
 
-import tradesdk
-from tradesdk import RetryPolicy, TradeClient
+from tradesdk import RetryPolicy
 from tradesdk_mock import MockServer
 
 from ._services import Scripted
-from ._streams import ROUTE, STREAM, emit, ids, publishing, quick_market, recent, said
+from ._streams import ROUTE, STREAM, emit, ids, publishing, quick_market, recent, said, tried_again
 from ._terminal import Terminal
 
 PLAIN = {"NO_COLOR": "1"}
@@ -127,7 +125,7 @@ def test_a_command_that_takes_long_is_no_idleness(trade: Terminal, market: MockS
 def test_a_time_that_is_over_ends_the_wait_for_another_try(
     trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tradesdk, "TradeClient", partial(TradeClient, retry=RetryPolicy(base=30)))
+    tried_again(monkeypatch, RetryPolicy(base=30))
     market.add_fault("drop", route=ROUTE, after=1)
     with publishing(market, {}):
         run = trade(*STREAM, "--duration", "0.5s")

@@ -10,17 +10,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-import tradesdk
-from tradesdk import RetryPolicy, TradeClient
+from tradesdk import RetryPolicy
 from tradesdk_cli.live.watching import Watch
 from tradesdk_mock import MockServer
 
-from ._streams import ROUTE, Hook, emit, event, hooked, ids, publishing, quick_market, recent, said, tape_of
+from ._streams import (
+    ROUTE,
+    Hook,
+    emit,
+    event,
+    hooked,
+    ids,
+    publishing,
+    quick_market,
+    recent,
+    said,
+    tape_of,
+    tried_again,
+)
 from ._terminal import Terminal
 from .test_processes import started
 
@@ -41,7 +52,7 @@ def hook() -> Iterator[Hook]:
 
 def waits(monkeypatch: pytest.MonkeyPatch, base: float) -> None:
     """The SDK waits so many seconds before it tries again, or up to twice as long."""
-    monkeypatch.setattr(tradesdk, "TradeClient", partial(TradeClient, retry=RetryPolicy(base=base, jitter=0)))
+    tried_again(monkeypatch, RetryPolicy(base=base, jitter=0))
 
 
 def test_it_is_not_idle_while_the_history_is_read(

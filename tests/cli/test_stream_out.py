@@ -82,6 +82,24 @@ def test_what_a_killed_run_wrote_is_not_written_again(trade: Terminal, market: M
     assert len(file.read_text().splitlines()) == len(once.splitlines()) + 1
 
 
+def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal, market: MockServer) -> None:
+    file, place = trade.home / "signals.ndjson", trade.home / "place.json"
+    resume = (*STREAM, "--checkpoint", str(place), "--until-idle", "0.1s", "--out", str(file))
+    assert trade(*resume).code == 0
+    before = place.read_bytes()
+    (written,) = emit(market, 1)
+    assert trade(*resume).code == 0
+    place.write_bytes(before)  # it was killed before it could say so
+    older = market.emit_signal(timestamp=int(market.clock.now()) - 5).id
+    assert trade(*resume).code == 0
+    assert in_file(file) == [written, older]
+    with file.open("a") as more:
+        more.write(json.dumps(held(255)) + "\n")
+    place.write_bytes(before)
+    assert trade(*resume).code == 0
+    assert in_file(file)[-2:] == [older, written], "what never comes drops nothing"
+
+
 def test_the_last_id_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "f"
     cases: list[tuple[str, str, str | None]] = [

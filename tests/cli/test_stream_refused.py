@@ -94,3 +94,20 @@ def test_what_is_refused_before_anything_is_sent(
     assert run.code == 2
     assert says in run.problem["message"]
     assert service.seen == []
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "says"),
+    [
+        ("what,else", (), "has other columns than this"),
+        ("id,token_symbol", ("--fields", "id,price_usd"), "has no column price_usd"),
+    ],
+)
+def test_a_file_of_other_columns_is_refused_before_anything_is_sent(
+    trade: Terminal, service: Scripted, header: str, options: tuple[str, ...], says: str
+) -> None:
+    file = trade.home / "a.csv"
+    file.write_text(header)
+    run = trade(*STREAM, "--out", str(file), *options)
+    assert (run.code, run.problem["message"]) == (2, f"--out: {file} {says}")
+    assert (service.seen, file.read_text()) == ([], header)

@@ -66,6 +66,53 @@ def test_a_file_of_ones_own_remembers_it(trade: Terminal, market: MockServer) ->
     assert not (trade.home / "checkpoints").exists()
 
 
+def test_a_file_for_other_filters_is_refused(trade: Terminal, market: MockServer) -> None:
+    """What they left out is done for that file, and would never come."""
+    file, out = trade.home / "mine.ck", trade.home / "buys.ndjson"
+    idle = ("--checkpoint", str(file), "--until-idle", "0.1s")
+    kept = (*STREAM, *idle, "--direction", "buy", "--out", str(out))
+    assert trade(*kept).code == 0
+    market.emit_signal(direction="SELL")
+    before = file.read_bytes()
+    for options, says in (
+        (("--out", str(out)), "is of a stream with --direction buy, and this would be one with no filters"),
+        (("--direction", "SELL", "--out", str(out)), "and this would be one with --direction sell"),
+        (
+            ("--direction", "BUY", "--min-confidence", "0.5", "--out", str(out)),
+            "and this would be one with --min-confidence 0.5 --direction buy",
+        ),
+        (("--direction", "BUY"), f"is of a stream to {out}, and this would go to stdout"),
+    ):
+        run = trade(*STREAM, *idle, *options)
+        assert (run.code, run.out) == (2, "")
+        assert says in run.problem["message"]
+        assert run.problem["hint"] == "use the same options, or choose another file for it"
+        assert file.read_bytes() == before
+    assert trade(*kept).code == 0
+    file.unlink()
+    wanted = market.emit_signal(direction="SELL").id
+    anew = (*recent(market), *idle)
+    assert wanted in ids(trade(*anew)), "without the file it begins anew, for whatever it is"
+    assert trade(*anew).code == 0
+    assert trade(*kept).code == 2
+
+
+def test_a_file_that_does_not_say_what_it_is_for_goes_on(trade: Terminal, market: MockServer) -> None:
+    file, beside = trade.home / "mine.ck", trade.home / "mine.ck.for"
+    line = (*STREAM, "--checkpoint", str(file), "--until-idle", "0.1s")
+    assert trade(*line).code == 0
+    assert beside.read_text() == "{}\n"
+    beside.unlink()
+    wanted = market.emit_signal(direction="BUY").id
+    run = trade(*line, "--direction", "BUY")
+    assert (run.code, ids(run)) == (0, [wanted])
+    assert trade(*line).code == 2
+    beside.write_text("{")
+    run = trade(*line)
+    assert (run.code, run.problem["code"]) == (3, "checkpoint")
+    assert f"{beside}, which says what it is for, is damaged" in run.problem["message"]
+
+
 def test_what_failed_was_said_and_does_not_come_again(trade: Terminal, market: MockServer) -> None:
     resume = (*STREAM, "--since", "last", "--until-idle", "0.3s", "--exec", "false")
     trade(*resume)

@@ -300,6 +300,25 @@ def test_what_has_not_been_read_yet_is_not_nothing() -> None:
     assert "…" not in by_id["agt_2"], "it was tried, and there is nothing"
 
 
+def test_a_stop_that_was_passed_is_said_and_comes_first() -> None:
+    passed = position(2, current_price_usd=1.6)
+    board = after(filled(), news("positions", [position(1), passed]))
+    shown = [line.plain for line in draw(board, View(sorts=(0, 3, 0)), 140, 40, NOW).lines]
+    heading = next(number for number, line in enumerate(shown) if "to_stop  to_profit" in line)
+    assert "passed" in shown[heading + 1]
+    assert "-10.00%" in shown[heading + 2]
+
+
+@pytest.mark.parametrize("size", [(30, 10), (40, 12), (60, 14), (20, 5), (80, 9)])
+@pytest.mark.parametrize("focus", [0, 1, 2])
+def test_no_heading_stands_without_its_rows(size: tuple[int, int], focus: int) -> None:
+    shown = [line.plain for line in draw(filled(), View(focus=focus), *size, NOW).lines]
+    titles = [number for number, line in enumerate(shown) if line.startswith(tuple(f" {part} " for part in PARTS))]
+    assert any(shown[number].startswith(f" {PARTS[focus]} ") for number in titles)
+    for number, following in zip(titles, [*titles[1:], len(shown) - 1], strict=True):
+        assert following - number >= 3, "a title, a heading and a row"
+
+
 def test_scrolling_stops_at_the_last_row() -> None:
     frame = draw(filled(), View(focus=1, offsets=(0, 10**6, 0)), 80, 24, NOW)
     shown = "\n".join(line.plain for line in frame.lines)

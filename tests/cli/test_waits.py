@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from ._services import Scripted
 from ._terminal import Terminal
 
 ACCOUNT = {"id": "a", "email": "e@x.test", "plan": "pro", "created_at": 1, "api_key_last4": "abcd"}
+LATER = {"error": {"code": "service_unavailable", "message": "later"}}
 LIMITED = {"error": {"code": "rate_limited", "message": "slow down"}}
 
 
@@ -88,3 +90,23 @@ def test_logging_is_left_as_it_was(world: Terminal) -> None:
     before = (logger.level, list(logger.handlers))
     world("account", "show", "-vv")
     assert (logger.level, list(logger.handlers)) == before
+
+
+@pytest.mark.parametrize("line", [("whoami",), ("login", "--api-key-stdin")])
+def test_where_nothing_listens_an_address_is_tried_once_more(
+    trade: Terminal, waited: list[float], line: tuple[str, ...]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens on it, and nobody else can
+        key = {"TRADE_API_KEY": "k"} if line == ("whoami",) else {}
+        where = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        run = trade(*line, "--base-url", where, stdin="k\n", env=key)
+    assert (run.code, len(waited)) == (11, 1)
+
+
+def test_what_answers_is_tried_as_often_as_ever(trade: Terminal, service: Scripted, waited: list[float]) -> None:
+    service.says(503, LATER)
+    for _ in range(2):
+        service.then(503, LATER)
+    service.then(200, ACCOUNT)
+    assert (trade("whoami").code, len(waited)) == (0, 3)

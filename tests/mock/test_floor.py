@@ -8,11 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
+from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService, house, signals
 from tradesdk_mock import floor as floors
+from tradesdk_mock.exchange import Request
+from tradesdk_mock.running import Agent
 from tradesdk_mock.signals import next_due
 
-from ._support import START, add_agent, add_wallet, in_process, ok, walk
+from ._support import OTHER, START, add_agent, add_wallet, connection, in_process, ok, walk
 
 HOUR, DAY = 3_600, 86_400
 OPEN = GapOptions(paywall="open")
@@ -91,11 +93,11 @@ def broken(self: floors.Floor) -> None:
     raise RuntimeError("no room")
 
 
-@pytest.mark.parametrize("signals", ["live", "scripted"])
-def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, signals: str) -> None:
+@pytest.mark.parametrize("market", ["live", "scripted"])
+def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, market: str) -> None:
     """It looks up when the next signal comes, in a process that doesn't know yet when the next position is over."""
     file, clock = tmp_path / "world.db", MockClock(START)
-    kept = {"signals": signals, "gaps": OPEN}
+    kept = {"signals": market, "gaps": OPEN}
     with MockService(db=file, clock=clock, **kept) as first, in_process(first) as http:  # type: ignore[arg-type]
         wallet = add_wallet(http)
         near = {"stop_loss_pct": 0.5, "trailing_stop_pct": 0.5, "take_profit_pct": 0.5}
@@ -166,3 +168,110 @@ def test_ether_is_not_bought_with_ether(mock: MockService) -> None:
         mock.start_agent(agent)
         mock.emit_signal(token="ETH", direction="BUY", confidence=0.99)
         assert walk(http, "/v1/trades") == []
+
+
+def test_nothing_is_sold_before_it_was_bought() -> None:
+    """The clock is set back with a position open, and then comes a SELL, or its agent is paused and goes on."""
+    with MockService(clock=MockClock(START), signals="scripted") as made, in_process(made) as http:
+        agent = add_agent(http, add_wallet(http))["id"]
+        made.start_agent(agent)
+        for token in ("AERO", "BRETT"):
+            made.emit_signal(token=token, direction="BUY", confidence=1.0)
+        made.clock.set(START - 2 * HOUR, allow_backwards=True)
+        made.emit_signal(token="AERO", direction="SELL", confidence=1.0)
+        made.stop_agent(agent)
+        made.start_agent(agent)
+        made.clock.advance(HOUR)
+        sold, held = sorted(walk(http, "/v1/trades"), key=lambda trade: str(trade["token_symbol"]))
+        assert (sold["opened_at"], sold["closed_at"], sold["pnl_usd"]) == (START, START, 0.0)
+        assert held["status"] == "open"
+        made.clock.advance(DAY)
+        assert all(trade["closed_at"] >= START for trade in walk(http, "/v1/trades"))
+
+
+METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"application/json")], b"{}")
+
+
+@pytest.mark.long
+def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
+    monkeypatch.setattr(signals, "SLICE", 0.0)
+    with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
+        for service, api in ((twin, same), (mock, http)):
+            service.populate("main", trades=8)
+            service.clock.advance(6 * HOUR)
+            ok(api.get("/v1/trades"))
+        with MockService(db=tmp_path / "world.db") as other, in_process(other) as later:
+            turns = 0
+            while mock.engine.is_behind(METRICS, START):
+                turns += 1
+                assert house.is_growing(mock.world)
+                # Whoever trades meanwhile leaves the house alone.
+                other.world.floor = None
+                ok(later.get("/v1/trades"))
+            assert turns > 5
+            assert not house.is_growing(other.world)
+        assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
+        for service in (twin, mock):
+            service.clock.advance(2 * HOUR)
+        for path in ("/v1/trades", "/v1/positions"):
+            assert walk(http, path) == walk(same, path)
+        assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
+
+
+def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
+    mock: MockService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signals, "SLICE", 0.0)
+    with in_process(mock) as http:
+        mock.clock.advance(HOUR)
+        ok(http.get("/v1/signals", params={"chain": 8453}))
+        assert mock.engine.is_behind(METRICS, START)
+        agent = mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'")
+        mock.stop_agent(agent)
+        assert not house.is_growing(mock.world)
+
+
+def test_nobody_makes_the_house_for_less_than_a_payment(mock: MockService) -> None:
+    mock.set_gaps(paywall="closed")
+    mock.engine.is_behind(METRICS, START)
+    assert mock.status()["tenants"] == []
+
+
+@pytest.mark.parametrize("many", [0, 100])
+def test_of_many_agents_only_those_are_asked_that_have_enough(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floors, "_MANY", many)
+    asked: list[str] = []
+    original = floors.Floor._open
+
+    def noted(self: floors.Floor, agent: Agent, offer: floors._Offer) -> None:
+        asked.append(agent.id)
+        original(self, agent, offer)
+
+    with MockService(clock=MockClock(START), signals="scripted") as mock, in_process(mock) as http:
+        poor, rich = add_wallet(http), ok(http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
+        owners = [poor, rich, poor, poor, rich]
+        agents = [add_agent(http, wallet)["id"] for wallet in owners]
+        for agent in agents:
+            mock.start_agent(agent)
+        mock.world.store.run("UPDATE wallets SET native = 1e-9 WHERE id = ?", (poor,))
+        monkeypatch.setattr(floors.Floor, "_open", noted)
+        mock.emit_signal(token="AERO", direction="BUY", confidence=1.0)
+        # A wallet that was too poor once is not looked at again, nor is any where they are many.
+        assert asked == ([agents[0]] if many else []) + [agents[1], agents[4]]
+        mock.world.store.run("UPDATE wallets SET native = 5.0 WHERE id = ?", (poor,))
+        mock.emit_signal(token="BRETT", direction="BUY", confidence=1.0)
+        bought = [trade["agent_id"] for trade in walk(http, "/v1/trades") if trade["token_symbol"] == "BRETT"]
+        assert bought[::-1] == agents
+
+
+@pytest.mark.long
+def test_how_many_agents_there_are_changes_nothing_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for many in (0, 100):
+        monkeypatch.setattr(floors, "_MANY", many)
+        with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock, "mock_read_house") as http:
+            ok(http.get("/v1/account"))
+            mock.clock.advance(HOUR)
+            found.append([walk(http, path, limit=100) for path in ("/v1/trades", "/v1/positions")])
+    assert found[0] == found[1]

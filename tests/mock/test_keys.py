@@ -247,3 +247,10 @@ def test_tenants_do_not_see_each_other(server: MockServer, rich: httpx.Client) -
         assert ok(second.get("/v1/trades", params={"agent_id": agent})) == {"data": []}
         add_agent(second, ok(second.get("/v1/wallets", params={"chain_id": 8453}))["data"][0]["id"])
         assert len(ok(rich.get("/v1/agents"))["data"]) == 6
+
+
+def test_a_revoked_key_gives_no_new_one(server: MockServer) -> None:
+    key = server.create_key(tenant="acme")
+    server.revoke_key(key.id)
+    with pytest.raises(MockServerError, match="is revoked"):
+        server.rotate_key(key.id)

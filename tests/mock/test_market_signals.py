@@ -326,3 +326,8 @@ def test_records_come_one_after_the_other(shop: Market) -> None:
     """No signal twice: of a token there is never more than one in an hour."""
     times = [seconds(record) for record in history(shop, "AERO") if record["signal"] != WAITING]
     assert all(earlier > later for earlier, later in pairwise(times))
+
+
+def test_ether_is_not_looked_for_since_the_world_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tradesdk_mock.marketsignals._near", lambda *args: pytest.fail("its averages never differ"))
+    assert history(Market(), "eth", signalType=WAITING) == []

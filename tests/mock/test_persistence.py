@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
 from ._support import START, add_agent, add_wallet, client, error, ok, walk
 
@@ -274,3 +274,24 @@ def test_the_program_ends_cleanly(path: Path) -> None:
     with MockServer(db=path) as server:
         assert (server.world.seed, server.gaps.order) == (3, "oldest")
     assert sorted(item.name for item in path.parent.iterdir()) == ["world.db"], "no leftovers of the log"
+
+
+def test_options_that_are_named_are_changes_of_the_kept_ones(path: Path) -> None:
+    with MockService(db=path, gaps={"write_status": "200/200"}) as first:
+        assert first.gaps == GapOptions(write_status="200/200")
+        with MockService(db=path, gaps={"order": "oldest"}) as second:
+            assert second.gaps == GapOptions(write_status="200/200", order="oldest")
+        assert first.status()["gaps"] == {"write_status": "200/200", "order": "oldest"}
+    with pytest.raises(ValueError, match="order"):
+        MockService(db=path, gaps={"order": "none"})
+
+
+def test_another_market_than_the_files_is_told(path: Path) -> None:
+    for given, now, before in (
+        ("scripted", "scripted", None),
+        (None, "scripted", None),
+        ("live", "live", "scripted"),
+        (None, "live", None),
+    ):
+        with MockService(db=path, signals=given) as service:  # type: ignore[arg-type]
+            assert (service.status()["market"], service.world.market_before) == (now, before)

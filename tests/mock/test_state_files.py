@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
+from tradesdk_mock.errors import ApiError
 from tradesdk_mock.schema import TABLES, VERSION
+from tradesdk_mock.store import Store
 
 from ._support import START, add_agent, add_wallet, error, in_process, ok, walk
 
@@ -198,3 +201,28 @@ def test_a_full_disk_is_answered_by_name(path: Path) -> None:
 
 def body_for_new(wallet: str) -> dict[str, object]:
     return {"name": "n" * 100, "wallet_id": wallet, "chain_id": 8453}
+
+
+def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = Store._execute
+
+    def full(store: Store, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            raise ApiError(503, "service_unavailable", "The disk is full.")
+        return execute(store, sql, args)
+
+    with MockService(db=path, clock=MockClock(START)) as service:
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "_execute", full)
+            with pytest.raises(MockServerError, match="disk is full"):
+                service.control("POST", "clock", {"advance": 10})
+            with pytest.raises(MockServerError, match="disk is full"):
+                service.clock.advance(10)
+        assert service.clock.now() == START
+        assert service.control("POST", "clock", {"advance": 7})["now"] == START + 7
+
+
+@pytest.mark.parametrize("name", ["", Path()])
+def test_an_empty_name_is_no_state_in_memory(name: str | Path) -> None:
+    with pytest.raises(MockServerError, match=r"^db: is empty|folder"):
+        MockService(db=name)

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger_errors import from_sqlite
 from tradesdk.payments.records import Payment, PaymentState
 
 from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
@@ -169,6 +171,23 @@ def test_without_space(ledger: Ledger, kept: Payment) -> None:
         db.execute("PRAGMA max_page_count = 1000000")
     reserve(ledger, draft(), budget=Budget.unlimited())
     assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 2)
+
+
+@pytest.mark.parametrize("free", [0, 4096], ids=["full", "not full"])
+def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it would know nothing of budgets and of payments that could still be taken."""
+    disk = SimpleNamespace(f_bavail=free // 4096, f_frsize=4096)
+    monkeypatch.setattr("tradesdk.payments.ledger_errors.os.statvfs", lambda folder: disk, raising=False)
+    for name in ("FULL", "IOERR_SHMSIZE", "IOERR_WRITE", "IOERR_FSYNC", "IOERR"):
+        met = sqlite3.OperationalError("disk I/O error")
+        met.sqlite_errorcode, met.sqlite_errorname = getattr(sqlite3, f"SQLITE_{name}"), f"SQLITE_{name}"
+        error = from_sqlite(met, str(path), "nothing was sent")
+        assert error.code == "ledger_failed"
+        assert "make room on" in error.hint
+        assert "TRADE_HOME" not in error.hint
+        full = free == 0 or name in ("FULL", "IOERR_SHMSIZE")
+        assert ("there is no space left for it" in error.message) is full, error
+        assert (f"disk I/O error (SQLITE_{name})" in error.message) is not full, error
 
 
 NO_ROOM = """

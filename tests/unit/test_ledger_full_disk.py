@@ -23,7 +23,7 @@ def full(use):
     except LedgerError as error:
         assert error.code == "ledger_failed", error
         assert "no space left" in error.message, error
-        assert error.hint, error
+        assert error.hint == "make room on that disk", error
         return error.message.partition("; ")[2]
     raise AssertionError("it was written")
 
@@ -37,6 +37,12 @@ def fill():
 
 ledger, new = Ledger(f"{disk}/ledger"), Ledger(f"{disk}/new")
 made = [reserve(ledger)]
+ledger.close()
+fill()
+with Ledger(f"{disk}/ledger") as late:  # what SQLite keeps beside the file while it is open finds no room
+    assert full(lambda: reserve(late)) == "nothing was sent"
+os.unlink(f"{disk}/filling")
+assert ledger.history() == made
 fill()
 
 def spend():

@@ -1,6 +1,7 @@
 """A run of batches as a plan: how the tokens are parted, and what the next batch may cost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     made = plan(15, 5, max_total="0.40")
     for number in (1, 2):
         assert made.most(made.parts[number - 1]) is not None
-        made.delivered(number, result(EMPTY, payment(number, 150_000)), again=False)
+        made.delivered(number, result(EMPTY, payment(number, 150_000)))
     with pytest.raises(PaymentRefusedError) as caught:
         made.most(made.parts[2])
     error = caught.value
@@ -92,10 +93,10 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
 
 def test_what_a_job_has_already_costs_nothing() -> None:
     made = plan(10, 5, max_total="0.15")
-    first = made.delivered(1, result(EMPTY, payment(1, 150_000)), again=True)
+    first = made.delivered(1, replace(result(EMPTY, payment(1, 150_000)), again=True))
     assert (first.number, first.count, first.spent, first.again) == (1, 2, 0, True)
     assert made.most(made.parts[1]) == Decimal("0.15")
-    second = made.delivered(2, result(EMPTY, payment(2, 150_000)), again=False)
+    second = made.delivered(2, result(EMPTY, payment(2, 150_000)))
     assert (second.number, second.spent, second.again) == (2, 150_000, False)
     assert second.spent_usd == Decimal("0.15")
     assert second.data is EMPTY
@@ -111,13 +112,15 @@ def test_what_may_have_been_taken_counts_once() -> None:
     made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
     made.failed(PaymentRefusedError("no", code="over_budget"))
     made.failed(PaymentRefusedError("no", code="x", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
+    others = payment(4, 80_000, state=PaymentState.PRESENTED)
+    made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
     lost.payment = payment(3, 10_000, state=PaymentState.UNKNOWN)
     made.failed(lost)
     assert made.spent == 160_000
-    made.delivered(1, result(EMPTY, payment(1, 150_000)), again=False)
+    made.delivered(1, result(EMPTY, payment(1, 150_000)))
     assert made.spent == 160_000
-    made.delivered(1, result(EMPTY, None), again=False)
+    made.delivered(1, result(EMPTY, None))
     assert made.spent == 160_000
 
 
@@ -136,7 +139,7 @@ def test_no_run_spends_more_than_its_total(
             break
         place = made.done + 1
         if how == "again":
-            made.delivered(place, result(EMPTY, payment(number, 10**9)), again=True)
+            made.delivered(place, replace(result(EMPTY, payment(number, 10**9)), again=True))
             continue
         try:
             most = made.most(made.parts[place - 1])
@@ -147,11 +150,11 @@ def test_no_run_spends_more_than_its_total(
         amount = int(most.scaleb(6)) * share // 100
         if how == "paid":
             taken += amount
-            made.delivered(place, result(EMPTY, payment(number, amount)), again=False)
+            made.delivered(place, result(EMPTY, payment(number, amount)))
         elif how == "doubtful":
             taken += amount
             lost = payment(number, amount, state=PaymentState.UNKNOWN)
             made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=lost))
         else:
-            made.delivered(place, result(EMPTY, None), again=False)
+            made.delivered(place, result(EMPTY, None))
         assert made.spent == taken <= total

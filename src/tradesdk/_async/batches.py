@@ -74,9 +74,9 @@ class AsyncBatchRun(Generic[T]):
             raise StopAsyncIteration
         part = self._plan.parts[number - 1]
         result = None if self.job is None else await self._recall(part.asked, self.job)
-        if result is not None:
-            return self._plan.delivered(number, result, again=True)
-        return self._plan.delivered(number, await self._bought(part), again=False)
+        if result is None:
+            result = await self._bought(part)
+        return self._plan.delivered(number, result)
 
     async def _bought(self, part: Part[T]) -> MarketResult[T]:
         most = self._plan.most(part)

@@ -75,9 +75,9 @@ class BatchRun(Generic[T]):
             raise StopIteration
         part = self._plan.parts[number - 1]
         result = None if self.job is None else self._recall(part.asked, self.job)
-        if result is not None:
-            return self._plan.delivered(number, result, again=True)
-        return self._plan.delivered(number, self._bought(part), again=False)
+        if result is None:
+            result = self._bought(part)
+        return self._plan.delivered(number, result)
 
     def _bought(self, part: Part[T]) -> MarketResult[T]:
         most = self._plan.most(part)

@@ -108,6 +108,8 @@ class LookBack:
     def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         calls = self._calls
         while wait := calls.throttle.claim(calls.clock.monotonic()) if calls.throttled else 0.0:
+            if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
+                logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
             self._gate.sleep(calls.clock, wait)
         asked = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
         return calls.attempt(asked, calls.clock.monotonic() + max(patience, 1.0))

@@ -253,7 +253,7 @@ class Paying:
         """What an earlier payment brought, from the ledger."""
         response = RawResponse(200, {}, payment.reply or b"")
         data = self.calls.read(request, response)
-        return MarketResult(data=data, quote=quote, payment=payment, receipt=payment.receipt)
+        return MarketResult(data=data, quote=quote, payment=payment, receipt=payment.receipt, again=True)
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""

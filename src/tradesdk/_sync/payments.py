@@ -81,7 +81,9 @@ class Payments:
     def reconcile(self) -> Reconciliation:
         """Hand over again what is in doubt, free what expired unpaid, and list what a person has to decide.
 
-        What arrives is kept in the ledger as well: `resume` gives it again, should this call not come to its end.
+        What was bought anew with `new_purchase=True` in the meantime is not handed over, since it would be charged
+        twice: it stays among the `live` ones until it has expired, and `resume` still hands it over. What arrives is
+        kept in the ledger as well: `resume` gives it again, should this call not come to its end.
         """
         purse = self._paying.purse
         store = purse.store
@@ -92,6 +94,8 @@ class Payments:
             self._paying.look_at_the_clock()
         released = [*in_thread(partial(purse.expire, origin)), *in_thread(purse.expire_elsewhere)]
         for payment in self._all(_OPEN):
+            if payment.superseded:  # its call was paid for anew: taken as well, it would be charged twice
+                continue
             try:
                 delivered.append(self._paying.resume(payment))
             except TradeError as error:

@@ -29,7 +29,7 @@ class Batch(Generic[T]):
         tokens: the tokens that it is about, as they were named.
         result: what was asked for, and what it cost.
         spent: micro-dollars that the run has spent so far.
-        again: it was delivered to the same job before, and cost nothing now.
+        again: it was delivered to the same job before, or to another run of it meanwhile, and cost nothing now.
     """
 
     number: int
@@ -148,13 +148,16 @@ class BatchPlan(Generic[T]):
         return None if most is None else usd(most)
 
     def failed(self, error: Exception) -> None:
-        """Count what may have been taken although a batch failed. The same payment counts once, however often."""
-        if isinstance(error, PaymentError | APIError):
+        """Count what may have been taken although a batch failed. The same payment counts once, however often.
+
+        A refusal took nothing: a payment that it names is one that was there before.
+        """
+        if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
             self._count(error.payment)
 
-    def delivered(self, number: int, result: MarketResult[T], *, again: bool) -> Batch[T]:
+    def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """Batch `number` (from 1 on) is here."""
-        if not again:
+        if not result.again:
             self._count(result.payment)
         self.done = number
         return Batch(
@@ -163,7 +166,7 @@ class BatchPlan(Generic[T]):
             tokens=self.parts[number - 1].tokens,
             result=result,
             spent=self.spent,
-            again=again,
+            again=result.again,
         )
 
     def _count(self, payment: Payment | None) -> None:

@@ -16,6 +16,7 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 # SQLITE_ERROR: our statements are right, so what they name is missing from the file.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_PAGE = 4096
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -29,10 +30,15 @@ def from_sqlite(error: sqlite3.Error, path: str, told: str) -> LedgerError:
         return damaged(path, str(error), told)
     if kind in _READ_ONLY or (kind == sqlite3.SQLITE_CANTOPEN and not _writable(path)):
         return read_only(path, told)
-    if kind == sqlite3.SQLITE_FULL:
-        return failed(path, "there is no space left for it", told, "make room on that disk")
+    if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return full(path, told)
     name = getattr(error, "sqlite_errorname", None)
-    return failed(path, f"{error} ({name})" if name else str(error), told)
+    what = f"{error} ({name})" if name else str(error)
+    if kind == sqlite3.SQLITE_IOERR:  # not the hint to go elsewhere: what it knows of budgets and payments is here
+        return (
+            full(path, told) if _is_full(path) else failed(path, what, told, "look at that disk, and make room on it")
+        )
+    return failed(path, what, told)
 
 
 def from_os(error: OSError, path: str, told: str) -> LedgerError:
@@ -40,7 +46,7 @@ def from_os(error: OSError, path: str, told: str) -> LedgerError:
     if error.errno in _REFUSED:
         return read_only(path, told)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return failed(path, "there is no space left for it", told, "make room on that disk")
+        return full(path, told)
     return failed(path, error.strerror or str(error), told)
 
 
@@ -84,6 +90,10 @@ def exposed(path: str, told: str) -> LedgerError:
     )
 
 
+def full(path: str, told: str) -> LedgerError:
+    return failed(path, "there is no space left for it", told, "make room on that disk")
+
+
 def failed(path: str, what: str, told: str, hint: str = "") -> LedgerError:
     return _error(
         "ledger_failed",
@@ -103,3 +113,12 @@ def _shown(path: str) -> str:
 
 def _writable(path: str) -> bool:
     return os.access(os.path.dirname(path) or ".", os.W_OK) and (not os.path.exists(path) or os.access(path, os.W_OK))
+
+
+def _is_full(path: str) -> bool:
+    """Whether the disk has no room for another page."""
+    try:
+        disk = os.statvfs(os.path.dirname(path) or ".")
+    except (AttributeError, OSError):  # Windows has no such call
+        return False
+    return disk.f_bavail * disk.f_frsize < _PAGE

@@ -52,6 +52,7 @@ class MarketResult(Generic[T]):
         payment: the payment; None when the answer cost nothing.
         receipt: what the service said of the settlement; None when it said nothing.
         warnings: where the receipt disagrees with what was signed.
+        again: it is an answer that the ledger kept: what it cost was paid before, and nothing was sent now.
     """
 
     data: T
@@ -59,6 +60,7 @@ class MarketResult(Generic[T]):
     payment: Payment | None = None
     receipt: Receipt | None = None
     warnings: tuple[str, ...] = ()
+    again: bool = False
 
     @property
     def charged(self) -> Charged:
@@ -96,7 +98,7 @@ class Reconciliation:
         failed: payments that were handed over again, each with the error that came.
         released: payments that expired unpaid: their money is free again.
         unresolved: payments that a person has to look at, and then mark.
-        live: payments that could still be taken; their money stays reserved.
+        live: payments that could still be taken; their money stays reserved. A `superseded` one was not handed over.
     """
 
     delivered: tuple[MarketResult[Any], ...]

@@ -16,7 +16,6 @@ from tradesdk_cli.charts.sparks import spark
 from tradesdk_cli.results.cells import ago, cell
 from tradesdk_cli.text import visible
 
-LEAST_WIDTH, LEAST_HEIGHT = 40, 12
 _OLD = 60.0
 _SPARK = 12
 _PLAIN = str.maketrans({"…": "~", "·": "-", "→": ">", "←": "<", "↑": "^", "↓": "v"})
@@ -33,7 +32,8 @@ _HELP = (
 )
 _MEANING = (
     "open: positions; unrealised: what they would bring now; realised: what closed trades brought; trend: that, added "
-    "up over the latest closed trades. stop and profit: how far the price may go until it is sold. …: not read yet.",
+    "up over the latest closed trades. to_stop and to_profit: how far the price may go until it is sold; passed: it is "
+    "there, and nothing was sold. …: not read yet.",
     "It reads at most a third of what your plan allows in a minute; on a small plan data is older; its age is shown.",
 )
 
@@ -69,20 +69,35 @@ def draw(board: Board, view: View, width: int, height: int, now: Moment, *, asci
     }
     counts = {part: len(found) for part, found in rows.items()}
     roomy = height >= _ROOMY
-    used = len(head) + len(foot) + 2 * len(PARTS) + (len(PARTS) - 1 if roomy else 0)
-    room = divide(height - used, counts, PARTS[view.focus])
+    focus = PARTS[view.focus]
+    parts, room = _room(height - len(head) - len(foot), counts, focus, roomy=roomy)
+    if counts[focus] and not room[focus]:  # the place and the keys are enough then
+        head, foot = head[:1], foot[-1:]
+        parts, room = _room(height - 2, counts, focus, roomy=roomy)
     view = settled(view, counts, room)
     found = list(head)
-    for part, offset in zip(PARTS, view.offsets, strict=True):
+    for part in parts:
+        offset = view.offsets[PARTS.index(part)]
         found.append(_title(board, view, part, counts[part], offset, room[part], now, width, ascii_only=ascii_only))
         visible_rows = slice(offset, offset + room[part])
         found += lines(_columns(part, now, ascii_only=ascii_only), rows[part], width, visible_rows)
-        if roomy and part != PARTS[-1]:
+        if roomy and part != parts[-1]:
             found.append(Text())
     if len(found) + len(foot) < height:
         found += [Text()] * (height - len(found) - len(foot))
     fitting = _fit([*found, *foot], width, height, ascii_only=ascii_only)
-    return Frame(fitting, view, max(1, room[PARTS[view.focus]]))
+    return Frame(fitting, view, max(1, room[focus]))
+
+
+def _room(height: int, counts: dict[str, int], focus: str, *, roomy: bool) -> tuple[list[str], dict[str, int]]:
+    """The parts that are shown in `height` lines, and the rows of each: no part has a heading and none of its rows."""
+    parts: list[str] = list(PARTS)
+    while True:
+        used = 2 * len(parts) + (len(parts) - 1 if roomy else 0)
+        room = divide(height - used, {part: counts[part] for part in parts}, focus)
+        if len(parts) == 1 or all(room[part] or not counts[part] for part in parts):
+            return parts, dict.fromkeys(PARTS, 0) | room
+        parts.remove([part for part in parts if part != focus][-1])
 
 
 def header(board: Board, width: int, now: Moment, *, paused: bool = False, ascii_only: bool = False) -> list[Text]:
@@ -197,8 +212,8 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
             Col("unrealised", "unrealized_pnl_usd", "pnl"),
             Col("price", "current_price_usd", "price", drop=2),
             Col("entry", "entry_price_usd", "price", drop=5),
-            Col("stop", "to_stop_pct", "change"),
-            Col("profit", "to_profit_pct", "change", drop=1),
+            Col("to_stop", "to_stop_pct", "to_stop"),
+            Col("to_profit", "to_profit_pct", "to_profit", drop=1),
             Col("opened", "opened_at", drop=4, shows=age),
             Col("id", "id", "id", drop=7),
         )

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from tradesdk_cli.results.cells import cell
+from tradesdk_cli.results.views import RIGHT
 
 if TYPE_CHECKING:
     from tradesdk_cli.results.views import Kind
@@ -44,7 +45,7 @@ class Col:
     @property
     def right(self) -> bool:
         """True when it is aligned to the right."""
-        return self.kind in ("number", "share", "usd", "price", "pnl", "change", "percent")
+        return self.kind in RIGHT
 
     def text(self, row: Mapping[str, Any]) -> Text:
         """What stands in this row."""

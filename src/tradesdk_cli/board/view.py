@@ -24,11 +24,6 @@ def _loss(key: str) -> Callable[[Row], Any]:
     return lambda row: row[key] if isinstance(row.get(key), (int, float)) else float("inf")
 
 
-def _nearest_stop(row: Row) -> Any:
-    away = row.get("to_stop_pct")
-    return abs(away) if isinstance(away, (int, float)) else float("inf")
-
-
 SORTS: dict[str, tuple[tuple[str, Callable[[Row], Any] | None], ...]] = {
     "agents": (
         ("as listed", None),
@@ -42,7 +37,7 @@ SORTS: dict[str, tuple[tuple[str, Callable[[Row], Any] | None], ...]] = {
         ("as listed", None),
         ("best result", _number("unrealized_pnl_usd")),
         ("worst result", _loss("unrealized_pnl_usd")),
-        ("nearest stop", _nearest_stop),
+        ("nearest stop", _number("to_stop_pct")),
         ("agent", _text("agent")),
         ("token", _text("token_symbol")),
     ),
@@ -109,12 +104,12 @@ def sort_name(view: View, part: str) -> str:
 
 def divide(height: int, wanted: Mapping[str, int], focus: str) -> dict[str, int]:
     """Rows for each part out of `height`: each gets up to 3, the rest goes where more is wanted, first to `focus`."""
-    room = {part: min(wanted[part], 3) for part in PARTS}
+    room = {part: min(wanted[part], 3) for part in wanted}
     while sum(room.values()) > max(0, height):
         largest = max(room, key=lambda part: (room[part], part != focus))
         room[largest] -= 1
     while sum(room.values()) < height:
-        short = [part for part in PARTS if room[part] < wanted[part]]
+        short = [part for part in wanted if room[part] < wanted[part]]
         if not short:
             break
         room[min(short, key=lambda part: room[part] - (2 if part == focus else 0))] += 1

@@ -28,7 +28,6 @@ font-size: {{char_height}}px;
 line-height: {{line_height}}px;
 white-space: pre;
 }}}}
-.{{unique_id}}-title {{{{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}}}
 {{styles}}
 </style>
 <defs>
@@ -75,21 +74,21 @@ def writable(path: Path) -> bool:
     return ending in ENDINGS
 
 
-def write(path: Path, lines: Sequence[Text], width: int, title: str) -> None:
+def write(path: Path, lines: Sequence[Text], width: int) -> None:
     """Writes the chart; a file that was there is replaced when the new one is complete.
 
     Raises:
         Unwritable: the folder or the file cannot be written.
     """
     try:
-        _replace(path, render(path.suffix.lower(), lines, width, title))
+        _replace(path, render(path.suffix.lower(), lines, width))
     except OSError as error:
         raise Unwritable(
             f"cannot write {visible(str(path))}: {error.strerror}", "choose another file with --out"
         ) from None
 
 
-def render(ending: str, lines: Sequence[Text], width: int, title: str) -> str:
+def render(ending: str, lines: Sequence[Text], width: int) -> str:
     """The chart as the text of a file with this ending."""
     from rich.console import Console
     from rich.terminal_theme import SVG_EXPORT_THEME
@@ -106,8 +105,9 @@ def render(ending: str, lines: Sequence[Text], width: int, title: str) -> str:
     for line in lines:
         record.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
     if ending == ".svg":
-        # A Braille cell is as wide as any other; the id is fixed, so that the same chart is the same file.
-        return record.export_svg(title=visible(title), code_format=_SVG, unique_id="trade-plot")
+        # A Braille cell is as wide as any other; the id is fixed, so that the same chart is the same file. Its first
+        # line is the title already.
+        return record.export_svg(title="", code_format=_SVG, unique_id="trade-plot")
     if ending == ".html":
         return record.export_html(theme=SVG_EXPORT_THEME, code_format=_HTML, inline_styles=True)
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)

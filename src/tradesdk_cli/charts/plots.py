@@ -199,7 +199,7 @@ def _show(run: Session, chart: Chart, columns: Sequence[Column], rows: list[dict
         return
     if file is not None:
         width = wanted.width or _FILE_WIDTH
-        plotfiles.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width, chart.title)
+        plotfiles.write(file, draw(chart, width, wanted.height or _FILE_HEIGHT), width)
         run.out.event("plot", f"{counted(len(rows), 'points')} written to {file}", points=len(rows))
         return
     size = shutil.get_terminal_size()

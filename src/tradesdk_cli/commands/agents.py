@@ -129,7 +129,7 @@ def get(ctx: typer.Context, agent_id: AgentId) -> None:
     "create",
     cls=TradeCommand,
     epilog=examples(
-        "trade agents create --name momentum --wallet-id WALLET_ID --chain base --yes",
+        "trade agents create --name momentum --wallet-id WALLET_ID --chain base",
         "trade agents create --name careful --wallet-id WALLET_ID --chain base --stop-loss-pct 5 --dry-run",
     ),
 )
@@ -164,7 +164,7 @@ def create(
     "update",
     cls=TradeCommand,
     epilog=examples(
-        "trade agents update AGENT_ID --name calmer --yes",
+        "trade agents update AGENT_ID --name calmer",
         "trade agents update AGENT_ID --stop-loss-pct 4 --max-positions 3 --dry-run",
     ),
 )
@@ -209,7 +209,7 @@ def update(
 @app.command(
     "delete",
     cls=TradeCommand,
-    epilog=examples("trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID --yes"),
+    epilog=examples("trade agents delete AGENT_ID --dry-run", "trade agents delete AGENT_ID"),
 )
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""

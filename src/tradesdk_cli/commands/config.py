@@ -165,6 +165,7 @@ def profiles(ctx: typer.Context) -> None:
     from tradesdk_cli.context import open_session
     from tradesdk_cli.results.views import Column
     from tradesdk_cli.settings.credentials import without_password
+    from tradesdk_cli.settings.targets import mode_of
 
     with open_session(ctx, new_profile=True) as run:
         files = run.settings.files
@@ -174,7 +175,7 @@ def profiles(ctx: typer.Context) -> None:
             row = {
                 "name": name,
                 "default": name == files.default_profile,
-                "kind": table.get("kind", "live"),
+                "mode": mode_of(table),
                 "base_url": without_password(address) if isinstance(address, str) else None,
                 "world": table.get("world"),
                 "key": table.get("key") if table.get("key") in ("file", "keyring") else None,
@@ -183,7 +184,7 @@ def profiles(ctx: typer.Context) -> None:
         columns = [
             Column("name", "id"),
             Column("default"),
-            Column("kind"),
+            Column("mode"),
             Column("base_url", "id"),
             Column("world", optional=True),
             Column("key", title="key kept in"),

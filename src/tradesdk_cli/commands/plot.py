@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.options import AnyChain, parse_moment, whole
-from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
+from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun
 
 if TYPE_CHECKING:
     from tradesdk_cli.charts.plots import Wanted
@@ -60,9 +60,11 @@ def token(
     nothing. Prices at any moment are sold: trade market prices. With -o json or csv you get the signals themselves,
     oldest first. --out chart.svg writes a picture, .html a page, .txt text.
     """
+    from tradesdk_cli.charts.plotfiles import ENDINGS
     from tradesdk_cli.charts.plots import plot_token
+    from tradesdk_cli.context import open_session
 
-    with session(ctx) as run:
+    with open_session(ctx, endings=ENDINGS) as run:
         plot_token(run, symbol, chain, wanted)
 
 
@@ -84,7 +86,9 @@ def agent(
     begins at zero there. With -o json or csv you get the points. --out chart.svg writes a picture, .html a page, .txt
     text.
     """
+    from tradesdk_cli.charts.plotfiles import ENDINGS
     from tradesdk_cli.charts.plots import plot_agent
+    from tradesdk_cli.context import open_session
 
-    with session(ctx) as run:
+    with open_session(ctx, endings=ENDINGS) as run:
         plot_agent(run, agent_id, wanted)

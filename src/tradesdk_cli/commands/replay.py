@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.errors import ClosedPipe, Interrupted
+from tradesdk_cli.errors import ClosedPipe, Interrupted, UsageProblem
 from tradesdk_cli.live.streaming import actions, exit_code_of
 from tradesdk_cli.live.tape import Recorded, TapeProblem, paced, parse_speed, read_tape
 from tradesdk_cli.live.watching import Watch, told_to_stop
@@ -66,8 +66,9 @@ def replay(
                     raise Interrupted(exit_code_of(interrupt)) from None
         except ClosedPipe:
             raise
-        except BaseException:
-            delivery.summary()
+        except BaseException as error:
+            if delivery.signals or not isinstance(error, (TapeProblem, UsageProblem)):  # else nothing was played
+                delivery.summary()
             raise
         delivery.summary(*([f"{bad} unreadable"] if bad else []), invalid=bad)
         delivery.finish()

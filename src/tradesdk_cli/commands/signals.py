@@ -145,7 +145,7 @@ def stream(
     command that runs when --duration is over is let finish.
     """
     from tradesdk_cli.live.following import SETTLE, follow
-    from tradesdk_cli.live.places import last_place
+    from tradesdk_cli.live.places import Purpose, last_place
     from tradesdk_cli.live.streaming import Delivery
     from tradesdk_cli.results.apart import refuse_same
 
@@ -153,7 +153,8 @@ def stream(
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
         place = checkpoint or (last_place(run, chain, filters) if since == LAST else False)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not False)
+        purpose = None if checkpoint is None else Purpose(checkpoint, run, filters)
+        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not False, purpose=purpose)
         signals = run.client.signals
         run.closing(delivery.close)
         follow(

@@ -34,15 +34,17 @@ def list_wallets(
 
     with session(ctx) as run:
         found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
-        run.show_list(WALLETS, walk, found, empty="no wallets; connect one: trade wallets connect --help")
+        run.show_list(
+            WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"
+        )
 
 
 @app.command(
     "connect",
     cls=TradeCommand,
     epilog=examples(
-        "trade wallets connect --label main --chain base --yes",
-        "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE --yes",
+        "trade wallets connect --label main --chain base",
+        "trade wallets connect --label main --chain base --address ADDRESS --signature SIGNATURE",
     ),
 )
 def connect(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _WIDTH_IN_A_PIPE = 100
 _INDENT = 4
+_HANG = 4
 
 
 class Screen:
@@ -45,7 +47,13 @@ class Screen:
     def call(self, code: str) -> None:
         """A call as it stands in a program."""
         self._steps[-1]["calls"].append(code)
-        self._print(Text(code, style="dim"), _INDENT, hang=4)
+        line, sign, comment = code.partition("  # ")
+        if not sign or len(code) <= self._width() - _INDENT - _HANG:
+            self._print(Text(code, style="dim"), _INDENT, hang=_HANG)
+            return
+        self._print(Text(line, style="dim"), _INDENT, hang=_HANG)
+        for part in textwrap.wrap(comment, max(20, self._width() - _INDENT - 2)):  # a comment on each of its lines
+            self._print(Text(f"# {part}", style="dim"), _INDENT)
 
     def result(self, text: str, style: str = "") -> None:
         """What came of it."""

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 BETWEEN = "\x1f"
 _MOST = 500
 _SAFE = re.compile(r"[A-Za-z0-9@._,:=/+-]+")
-_UNSAFE = re.compile(r"[^\w .,;:()|/+=<>-]", re.ASCII)
-_FILES = ("FILE", "PATH", "FOLDER", "@FILE")
+_BREAKS = re.compile(r".*[:=@]")
+"""Where bash takes words apart, up to the last of these."""
+_FILES = ("FILE", "FOLDER")
 _ELSEWHERE = ("mock", "world", "profile", "base_url", "market_url")
 
 
@@ -33,8 +34,14 @@ def answer(environ: Mapping[str, str]) -> str:
     """What to print for the shell that set `environ`. Empty when anything is wrong: a prompt is no place for errors."""
     shell = environ.get("_TRADE_COMPLETE", "").removeprefix("complete_")
     words = environ.get("_TRADE_WORDS", "").split(BETWEEN)
+    typed = environ.get("_TRADE_LINE")
     try:
-        files, found = candidates(_unquoted(words), joined=shell != "bash")
+        if typed is not None:
+            words = _together(words, typed)
+        files, found = candidates([_unquoted(word) for word in words])
+        if typed is not None:  # bash replaces only what stands behind the last break
+            begun = _BREAKS.match(words[-1])
+            found = [(value.removeprefix(begun[0] if begun else ""), about) for value, about in found]
         lines = [_line(shell, value, about) for value, about in found if _SAFE.fullmatch(value)]
     except Exception:  # whatever it is: the command itself will say it
         return ""
@@ -42,27 +49,35 @@ def answer(environ: Mapping[str, str]) -> str:
 
 
 def _line(shell: str, value: str, about: str) -> str:
-    about = " ".join(_UNSAFE.sub("", about).split())
+    about = " ".join("".join(ch if ch.isprintable() else " " for ch in about).split())
     return f"{value}\t{about}" if about and shell != "bash" else value
 
 
-def _unquoted(words: list[str]) -> list[str]:
-    """Words as they were typed, without quotes, and `--option`, `=`, `value` as one, as bash takes them apart."""
+def _together(pieces: list[str], typed: str) -> list[str]:
+    """Words as they were typed: bash takes them apart at `=`, `:` and `@` as well."""
+    words: list[str] = []
+    at = end = 0
+    for number, piece in enumerate(pieces):
+        at = typed.find(piece, end)
+        if at < 0 or number == len(pieces) - 1:  # the last one goes up to the cursor
+            at = len(typed) - len(typed[end:].lstrip())
+            piece = typed[at:]
+        if words and at == end:
+            words[-1] += piece
+        else:
+            words.append(piece)
+        end = at + len(piece)
+    return words
+
+
+def _unquoted(word: str) -> str:
+    """A word as it was typed, without quotes."""
     import shlex
 
-    plain: list[str] = []
-    for word in words:
-        try:
-            parts = shlex.split(word) if word else [""]
-        except ValueError:  # a quote is open still
-            parts = [word.lstrip("'\"")]
-        part = " ".join(parts)
-        before = plain[-1] if plain else ""
-        if (part == "=" and before.startswith("--")) or (before.startswith("--") and before.endswith("=")):
-            plain[-1] += part
-        else:
-            plain.append(part)
-    return plain
+    try:
+        return " ".join(shlex.split(word)) if word else ""
+    except ValueError:  # a quote is open still
+        return word.lstrip("'\"")
 
 
 class Line:
@@ -77,7 +92,8 @@ class Line:
         self.used: set[str] = set()
         self.waiting: Mapping[str, Any] | None = None
         """The option whose value comes next."""
-        self.positions = 0
+        self.words: list[str] = []
+        """The arguments so far."""
         self.no_options = False
 
     def params(self) -> Iterator[Mapping[str, Any]]:
@@ -112,7 +128,7 @@ class Line:
             self.command = f"{self.command} {word}".strip()
             return self.command in self.tree["commands"]
         else:
-            self.positions += 1
+            self.words.append(word)
         return True
 
     def _read_option(self, word: str) -> None:
@@ -135,10 +151,10 @@ class Line:
             self.flags[name] = value
 
 
-def candidates(words: Sequence[str], *, joined: bool) -> Found:
+def candidates(words: Sequence[str]) -> Found:
     """Whether file names may stand in place of the last of `words`, and the words that may, each with what it is.
 
-    The first of `words` is the program. `joined`: after `--option=`, words are offered with that before them.
+    The first of `words` is the program.
     """
     line = Line(_tree())
     if not all(line.read(word) for word in words[1:-1]):
@@ -154,13 +170,13 @@ def candidates(words: Sequence[str], *, joined: bool) -> Found:
         if param is None or "value" not in param:
             return False, []
         files, found = _values(line, param, value)
-        return files, [(f"{name}={word}", about) for word, about in found] if joined else found
+        return files, [(f"{name}={word}", about) for word, about in found]
     below = line.below()
     if below is not None:
         return False, [(name, about) for name, about in below.items() if name.startswith(begun)]
     arguments = [param for param in line.params() if "names" not in param]
     for index, param in enumerate(arguments):
-        if index == line.positions or (param.get("many") and index <= line.positions):
+        if index == len(line.words) or (param.get("many") and index <= len(line.words)):
             return _values(line, param, begun)
     return False, []
 
@@ -177,16 +193,22 @@ def _options(line: Line, begun: str) -> Iterator[tuple[str, str]]:
         names = param.get("names", ())
         if not names or param.get("hidden") or (line.used.intersection(names) and not param.get("many")):
             continue
-        for name in (*names, *param.get("off", ())):
-            if name.startswith(begun) and (name.startswith("--") or begun == "-" or name == begun):
-                yield name, param.get("about", "")
+        fitting = [name for name in names if name.startswith(begun)]
+        yield from ((name, param.get("about", "")) for name in fitting if begun == "-" or name == begun)
+        long = next((name for name in fitting if name.startswith("--")), None)  # another name for the same comes later
+        if long is not None and begun not in ("-", long):
+            yield long, param.get("about", "")
+        yield from ((name, "") for name in param.get("off", ()) if name.startswith(begun))
 
 
 def _values(line: Line, param: Mapping[str, Any], begun: str) -> Found:
     kind = param["value"]
     offer = next((_OFFERS[name] for name in (*param.get("names", ()), kind) if name in _OFFERS), None)
     found = param.get("words", {}).items() if offer is None else offer(line, begun)
-    return kind in _FILES, [(word, about) for word, about in found if word.startswith(begun)]
+    files = kind in _FILES or ("@FILE" in kind and begun.startswith("@"))
+    if kind.startswith(("TOKEN", "SYMBOL")):  # in any case, as the commands take them
+        return files, [(word, about) for word, about in found if word.casefold().startswith(begun.casefold())]
+    return files, [(word, about) for word, about in found if word.startswith(begun)]
 
 
 # Values that are not the same for everybody: each offers words, with what they are
@@ -234,8 +256,29 @@ def _fields(line: Line, begun: str) -> Iterable[tuple[str, str]]:
 def _topics(line: Line, begun: str) -> Iterable[tuple[str, str]]:
     from tradesdk_cli.helping.helptopics import TOPICS
 
-    commands = line.tree["commands"][""]["commands"]
-    return [*((topic.name, topic.summary) for topic in TOPICS.values()), *commands.items()]
+    below = line.tree["commands"].get(" ".join(line.words), {}).get("commands", {})
+    topics = () if line.words else ((topic.name, topic.summary) for topic in TOPICS.values())
+    return [*topics, *below.items()]
+
+
+def _endpoints(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return list(line.tree["commands"]["market"]["commands"].items())
+
+
+def _setting(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    """Values of the setting that is named before."""
+    from tradesdk_cli.settings.entries import COLORS, FORMATS
+
+    known = {"output": FORMATS, "color": COLORS, "mock": ("true", "false")}
+    return [(value, "") for value in known.get(line.words[0], ())]
+
+
+def _sides(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return [("BUY", ""), ("SELL", "")]
+
+
+def _methods(line: Line, begun: str) -> Iterable[tuple[str, str]]:
+    return [] if line.words else [(method, "") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
 
 
 def _shells(line: Line, begun: str) -> Iterable[tuple[str, str]]:
@@ -254,10 +297,15 @@ _OFFERS: Mapping[str, Offer] = {
     "TOKEN": _known("tokens"),
     "SYMBOL": _known("tokens"),
     "--world": _worlds,
+    "WORLD": _worlds,
     "--profile": _profiles,
     "PROFILE": _profiles,
     "--fields": _fields,
     "TOPIC": _topics,
+    "ENDPOINT": _endpoints,
+    "VALUE": _setting,
+    "BUY|SELL": _sides,
+    "[METHOD] PATH": _methods,
     "SHELL": _shells,
 }
 """By the name that an option has, or that a value has in help."""

@@ -6,7 +6,6 @@ Nothing here is ever carried out: whoever typed it decides. Loaded when somethin
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import UsageProblem
@@ -19,18 +18,19 @@ from tradesdk_cli.helping.spellings import (
     VERB_WORDS,
     closest,
 )
+from tradesdk_cli.helping.typedlines import SECRET, WHOLE_LINE, instead, program_typed, safe
 from tradesdk_cli.plumbing import LazyCommand, UnknownCommand
-from tradesdk_cli.problems import Problem
-from tradesdk_cli.text import one_line
+from tradesdk_cli.problems import Problem, continued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import typer
 
-_KEY = re.compile(r"(?:0[xX])?[0-9a-fA-F]{64}")
-_SECRET = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
 _NOT_ONE_OF = re.compile(r"(?P<value>'.*'|\".*\") is not one of (?P<choices>.+?)\.?$", re.DOTALL)
+_MEANT = re.compile(r"'(?P<value>.*)' is not a number: .*?(?P<right>[\d.]+)")
+"""What `not_a_number` says, when it knows better."""
+_ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
 _ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
 _SHOWN = 4
 
@@ -40,13 +40,14 @@ def usage_problem(error: typer.TyperException | UnknownCommand, argv: Sequence[s
     context = getattr(error, "ctx", None)
     path, command = (context.command_path, context.command) if context is not None else _reached(argv, root)
     kind = type(error).__name__  # Typer keeps these classes to itself
+    program = program_typed(argv)
     hint: str | None
     if isinstance(error, UnknownCommand):
         message, hint = _command(error, argv)
     elif kind == "NoSuchOption":
         message, hint = _option(error, argv, path)
     elif kind == "MissingParameter":
-        message, hint = _missing(error, argv, path)
+        message, hint = _missing(error, argv, path, program)
     elif kind == "BadParameter":
         message, hint = _value(error, argv, path)
     elif kind == "BadOptionUsage":
@@ -55,7 +56,10 @@ def usage_problem(error: typer.TyperException | UnknownCommand, argv: Sequence[s
         message, hint = _extra(context, extra[1], argv, path)
     else:
         message, hint = error.format_message(), None
-    return Problem(UsageProblem.exit_code, "usage", _safe(message), _safe(hint or f"{path} --help"))
+    hint = hint or f"{path} --help"
+    if not hint.startswith(WHOLE_LINE):
+        hint = continued(hint, program) or ""
+    return Problem(UsageProblem.exit_code, "usage", safe(message), safe(hint))
 
 
 def _reached(argv: Sequence[str], root: Any) -> tuple[str, Any]:
@@ -68,27 +72,9 @@ def _reached(argv: Sequence[str], root: Any) -> tuple[str, Any]:
     return path, command
 
 
-def _safe(text: str) -> str:
-    return _KEY.sub("****", one_line(text))  # typed where it does not belong, it need not be repeated
-
-
 def either(words: Sequence[str]) -> str:
     """`a`, `a or b`, `a, b or c`."""
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def _again(argv: Sequence[str]) -> str | None:
-    """The whole line, to paste. None where it holds what may be a secret."""
-    for word in argv:
-        if word.partition("=")[0] in SECRET_OPTIONS or _KEY.search(word) or _SECRET.fullmatch(word):
-            return None
-    line = shlex.join(["trade", *argv])
-    return line if line.isprintable() else None
-
-
-def _instead(argv: Sequence[str], path: str) -> str:
-    line = _again(argv)
-    return f"did you mean: {line}" if line else f"{path} --help"
 
 
 # Commands
@@ -98,15 +84,17 @@ def _command(error: UnknownCommand, argv: Sequence[str]) -> tuple[str, str]:
     word, path, group = error.args_left[0], error.ctx.command_path, error.ctx.command
     at_root = error.ctx.parent is None
     before, after = list(argv[: len(argv) - len(error.args_left)]), error.args_left[1:]
-    shown = "that" if _SECRET.fullmatch(word) else f"{word!r}"
+    shown = "that" if SECRET.fullmatch(word) else f"{word!r}"
     message = f"there is no command {shown}" if at_root else f"{path} has no verb {shown}"
     explained = ELSEWHERE.get((*path.split()[1:], word.lower()))
     if explained is not None:
         return message, explained
+    if at_root and word == "trade" and after:  # pasted behind itself
+        return message, instead([*before, *after], path)
     meant = _meant(group, word, after, at_root=at_root)
     if len(meant) == 1:
         words, rest = meant[0]
-        return message, _instead([*before, *words, *_mended(group, words, rest)], path)
+        return message, instead([*before, *words, *_mended(group, words, rest)], path)
     if meant:
         lines = [" ".join([*path.split(), *words]) for words, _ in meant[:_SHOWN]]
         return message, f"did you mean {either(lines)}?"
@@ -140,7 +128,9 @@ def _meant(group: Any, word: str, after: list[str], *, at_root: bool) -> list[_M
     if near or not at_root:
         return near
     owners = [noun for noun in names if noun != "mock" and lower in _commands_of(group, (noun,))]
-    return [((noun, lower), after) for noun in owners]
+    if owners:
+        return [((noun, lower), after) for noun in owners]
+    return [(ROOT_WORDS[known], after) for known in closest(lower, list(ROOT_WORDS))]
 
 
 def _same(word: str, names: Sequence[str]) -> list[str]:
@@ -193,7 +183,10 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
                 "keys never stand on a command line: trade pay key import asks for it, or reads it from a pipe",
             )
         return message, "keys never stand on a command line: export TRADE_API_KEY, or use --api-key-stdin"
-    explained = ELSEWHERE.get((*path.split()[1:], name)) or ELSEWHERE.get((name,))
+    words = path.split()[1:]
+    explained = next(
+        (ELSEWHERE[key] for key in ((*words, name), (*words[:1], name), (name,)) if key in ELSEWHERE), None
+    )
     if explained is not None:
         return message, explained
     if name in ("--version", "-V"):
@@ -201,10 +194,12 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
     if f"-{name}" in known:
         meant = [f"-{name}"]
     else:
-        words = next((words for words in OPTION_WORDS.get(name, ()) if words.split()[0] in known), None)
-        meant = [words] if words else forms or closest(name, known)
+        ours = next((ours for ours in OPTION_WORDS.get(name, ()) if ours.split()[0] in known), None)
+        if ours is None and word is not None and _is_argument(name, error.ctx):
+            return message, instead(_with_option(argv, word, ""), path)
+        meant = [ours] if ours else forms or closest(name, known)
     if len(meant) == 1 and word is not None:
-        return message, _instead(_with_option(argv, word, meant[0]), path)
+        return message, instead(_with_option(argv, word, meant[0]), path)
     if meant:
         return message, f"did you mean {either(meant[:_SHOWN])}?"
     if path == "trade":
@@ -213,13 +208,22 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
 
 
 def _with_option(argv: Sequence[str], wrong: str, right: str) -> list[str]:
-    """`argv` with `wrong` replaced; `right` may bring its value, and then takes none."""
+    """`argv` with `wrong` replaced; `right` may bring its value, and then takes none. Empty: only the value stays."""
     words = right.split()
     _, equals, value = wrong.partition("=")
-    if equals and len(words) == 1:
+    if equals and not words:
+        words = [value]
+    if equals and len(words) == 1 and right:
         words = [f"{right}={value}"] if right.startswith("--") else [right, value]
     index = list(argv).index(wrong)
     return [*argv[:index], *words, *argv[index + 1 :]]
+
+
+def _is_argument(name: str, context: Any) -> bool:
+    """Whether an option has the name of something that stands there without one: --shell where SHELL does."""
+    wanted = name.removeprefix("--").replace("-", "_").upper()
+    arguments = [param for param in context.command.get_params(context) if param.param_type_name == "argument"]
+    return any(_name_of(param, ()) == wanted for param in arguments)
 
 
 def _options_of(context: Any) -> list[str]:
@@ -270,6 +274,9 @@ def _value(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]
     message = error.message.removeprefix("Value error, ")  # pydantic's prefix
     found = _NOT_ONE_OF.search(message)
     choices = _choices(error.param)
+    if better := _MEANT.fullmatch(message):
+        words = [_swapped(word, better["value"], better["right"]) for word in argv]
+        return f"{name}: {message}", instead(words, path)
     if found is None or not choices:
         return f"{name}: {message}", None
     value = found["value"][1:-1]
@@ -278,16 +285,18 @@ def _value(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]
     near = [choice for choice in choices if choice.lower() == value.lower()] or closest(value.lower(), choices)
     if len(near) != 1:
         return said, None
-    words = [near[0] if word == value else _swapped(word, value, near[0]) for word in argv]
-    return said, _instead(words, path)
+    words = [_swapped(word, value, near[0]) for word in argv]
+    return said, instead(words, path)
 
 
 def _swapped(word: str, value: str, right: str) -> str:
+    if word == value:
+        return right
     joined = word.startswith("-") and word.endswith(value) and (word[: -len(value)].endswith("=") or word[1:2] != "-")
     return word[: -len(value)] + right if joined else word
 
 
-def _missing(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None]:
+def _missing(error: Any, argv: Sequence[str], path: str, program: str) -> tuple[str, str | None]:
     context, param = error.ctx, error.param
     if param is None or context is None:
         return error.format_message(), None
@@ -300,14 +309,17 @@ def _missing(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | Non
     names = [_name_of(one, argv) for one in wanted] or [_name_of(param, argv)]
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     source = next((name for name in names if name in ARGUMENT_FROM), None)
-    parts = [f"for example: {example}"] if (example := _example(context.command)) else []
-    parts += [f"{source} comes from: {ARGUMENT_FROM[source]}"] if source else []
+    parts = [f"for example: {program} {example}"] if (example := _example(context.command)) else []
+    parts += [f"{source} comes from: {program} {ARGUMENT_FROM[source]}"] if source else []
     return f"{path} needs {listed}", "; ".join(parts) or None
 
 
 def _example(command: Any) -> str | None:
+    """What stands behind `trade` in the first example; whoever pastes it is asked before it writes or pays anything."""
     lines = (command.epilog or "").splitlines()[2:]
-    return lines[0].strip() if lines else None
+    if not lines:
+        return None
+    return _ALLOWED.sub("", lines[0].strip().removeprefix("trade ").removeprefix("--mock "))
 
 
 def _extra(context: Any, words: str, argv: Sequence[str], path: str) -> tuple[str, str | None]:
@@ -319,11 +331,11 @@ def _extra(context: Any, words: str, argv: Sequence[str], path: str) -> tuple[st
             if right is not None and param.param_type_name == "option":
                 index = list(argv).index(first)
                 flag = max(param.opts, key=len)
-                line = _instead([*argv[:index], flag, right, *argv[index + 1 :]], path)
+                line = instead([*argv[:index], flag, right, *argv[index + 1 :]], path)
                 return f"{path} does not know what {first!r} is for", line
     takes = [
         piece for param in params if param.param_type_name == "argument" for piece in param.get_usage_pieces(context)
     ]
-    shown = "that" if "login" in path or _SECRET.fullmatch(first) else repr(words)
+    shown = "that" if "login" in path or SECRET.fullmatch(first) else repr(words)
     said = f"it takes {' '.join(takes)} only" if takes else "it takes options only"
     return f"{shown} is too much for {path}: {said}", None

@@ -67,6 +67,12 @@ def _tokens(row: Mapping[str, Any]) -> None:
             _add(TOKENS, token.get("symbol"), _words(token.get("name")))
 
 
+def _results(row: Mapping[str, Any]) -> None:
+    for token in row.get("results") or ():
+        if isinstance(token, dict):
+            _add(TOKENS, token.get("symbol", token.get("tokenSymbol")), "")
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "AgentSummary": _agent,
     "Agent": _agent,
@@ -76,6 +82,8 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "Position": _token,
     "Signal": _token,
     "SupportedTokensData": _tokens,
+    "TopPerformersData": _tokens,
+    **dict.fromkeys(("TokenSignalsData", "TokenPricesData", "TokenWinRatesData", "TokenAvgPricesData"), _results),
 }
 
 

@@ -31,7 +31,8 @@ _trade_complete() {
         else
             COMPREPLY+=("$line")
         fi
-    done < <(_TRADE_COMPLETE=complete_bash _TRADE_WORDS="$words" command trade 2>/dev/null)
+    done < <(_TRADE_COMPLETE=complete_bash _TRADE_WORDS="$words" _TRADE_LINE="${COMP_LINE:0:COMP_POINT}" \
+        command trade 2>/dev/null)
     if [[ $kind == files ]]; then
         compopt -o default 2>/dev/null
     fi
@@ -57,7 +58,11 @@ _trade() {
             plain+=("$line")
         fi
     done
-    [[ $answer[1] == files ]] && _files
+    if [[ $answer[1] == files ]]; then
+        compset -P '--*='
+        compset -P '@'
+        _files
+    fi
     (( $#described )) && _describe -V unsorted described
     (( $#plain )) && compadd -V unsorted -a plain
 }
@@ -76,13 +81,18 @@ function __trade_complete
         return
     end
     if test "$answer[1]" = files
-        __fish_complete_path (commandline -ct)
+        set -l token (commandline -ct)
+        set -l before (string match -r '^(?:--[^=]*=)?@?' -- $token)
+        set -l rest (string replace -- "$before" '' $token | string trim --left --chars '"\'')
+        for file in (__fish_complete_path $rest)
+            echo -- $before$file
+        end
     end
     if test (count $answer) -gt 1
         string join \n -- $answer[2..-1]
     end
 end
-complete --command trade --no-files --arguments '(__trade_complete)'
+complete --command trade --no-files --keep-order --arguments '(__trade_complete)'
 """
 
 _POWERSHELL = r"""# Completion of trade for PowerShell. Load it with: . FILE

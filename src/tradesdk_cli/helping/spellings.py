@@ -180,6 +180,10 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ): "agents close positions, you do not; their rules can be changed: trade agents update AGENT_ID",
     ("wallets", "delete"): "a wallet cannot be disconnected here; the dashboard may be able to",
     ("wallets", "rm"): "a wallet cannot be disconnected here; the dashboard may be able to",
+    ("market", "--yes"): "a purchase is allowed by --max-price USD, or by a budget: trade pay budget set --per-day 5",
+    ("market", "-y"): "a purchase is allowed by --max-price USD, or by a budget: trade pay budget set --per-day 5",
+    ("logout", "--yes"): "leave it out: trade logout asks nothing",
+    ("logout", "-y"): "leave it out: trade logout asks nothing",
     ("--page",): "a list goes on at a cursor: --cursor CURSOR, which the list before named; or --all",
     ("--install-completion",): "did you mean: trade completion install",
     ("--show-completion",): "did you mean: trade completion show",
@@ -187,16 +191,16 @@ ELSEWHERE: Mapping[tuple[str, ...], str] = {
 """What people look for and nobody offers here, with what there is."""
 
 ARGUMENT_FROM: Mapping[str, str] = {
-    "AGENT_ID": "trade agents list",
-    "WALLET_ID": "trade wallets list",
-    "--wallet-id": "trade wallets list",
-    "TRADE_ID": "trade trades list",
-    "PAYMENT_ID": "trade pay history",
-    "TOKEN": "trade market tokens",
-    "KEY_ID": "trade mock key list",
-    "FAULT_ID": "trade mock fault list",
+    "AGENT_ID": "agents list",
+    "WALLET_ID": "wallets list",
+    "--wallet-id": "wallets list",
+    "TRADE_ID": "trades list",
+    "PAYMENT_ID": "pay history",
+    "TOKEN": "market tokens",
+    "KEY_ID": "mock key list",
+    "FAULT_ID": "mock fault list",
 }
-"""Where the value of an argument can be seen."""
+"""Where the value of an argument can be seen: what stands behind `trade`."""
 
 _ALIKE = 0.7
 _BEST = 0.12

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
+from tradesdk_cli.results.outfile import FULL, GOES_ON
 from tradesdk_cli.text import one_line
 
 VERSION = 1
@@ -184,11 +186,23 @@ class PullFile:
             self._locked = None
 
     def _keep(self, file: int, locked: bool) -> None:
+        first = self._locked is None
         self.close()
-        if locked:
-            self._locked = file
-        else:
+        if not locked:
             os.close(file)
+            return
+        self._locked = file
+        if first:
+            with contextlib.suppress(OSError):
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes what processes left beside it that were killed while they saved. Only where there are locks."""
+        folder, name = os.path.split(self._real)
+        left = re.compile(re.escape(name) + r"\.([1-9][0-9]{0,8})\.tmp")
+        for found in map(left.fullmatch, os.listdir(folder)):
+            if found is not None and not _lives(int(found[1])):
+                os.unlink(os.path.join(folder, found[0]))
 
     def _lock(self, file: int) -> bool:
         """False where there are no locks."""
@@ -230,9 +244,19 @@ class PullFile:
         return CheckpointProblem(f"--checkpoint: {self.path} is damaged, or something else than a checkpoint", _ANEW)
 
     def _failed(self, what: str, error: OSError) -> CheckpointProblem:
-        return CheckpointProblem(
-            f"--checkpoint: {self.path} cannot be {what}: {error.strerror}", "choose another file, or another folder"
-        )
+        hint = GOES_ON if error.errno in FULL else "choose another file, or another folder"
+        return CheckpointProblem(f"--checkpoint: {self.path} cannot be {what}: {error.strerror}", hint)
+
+
+def _lives(number: int) -> bool:
+    """Whether there is a process of this number. Only for POSIX: elsewhere, asking would end it."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
 
 
 def _sound(work: Work, place: Place) -> bool:

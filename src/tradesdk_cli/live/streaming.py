@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.context import Session
     from tradesdk_cli.live.executing import Command
+    from tradesdk_cli.live.places import Purpose
     from tradesdk_cli.live.tape import Tape
     from tradesdk_cli.output import Output
 
@@ -65,12 +66,21 @@ class Delivery:
     """Delivers signals one by one and counts them."""
 
     def __init__(
-        self, run: Session, wanted: Actions, tape: Path | None = None, *, force: bool = False, resumes: bool = False
+        self,
+        run: Session,
+        wanted: Actions,
+        tape: Path | None = None,
+        *,
+        force: bool = False,
+        resumes: bool = False,
+        purpose: Purpose | None = None,
     ) -> None:
         """`tape` is a file to record in; `force` empties one that exists; `resumes`: it goes on after an earlier run.
 
+        `purpose` is written down when it begins.
+
         Raises:
-            UsageProblem: a format, a URL or the file of the tape cannot serve.
+            UsageProblem: a format, a URL, the file of the tape or that of --out cannot serve.
         """
         from tradesdk import RetryPolicy
 
@@ -79,13 +89,19 @@ class Delivery:
         self._out: Output = run.out
         self._wanted = wanted
         self._there: str | None = None
-        if resumes and run.settings.out is not None and not run.out.on_stdout:
-            from tradesdk_cli.results.outtail import last_id
+        if run.settings.out is not None and not run.out.on_stdout:
+            from tradesdk import StreamSignal
+            from tradesdk_cli.results.outhead import refuse_others
 
-            self._there = last_id(run.settings.out, run.out.format_for(many=True))
+            refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
+            if resumes:
+                from tradesdk_cli.results.outtail import last_id
+
+                self._there = last_id(run.settings.out, run.out.format_for(many=True))
         self._begin = time.monotonic()
         self._tape: Tape | None = None
         self._tape_file, self._force = tape, force
+        self._purpose = purpose
         if tape is not None and not force and tape.exists():
             raise UsageProblem(f"--tape: {tape} exists already", "--force records over it")
         self.signals = self.replayed = self.late = self.commands_failed = self.forwards_failed = 0
@@ -122,9 +138,16 @@ class Delivery:
         return bool(self.commands_failed or self.forwards_failed)
 
     def begin(self) -> None:
-        """There is something to deliver from now on: the tape begins. Raises TapeProblem when it cannot."""
+        """There is something to deliver from now on: the tape begins.
+
+        Raises:
+            TapeProblem: it cannot.
+            CheckpointProblem: what the checkpoint is for cannot be written.
+        """
         self._begin = time.monotonic()
         self._out.begin_lines()
+        if self._purpose is not None:
+            self._purpose.keep()
         if self._tape_file is not None:
             from tradesdk import SystemClock
             from tradesdk_cli.live.tape import Tape
@@ -201,9 +224,9 @@ class Delivery:
     def _print(self, event: Mapping[str, Any]) -> None:
         from tradesdk_cli.results.views import STREAM
 
-        there, self._there = self._there, None
-        if there is not None and event.get("id") == there:
-            return  # the run that wrote it was killed before it could say so
+        if self._there is not None and event.get("id") == self._there:
+            self._there = None
+            return  # the run that wrote it was killed before it could say so; something older may come before it
         came = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
         self._out.line(event, STREAM, {**event, "came": came})
 

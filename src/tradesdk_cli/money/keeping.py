@@ -7,6 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 from tradesdk import Ledger, Payment
+from tradesdk_cli.errors import CliError
+
+
+class Unprinted(CliError):
+    """What was paid for is here, and cannot be printed as it was asked for: `--query` does not fit it."""
+
+    code = "not_printed"
 
 
 class KeepingLedger(Ledger):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,8 @@ class Terms:
     batches: bool = False
     job: str | None = None
 
-    def check(self, call: Call) -> None:
-        """Refuses what does not go together.
+    def check(self, call: Call, program: str) -> None:
+        """Refuses what does not go together. Hints begin with `program`.
 
         Raises:
             UsageProblem: it says what to do instead.
@@ -61,7 +62,11 @@ class Terms:
         if self.job is not None and not self.batches:
             raise UsageProblem("--job belongs to --batches", "it names the batches, so that they can be gone on with")
         if self.batches and self.new_purchase:
-            raise UsageProblem("--new-purchase and --batches exclude each other", "another --job begins anew")
+            raise UsageProblem(
+                "--new-purchase and --batches exclude each other",
+                f"if an earlier payment is in the way: {program} pay reconcile --mark paid|unpaid PAYMENT_ID, and then "
+                "the same command without --new-purchase",
+            )
         if len(call.tokens) > MOST and not self.batches:
             raise UsageProblem(
                 f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
@@ -80,7 +85,9 @@ def amount_of(option: str, text: str) -> str:
     try:
         Budget(per_call=text)
     except InvalidArgumentError as error:
-        raise UsageProblem(error.message.replace("per_call", option, 1), f"for example: {option} 0.10") from None
+        from tradesdk_cli.helping.amounts import dollars_hint
+
+        raise UsageProblem(error.message.replace("per_call", option, 1), dollars_hint(option, text)) from None
     return text
 
 
@@ -142,7 +149,7 @@ class Till:
     """One command that buys: its client, its wallet, and the talk about money."""
 
     def __init__(self, run: Any, call: Call, terms: Terms) -> None:
-        terms.check(call)
+        terms.check(call, run.settings.program)
         self.run = run
         self.call = call
         self.terms = terms
@@ -169,6 +176,11 @@ class Till:
             lambda: method(**self.call.given, max_price=most, new_purchase=self.terms.new_purchase)
         )
         return found
+
+    def in_batches(self, most: str | None = None) -> Any:
+        """The batches that it is bought in, which may cost `most` dollars together. Nothing is bought yet."""
+        given = self.call.given
+        return getattr(self.client.batches, self.call.method)(**given, job=self.terms.job, max_total=most)
 
     def agreed(self, price: Any, has_budget: bool, what: str) -> str | None:
         """What it may cost: what was said, or, without a budget, what somebody at the terminal says yes to."""
@@ -207,7 +219,8 @@ class Till:
             if self.told is not None or self.wallet is None or self.wallet.signatures == before:
                 raise told
             self.told = told
-            self.run.out.note("a payment is under way, so its answer is waited for; Ctrl-C again stops at once")
+            name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
+            self.run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
             return True
 
         return hear

@@ -28,7 +28,6 @@ _CALL = re.compile(r"client\.payments\.(get|list|mark|resume|trust)\((?:'([^']*)
 _VERBS = {"get": "show", "list": "history", "mark": "reconcile --mark paid|unpaid"}
 _WORDS = (
     ("trade pay ", "{program} pay "),
-    ("new_purchase=True", "--new-purchase"),
     ("max_price=", "--max-price"),
     ("max_total=", "--max-price "),
     ("job=", "--job "),
@@ -36,6 +35,7 @@ _WORDS = (
     (", or pass it in pay_to=", ""),
     (", or pay_to=", ""),
     ("; with a job the ledger keeps answers", ""),
+    ("; new_purchase=True pays anew at once", ""),  # not every command has that option
 )
 
 
@@ -63,7 +63,7 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         if error.payment is not None:
             hint = (
                 f"see what came: {program} pay show {error.payment.id}; the same is not paid for again before "
-                f"{program} pay reconcile --mark paid {error.payment.id}, or --new-purchase"
+                f"{program} pay reconcile --mark paid {error.payment.id}"
             )
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentRejectedError):
@@ -153,8 +153,10 @@ def _refused(error: PaymentError, program: str) -> str:
         name = error.payment.id
         return (
             f"look at it: {program} pay show {name}; say what it was: {program} pay reconcile --mark paid|unpaid "
-            f"{name}; or order a new one: --new-purchase"
+            f"{name}; after that it can be bought anew"
         )
+    if error.code in ("already_delivered", "not_live") and error.payment is not None:  # of trade pay resume
+        return f"look at it: {program} pay show {error.payment.id}; what it was for can be bought anew"
     return _plain(error.hint, program)
 
 

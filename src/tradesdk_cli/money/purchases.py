@@ -1,4 +1,4 @@
-"""From a call for market data to what is printed: one request, batches, or a dry run."""
+"""From a call for market data to what is printed: one request, or batches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from tradesdk_cli.errors import Interrupted, Unwritable, UsageProblem
 from tradesdk_cli.lists.progress import Progress
 from tradesdk_cli.lists.stopping import deferring
 from tradesdk_cli.live.streaming import exit_code_of
+from tradesdk_cli.live.watching import Told
 from tradesdk_cli.money.calls import Call, plural
+from tradesdk_cli.money.keeping import Unprinted
 from tradesdk_cli.money.paying import Terms, Till
-from tradesdk_cli.money.payviews import IN_BRIEF, IN_RECEIPT, brief, dollars, plain_dollars, receipt_record, room, usd
+from tradesdk_cli.money.payviews import IN_BRIEF, IN_RECEIPT, brief, dollars, of_error, plain_dollars, receipt_record
+from tradesdk_cli.money.rehearsing import rehearse
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -46,9 +49,14 @@ def purchase(run: Session, call: Call, terms: Terms) -> None:
                 show(run, call.verb, result, receipt=terms.receipt)
         finally:
             till.account_for([result])
-        if till.told is not None:
-            run.out.note("interrupted, after all of it was bought")
-            raise Interrupted(exit_code_of(till.told))
+        _end(till)
+
+
+def _end(till: Till) -> None:
+    """Everything was bought and printed. Whoever wanted it to stop meanwhile need not run the next command."""
+    if till.told is not None:
+        till.run.out.note("interrupted, after all of it was bought")
+        raise Interrupted(exit_code_of(till.told))
 
 
 @contextmanager
@@ -57,12 +65,15 @@ def kept(run: Session, results: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except (Unwritable, UsageProblem) as error:
-        names = [result.payment.id for result in results if result.payment is not None]
-        if not names:
+        payments = [result.payment for result in results if result.payment is not None]
+        if not payments:
             raise
-        commands = ", ".join(f"{run.settings.program} pay resume {name}" for name in names)
-        what = "your answer is kept" if len(names) == 1 else "your answers are kept"
-        raise type(error)(error.message, f"{what}: {commands}") from None
+        commands = ", ".join(f"{run.settings.program} pay resume {payment.id}" for payment in payments)
+        what = "your answer is kept" if len(payments) == 1 else "your answers are kept"
+        kind = type(error) if isinstance(error, Unwritable) else Unprinted
+        told = kind(error.message, f"{what}: {commands}")
+        told.about = {"charged": payments[-1].charged, "payment": of_error(payments[-1])}
+        raise told from None
 
 
 def show(run: Session, verb: str, result: Any, *, receipt: bool = False) -> None:
@@ -142,11 +153,11 @@ def _names_with_receipt(verb: str) -> list[str]:
 
 def _in_batches(till: Till) -> None:
     run, terms = till.run, till.terms
-    batches = _run_of(till)
+    batches = till.in_batches()
     budget = till.client.payments.spending().budget
     told = f"{till.call.told(len(batches.tokens))} in {plural(batches.count, 'batch')}"
     most = till.agreed(batches.price, budget.is_set, told)
-    batches = _run_of(till, most)
+    batches = till.in_batches(most)
     results: list[Any] = []
     bought: list[Any] = []
     ended: list[BaseException] = []
@@ -182,6 +193,11 @@ def _in_batches(till: Till) -> None:
                 yield [_with_receipt(till.call.verb, batch.result)]
             else:
                 yield records(till.call.verb, batch.data)
+        try:
+            with stop.open():
+                pass
+        except Told as told:  # it came while the last one was printed
+            till.told = told
         stop.over()
         progress.wipe()
 
@@ -205,24 +221,24 @@ def _in_batches(till: Till) -> None:
     if ended:
         _say_how_to_go_on(till, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
         raise ended[0]
+    _end(till)
 
 
 def _say_how_to_go_on(till: Till, bought: str, ended: BaseException) -> None:
     """Says what was bought before `ended` ended it; of Ctrl-C and SIGTERM that is all that there is to say."""
+    from tradesdk import PaymentUndeliveredError
+
     again = (
         "the same command goes on from there" if till.terms.job else "with --job NAME such a run can be gone on with"
     )
+    if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
+        again = f"once that payment is marked, {again}"
     where = "printed" if till.run.out.on_stdout else "kept"
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""
     till.run.out.note(f"{begin}{bought} were bought and are {where}; {again}")
     if isinstance(ended, KeyboardInterrupt):
         raise Interrupted(exit_code_of(ended)) from None
-
-
-def _run_of(till: Till, most: str | None = None) -> Any:
-    given = till.call.given
-    return getattr(till.client.batches, till.call.method)(**given, job=till.terms.job, max_total=most)
 
 
 def _money(spent: Any, cap: Any) -> str:
@@ -240,36 +256,3 @@ def _tell(till: Till, batch: Any, cap: Any) -> None:
         out.note(text, batch=batch.number, batches=batch.count, spent_usd=spent, cap_usd=most)
     else:
         out.note(text)
-
-
-# Dry runs
-
-
-def rehearse(till: Till) -> None:
-    """Prints what would be sent, what it costs, and what would be signed. Only the wallet's address is needed."""
-    call, terms = till.call, till.terms
-    request: dict[str, Any] = {"method": "POST", "path": call.path}
-    if terms.batches:
-        batches = _run_of(till, terms.max_price)
-        spending = till.client.payments.spending()
-        shown = request | {
-            "tokens": len(batches.tokens),
-            "batches": batches.count,
-            "price_usd": plain_dollars(batches.price),
-            **room(spending),
-        }
-    else:
-        found = getattr(till.client, call.method)(**call.given, max_price=terms.max_price, dry_run=True)
-        asked = found.authorization
-        shown = request | {
-            "body": call.body(),
-            "price_usd": plain_dollars(found.quote.price),
-            "asked_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
-            **room(found.quote.spending),
-            "authorization": asked,
-            "refusal": found.refusal,
-        }
-    if till.run.out.format_for(many=False) == "table":
-        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
-    till.run.out.one(shown, whole=True)
-    till.run.out.note("nothing was signed, reserved or paid (--dry-run)")

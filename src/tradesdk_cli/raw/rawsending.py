@@ -166,7 +166,8 @@ def buy(run: Session, asked: RawRequest, terms: Terms, *, include: bool) -> None
     """Pays for market data, as `trade market` does: the same guards, budgets and ledger."""
     from tradesdk_cli.live.streaming import exit_code_of
     from tradesdk_cli.money.paying import Till
-    from tradesdk_cli.money.purchases import kept, rehearse
+    from tradesdk_cli.money.purchases import kept
+    from tradesdk_cli.money.rehearsing import rehearse
 
     till = Till(run, _call(asked), terms)
     if terms.dry_run:

@@ -76,7 +76,9 @@ def _number(kind: Kind, value: float) -> Text:
         return Text(_CHAIN_NAMES.get(value, str(value)) if isinstance(value, int) else str(value))
     if kind == "pnl":
         return _coloured(value, _signed(value, f"{_amount(abs(value))}", "$"))
-    if kind == "change":
+    if (kind == "to_stop" and value > 0) or (kind == "to_profit" and value < 0):
+        return Text("passed", style="red" if kind == "to_stop" else "green")
+    if kind in ("change", "to_stop", "to_profit"):
         return _coloured(value, f"{_signed(value, _amount(abs(value)))}%")
     if kind == "usd":
         return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))

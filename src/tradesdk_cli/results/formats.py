@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROWS = ("csv", "tsv", "md")
 """Formats with a header and rows."""
 
-_ENDINGS = {
+ENDINGS = {
     ".json": "json",
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
@@ -33,7 +33,7 @@ _ENDINGS = {
 
 def of_ending(suffix: str) -> str | None:
     """The format that a file with this ending is expected to have; None when it says nothing."""
-    return _ENDINGS.get(suffix.lower())
+    return ENDINGS.get(suffix.lower())
 
 
 def flatten(item: Mapping[str, Any]) -> dict[str, Any]:

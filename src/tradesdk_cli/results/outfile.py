@@ -7,16 +7,25 @@ was there. Streams, and pulls that go on from a checkpoint, write into the file 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from io import FileIO
 from pathlib import Path
 
 from tradesdk_cli.errors import Unwritable, UsageProblem
-from tradesdk_cli.results.formats import of_ending
+from tradesdk_cli.results.formats import ENDINGS, of_ending
 from tradesdk_cli.text import visible
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _BLOCK = 64 * 1024
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""What says that there is no room."""
+GOES_ON = "make room on that disk; the same command goes on"
+"""What to do then about a pull."""
 
 
 class FileUnwritable(Unwritable):
@@ -26,11 +35,14 @@ class FileUnwritable(Unwritable):
 class OutFile:
     """The file of `--out`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: Iterable[str] | None = None) -> None:
         """Looks whether it can be written, and makes nothing yet.
 
+        Where the ending alone says how, `known` are those that the command knows besides the formats' own.
+
         Raises:
-            UsageProblem: it is a folder, its folder is not there, or one of them may not be written.
+            UsageProblem: it is a folder, its folder is not there, or one of them may not be written; or the ending
+                says something else than what could be in it.
         """
         self.path = path
         self.shown = visible(str(path))
@@ -39,9 +51,11 @@ class OutFile:
         # What a link points at is replaced, and the link stays.
         self._target = _followed(path)
         self._special = _refuse_unwritable(self._target, self.shown)
+        if known is not None and not self._special:
+            _refuse_foreign(path.suffix.lower(), tuple(known))
         self._file: FileIO | None = None
         self._beside: Path | None = None
-        self._goes_on = False
+        self._goes_on = self._pulled = False
         self._cut_at: int | None = None
         self._size = 0
         self._waiting = bytearray()
@@ -130,7 +144,7 @@ class OutFile:
                 f"--out: {self.shown} is shorter than it was: {there} bytes of {offset}",
                 "put it back as it was, or begin anew",
             )
-        self._goes_on = True
+        self._goes_on = self._pulled = True
         self._cut_at, self._size = offset, there
 
     @property
@@ -237,7 +251,10 @@ class OutFile:
         return first.decode("utf-8", "replace")
 
     def _problem(self, error: OSError) -> FileUnwritable:
-        return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", "choose another file: --out FILE")
+        hint = "choose another file: --out FILE"
+        if error.errno in FULL:
+            hint = GOES_ON if self._pulled else f"make room on that disk, or {hint}"
+        return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint)
 
 
 def _followed(path: Path) -> Path:
@@ -268,6 +285,16 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageProblem(f"--out: the folder {visible(str(folder))} may not be written", "choose another folder")
     return False
+
+
+def _refuse_foreign(ending: str, known: tuple[str, ...]) -> None:
+    if not ending or ending in ENDINGS or ending in known:
+        return
+    *most, last = (*known, *(name for name in ENDINGS if name not in known))
+    raise UsageProblem(
+        f"--out: no format here has the ending {visible(ending)}",
+        f"use {', '.join(most)} or {last}, or say which format it is: -o csv",
+    )
 
 
 def _opener(path: str, flags: int) -> int:

@@ -9,8 +9,8 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.results.formats import ROWS, Rows, as_rows, is_number, names_of, to_yaml, yaml_item
+from tradesdk_cli.results.formats import ROWS, Rows, as_rows, is_number, to_yaml, yaml_item
+from tradesdk_cli.results.outhead import columns_there
 from tradesdk_cli.text import one_line, to_json, visible
 
 if TYPE_CHECKING:
@@ -230,13 +230,7 @@ class GrowingRows:
             UsageProblem: it has others.
         """
         self._out, self._told = out, False
-        first = out.first_line()
-        there = names_of(form, first) if first is not None else None
-        if there is not None and not set(names if out.selection.fields else there).issubset(there or names):
-            missing = ", ".join(visible(name, 60) for name in names if name not in there)
-            raise UsageProblem(f"--out: {out.place} has no column {missing}", "choose another file")
-        if there is not None and not set(there) & set(names):
-            raise UsageProblem(f"--out: {out.place} has other columns than this", "choose another file")
+        there = columns_there(out, form, out.first_line(), names)
         self._rows = Rows(form, there or names)
         if there is None:
             out.write(self._rows.header())

@@ -20,15 +20,18 @@ if TYPE_CHECKING:
         "rate",
         "pnl",
         "change",
+        "to_stop",
+        "to_profit",
         "percent",
         "time",
         "moment",
         "chain",
     ]
-    """`time` is told from now where that helps, `moment` never."""
+    """`time` is told from now where that helps, `moment` never; `to_stop` and `to_profit` are changes that are left."""
 
 _FAR = 1e9
-_RIGHT = ("number", "share", "usd", "price", "rate", "pnl", "change", "percent")
+RIGHT = ("number", "share", "usd", "price", "rate", "pnl", "change", "to_stop", "to_profit", "percent")
+"""The kinds that are aligned to the right."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,13 @@ class Column:
     @property
     def right(self) -> bool:
         """True when the column is aligned to the right."""
-        return self.kind in _RIGHT
+        return self.kind in RIGHT
 
 
 def _to_stop(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until a stop ends it, in per cent; the nearer one of two counts."""
+    """How far the price may move until a stop ends it, in per cent; of two, the one that it comes to first."""
     stops = (_away(position, name) for name in ("stop_loss_price", "trailing_stop_price"))
-    return min((away for away in stops if away is not None), key=abs, default=None)
+    return max((away for away in stops if away is not None), default=None)
 
 
 def _to_profit(position: Mapping[str, Any]) -> float | None:
@@ -127,8 +130,8 @@ POSITIONS = (
     Column("token_symbol", title="token"),
     Column("unrealized_pnl_usd", "pnl", title="pnl"),
     Column("current_price_usd", "price", optional=True, title="price"),
-    Column("to_stop", "change", optional=True, of=_to_stop),
-    Column("to_profit", "change", optional=True, of=_to_profit),
+    Column("to_stop", "to_stop", optional=True, of=_to_stop),
+    Column("to_profit", "to_profit", optional=True, of=_to_profit),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
     Column("stop_loss_price", "price", optional=True, title="stop_loss"),

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import ConfigProblem
-from tradesdk_cli.settings.entries import NAME, NAME_RULE, PROJECT_FILE, Files, Layer, check, unknown_profile
+from tradesdk_cli.settings.entries import (
+    ENTRIES,
+    NAME,
+    NAME_RULE,
+    PROJECT_FILE,
+    Files,
+    Layer,
+    check,
+    nearest,
+    unknown_profile,
+)
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -69,8 +79,9 @@ def profile_name(
 def profile_layer(name: str | None, files: Files, warnings: list[str], *, new: bool) -> Layer | None:
     for other in files.config:
         if other not in ("profile", "profiles"):
-            shown = one_line(other, 60)
-            warnings.append(f"{files.config_file} has {shown} outside of a profile: it belongs below [profiles.NAME]")
+            warnings.append(
+                f"{files.config_file} has {one_line(other, 60)} outside of a profile{_way_out(other, files)}"
+            )
     nameless = -len(files.profiles) + len(files.config.get("profiles", ()))
     if nameless:
         some = "a profile" if nameless == 1 else f"{nameless} profiles"
@@ -87,6 +98,14 @@ def profile_layer(name: str | None, files: Files, warnings: list[str], *, new: b
     if "kind" in values:
         values["mock"] = values["kind"] == "mock"
     return Layer(values, f"profile {name} ({files.config_file})")
+
+
+def _way_out(name: str, files: Files) -> str:
+    """What to do with `name` at the top of the file, where two names belong: it may be one of them."""
+    meant = None if name in ENTRIES else nearest(name, ("profile", "profiles"))
+    if meant is None:
+        return ": it belongs below [profiles.NAME]"
+    return f"; did you mean {'profiles' if isinstance(files.config[name], dict) else 'profile'}?"
 
 
 def warnings_on(settings: Settings, environ: Mapping[str, str]) -> list[str]:

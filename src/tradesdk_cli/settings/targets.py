@@ -10,6 +10,8 @@ from tradesdk_cli.config import is_loopback
 from tradesdk_cli.settings.credentials import host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tradesdk_cli.config import Settings
     from tradesdk_cli.context import Session
 
@@ -33,9 +35,8 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     if settings.mock:
         return Target(f"mock world {settings.world}", {"mode": "mock", "world": settings.world})
     url = settings.market_url if market else settings.base_url
-    host, local = (host_of(url), _is_here(url)) if url else (None, False)
-    mode = "local" if local else "live"
-    parts = [host or "no address", "this machine" if local else "live"]
+    host, mode = (host_of(url), _mode_at(url)) if url else (None, "live")
+    parts = [host or "no address", "this machine" if mode == "local" else "live"]
     fields: dict[str, Any] = {"mode": mode, "host": host}
     if settings.profile:
         parts.insert(0, f"profile {settings.profile}")
@@ -43,11 +44,18 @@ def target_of(settings: Settings, *, market: bool = False) -> Target:
     return Target(" · ".join(parts), fields)
 
 
-def _is_here(url: str) -> bool:
+def mode_of(table: Mapping[str, Any]) -> str:
+    """What commands with this profile are sent to: the `mode` of a `Target`."""
+    kind, address = table.get("kind", "live"), table.get("base_url")
+    return _mode_at(address) if kind == "live" and isinstance(address, str) else kind
+
+
+def _mode_at(url: str) -> str:
     try:
-        return is_loopback(urlsplit(url.strip()).hostname or "")
+        here = is_loopback(urlsplit(url.strip()).hostname or "")
     except ValueError:
-        return False
+        here = False
+    return "local" if here else "live"
 
 
 def say_way_back(run: Session, name: str) -> None:

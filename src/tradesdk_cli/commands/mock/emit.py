@@ -97,5 +97,6 @@ def signal(
         waiting = [] if clock is None else [one for one in found if one["published_at"] > clock["service_now"]]
         if clock is not None and waiting:
             last = max(one["published_at"] for one in waiting) - clock["service_now"]
-            still = ", which stands still: trade mock clock --advance moves it" if clock["frozen"] else ""
+            moves = f"{run.settings.program} mock clock --advance moves it"
+            still = f", which stands still: {moves}" if clock["frozen"] else ""
             run.out.note(f"{len(waiting)} to come, the last in {last:.0f} s on the mock's clock{still}")

@@ -42,6 +42,12 @@ class Paid(StrEnum):
     never = "never"
 
 
+def _complete_kind(incomplete: str) -> list[str]:
+    from tradesdk_mock.faultkinds import KINDS as known
+
+    return [name for name in known if name.startswith(incomplete)]
+
+
 @app.command(
     "add",
     cls=TradeCommand,
@@ -52,14 +58,16 @@ class Paid(StrEnum):
 )
 def add(
     ctx: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="One of: trade mock fault kinds.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", autocompletion=_complete_kind, help="One of: trade mock fault kinds.")
+    ],
     parameters: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters of the kind.")
     ] = None,
     route: Annotated[
         str | None,
         typer.Option(
-            "--route", metavar="PATH", help="Only this path: /v1/trades, /v1/agents/{agent_id}, /v1/agents/*."
+            "--route", metavar="ROUTE", help="Only this path: /v1/trades, /v1/agents/{agent_id}, /v1/agents/*."
         ),
     ] = None,
     method: Annotated[str | None, typer.Option("--method", metavar="METHOD", help="Only GET, POST and so on.")] = None,

@@ -14,6 +14,8 @@ from tradesdk_cli.options import whole
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tradesdk_cli.results.views import Column
 
 app = noun("payments", "What the mock was paid in play money: list, balance, check.")
@@ -45,7 +47,7 @@ def list_payments(
     ctx: typer.Context,
     payer: Payer = None,
     path: Annotated[
-        str | None, typer.Option("--path", metavar="PATH", help="Only for this path: /v1/token-prices, /v1/token-*.")
+        str | None, typer.Option("--path", metavar="ROUTE", help="Only for this path: /v1/token-prices, /v1/token-*.")
     ] = None,
     presented: Annotated[
         bool, typer.Option("--presented", help="Every payment header that arrived, and what became of it.")
@@ -53,7 +55,7 @@ def list_payments(
 ) -> None:
     """List the payments that were taken, oldest first.
 
-    Amounts are millionths of a US dollar. Nonces and transactions are in -o json.
+    Tables have dollars; in all other formats amounts are millionths of one. Nonces and transactions are in -o json.
     """
     if presented and path is not None:
         raise UsageProblem("--path is about payments that were taken", "leave it out with --presented")
@@ -140,6 +142,12 @@ def _micro(amount: str) -> int:
     return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))
 
 
+def _dollars(payment: Mapping[str, Any]) -> str:
+    """What was paid, with all its digits and two decimals at least."""
+    whole_dollars, micro = divmod(payment["amount"], MICRO)
+    return f"{whole_dollars}.{f'{micro:06}'.rstrip('0').ljust(2, '0')}"
+
+
 def _settled() -> tuple[Column, ...]:
     from tradesdk_cli.results.views import Column
 
@@ -147,7 +155,7 @@ def _settled() -> tuple[Column, ...]:
         Column("n", "number", optional=True),
         Column("at", "moment", optional=True, title="time"),
         Column("path", "id"),
-        Column("amount", "number"),
+        Column("amount", "usd", of=_dollars),
         Column("payer", "id"),
         Column("delivered", "number", optional=True),
         Column("presented", "number", optional=True),

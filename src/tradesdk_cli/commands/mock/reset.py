@@ -58,4 +58,4 @@ def reset(
                 forget_payments(run.settings)
             show_status(run.out, status)
             if not tenants:
-                run.out.note("every tenant is empty now: trade mock tenant populate NAME fills one")
+                run.out.note(f"every tenant is empty now: {run.settings.program} mock tenant populate NAME fills one")

@@ -7,7 +7,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 app = single("Serve the mock until Ctrl-C.")
 
 FIRST_SIGNAL_WITHIN = 2.0
+_MARKETS: dict[bool | None, Literal["live", "scripted"] | None] = {None: None, True: "scripted", False: "live"}
 PLAY_MONEY = "0x" + "01" * 32
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # compared with, not listened on
 
@@ -51,8 +52,13 @@ def serve(
     empty: Annotated[bool, typer.Option("--empty", help="Fill nothing.")] = False,
     gap: Annotated[list[str] | None, typer.Option("--gap", metavar="NAME=VALUE", help="See trade mock gaps.")] = None,
     scripted: Annotated[
-        bool, typer.Option("--scripted", help="No signals but those of trade mock emit signal.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--scripted/--live",
+            help="No signals but those of trade mock emit signal; live, as a new world is, they come by themselves.",
+            show_default=False,
+        ),
+    ] = None,
     scenario: Scenario = None,
     speed: Annotated[
         float | None,
@@ -88,9 +94,9 @@ def serve(
                     port=port,
                     db=db,
                     gaps=options,
-                    signals="scripted" if scripted else "live",
+                    signals=_MARKETS[scripted],
                     scenario=scenario,
-                    first_within=None if scripted else FIRST_SIGNAL_WITHIN,
+                    first_within=FIRST_SIGNAL_WITHIN,
                     allow_remote_control=allow_remote_control,
                 ) as server,
             ):
@@ -147,6 +153,8 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
     out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
     out.note(f"every endpoint, described: {here}/docs")
+    if server.world.market_before is not None:
+        out.note(f"the market of this state was {server.world.market_before}, and is {server.world.market} from now on")
     if is_loopback(host):
         return
     if remote:
@@ -189,12 +197,13 @@ def _wait_for(stop: threading.Event) -> None:
     stop.wait()
 
 
-def _gap_options(words: list[str]) -> Any:
-    if not words:
-        return None
+def _gap_options(words: list[str]) -> dict[str, Any]:
+    """What is chosen; the other options stay as the state has them."""
     from tradesdk_mock import GapOptions
 
     try:
-        return GapOptions().changed(**pairs(words, "trade mock gaps"))
+        chosen = pairs(words, "trade mock gaps")
+        GapOptions().changed(**chosen)
     except ValueError as error:
         raise UsageProblem(str(error), "trade mock gaps") from None
+    return chosen

@@ -23,18 +23,6 @@ _LEDGER = ".ledger.sqlite3"
 _ENDS = (".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".wallet.json")
 
 
-def complete_world(incomplete: str) -> list[str]:
-    """Names of worlds that are there; for the shell, so whatever goes wrong is nothing to choose from."""
-    import os
-
-    from tradesdk_cli.settings.profiles import settings_of
-
-    try:
-        return [name for name in _names(settings_of({}, os.environ)) if name.startswith(incomplete)]
-    except Exception:
-        return []
-
-
 @app.command(
     "list", cls=TradeCommand, epilog=examples("trade --mock mock worlds list", "trade mock worlds list -o json")
 )
@@ -58,7 +46,7 @@ def list_worlds(ctx: typer.Context) -> None:
 )
 def remove(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The world.", autocompletion=complete_world)],
+    name: Annotated[str, typer.Argument(metavar="WORLD", help="Its name.")],
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:

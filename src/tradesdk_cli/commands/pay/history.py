@@ -59,6 +59,7 @@ def history(
         found = run.ledger.history(states=wanted, limit=limit + 1)
         for payment in found[:limit]:
             remembered.note_payment(payment.id, payment.state.value)
-        run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty="no payments like this")
+        empty = "no payments like this" if wanted else "nothing was bought yet"
+        run.out.many(PAYMENTS, [[brief(payment) for payment in found[:limit]]], empty=empty)
         if len(found) > limit:
             run.out.note(f"the newest {limit}; there are more: --limit N")

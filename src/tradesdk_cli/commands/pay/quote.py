@@ -69,10 +69,13 @@ def quote(
                 "payments": batches if price else 0,
                 "price_usd": plain_dollars(price),
                 **room(spending),
-                "affordable": price == 0 or (spending.budget.is_set and fits),
+                "affordable": price == 0 or (fits if spending.budget.is_set else None),
             }
         )
         if price and not spending.budget.is_set:
-            run.out.note(f"no budget is set, so each purchase needs --max-price, such as {plain_dollars(price)}")
+            run.out.note(
+                f"no budget is set, so a purchase needs --max-price, such as {plain_dollars(price)}, or a budget: "
+                f"{run.settings.program} pay budget set --per-day 5"
+            )
         elif left_over(spending):
             run.out.note(left_over(spending))

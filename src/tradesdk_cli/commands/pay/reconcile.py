@@ -51,9 +51,9 @@ def reconcile(
 ) -> None:
     """Put the ledger in order after payments that did not end well.
 
-    What could still be taken is handed over once more, and what it brings is printed; what has expired unpaid is
-    released; what is left is for a person to decide, with --mark. Nothing is signed. While something is left to decide,
-    or in doubt, the exit code is 14.
+    What could still be taken is handed over once more, unless it was bought anew since; what it brings is printed. What
+    has expired unpaid is released; what is left is for a person to decide, with --mark. Nothing is signed. While
+    something is left to decide, or in doubt, the exit code is 14.
     """
     if (mark is None) is not (payment_id is None):
         raise UsageProblem("--mark and a payment's id belong together", "trade pay reconcile --mark paid PAYMENT_ID")
@@ -99,13 +99,17 @@ def _rehearse(run: Session) -> None:
 
 
 def _reconcile(run: Session, *, send_api_key: bool) -> None:
-    from tradesdk_cli.money.pastpayments import client_for, verb_of
+    from tradesdk import PaymentState
+    from tradesdk_cli.money.pastpayments import client_for, verb_of, waited_for
     from tradesdk_cli.money.paying import IN_DOUBT
     from tradesdk_cli.money.payviews import surely_over
     from tradesdk_cli.money.purchases import kept, records, show
     from tradesdk_cli.results.views import RECONCILED
 
-    found = client_for(run, None, send_api_key=send_api_key).payments.reconcile()
+    client = client_for(run, None, send_api_key=send_api_key)
+    open_ = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=_MOST)
+    with waited_for(run, "pay reconcile", under_way=any(not payment.superseded for payment in open_)) as end:
+        found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
     said = {payment.id for payment, _ in found.failed}
     rows = [
@@ -118,11 +122,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         for payment in found.unresolved
         if payment.id not in said
     ]
-    rows += [
-        _row(payment, "live", f"it could still be taken until {payment.expires_at:%H:%M:%S} UTC")
-        for payment in found.live
-        if payment.id not in said
-    ]
+    rows += [_row(payment, "live", _live(payment)) for payment in found.live if payment.id not in said]
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
         if run.out.draws(many=True):
@@ -138,9 +138,21 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     in_doubt = [payment for payment in found.live if payment.state in IN_DOUBT]
     for payment in in_doubt:
         over = f"{surely_over(payment):%H:%M:%S} UTC"
-        run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+        if payment.superseded:
+            run.out.note(
+                f"bought anew, so {payment.id} was not handed over, which would pay twice: "
+                f"{program} pay reconcile after {over}, or all the same {program} pay resume {payment.id}"
+            )
+        else:
+            run.out.note(f"still in doubt: {program} pay resume {payment.id}, or {program} pay reconcile after {over}")
+    end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _live(payment: Payment) -> str:
+    until = f"could still be taken until {payment.expires_at:%H:%M:%S} UTC"
+    return f"it was bought anew, so it was not handed over; it {until}" if payment.superseded else f"it {until}"
 
 
 def _outcome(payment: Payment) -> str:

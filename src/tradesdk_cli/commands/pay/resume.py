@@ -37,7 +37,7 @@ def resume(
     These are the same bytes, so it cannot be taken twice. No wallet is needed. What trade market has bought already is
     kept in the ledger and only printed again.
     """
-    from tradesdk_cli.money.pastpayments import client_for, found_in, verb_of
+    from tradesdk_cli.money.pastpayments import client_for, found_in, verb_of, waited_for
     from tradesdk_cli.money.paying import tell
     from tradesdk_cli.money.purchases import kept, show
 
@@ -48,13 +48,30 @@ def resume(
             return
         _tell_where(run, payment)
         client = client_for(run, payment, send_api_key=send_api_key)
-        result = client.payments.resume(payment_id)
+        with waited_for(run, f"pay resume {payment_id}", under_way=payment.reply is None) as end:
+            result = client.payments.resume(payment_id)
         try:
             with kept(run, [result]):
                 show(run, verb_of(payment), result, receipt=receipt)
         finally:
             if result.payment is not None:
-                tell(run, client, [result.payment])
+                if result.again:
+                    _tell_before(run, result.payment)
+                else:
+                    tell(run, client, [result.payment])
+        end()
+
+
+def _tell_before(run: Session, payment: Payment) -> None:
+    """Says that nothing was paid now."""
+    from tradesdk_cli.money.payviews import dollars, plain_dollars, usd
+
+    paid = "was paid" if payment.charged is True else "may have been paid"
+    text = f"nothing was paid now: {dollars(payment.amount_usd)} {paid} before, payment {payment.id}"
+    if run.out.machine_notes:
+        run.out.note(text, paid_usd=plain_dollars(usd(0)), payments=[])
+    else:
+        run.out.note(text)
 
 
 def _rehearse(run: Session, payment: Payment) -> None:

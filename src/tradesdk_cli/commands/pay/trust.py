@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 @app.command(
     "trust",
     cls=TradeCommand,
-    epilog=examples("trade --mock pay trust ADDRESS --yes", "trade --mock pay trust ADDRESS --dry-run"),
+    epilog=examples("trade --mock pay trust ADDRESS", "trade --mock pay trust ADDRESS --dry-run"),
 )
 def trust(
     ctx: typer.Context,

@@ -1,0 +1,96 @@
+"""Dry runs: what would be sent, what it costs, what would be signed, and what would be refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from tradesdk_cli.money.calls import MOST, plural
+from tradesdk_cli.money.payviews import dollars, plain_dollars, room, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tradesdk import Spending
+    from tradesdk_cli.money.paying import Till
+
+
+def rehearse(till: Till) -> None:
+    """Prints what would be sent, what it costs, and what would be signed. Only the wallet's address is needed."""
+    call, terms = till.call, till.terms
+    request: dict[str, Any] = {"method": "POST", "path": call.path}
+    if terms.batches:
+        shown = request | _of_batches(till)
+    else:
+        found = getattr(till.client, call.method)(**call.given, max_price=terms.max_price, dry_run=True)
+        asked = found.authorization
+        shown = request | {
+            "body": call.body(),
+            "price_usd": plain_dollars(found.quote.price),
+            "asked_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
+            **room(found.quote.spending),
+            "authorization": asked,
+            "refusal": found.refusal,
+        }
+    if till.run.out.format_for(many=False) == "table":
+        shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
+    till.run.out.one(shown, whole=True)
+    till.run.out.note("nothing was signed, reserved or paid (--dry-run)")
+
+
+def _of_batches(till: Till) -> dict[str, Any]:
+    """The same for batches: nothing is sent, so prices are the published ones."""
+    batches = till.in_batches()
+    count = len(batches.tokens)
+    each = int(batches.price * 1_000_000) // count if count else 0
+    had = _had(till)
+    left = [each * min(MOST, count - at) for at in range(had * MOST, count, MOST)]
+    spending = till.client.payments.spending()
+    return {
+        "tokens": count,
+        "batches": batches.count,
+        "batches_had": None if till.terms.job is None else had,
+        "price_usd": plain_dollars(usd(sum(left))),
+        **room(spending),
+        "refusal": _refusal(till, left, spending),
+    }
+
+
+def _had(till: Till) -> int:
+    """How many batches the job has already: those that come to a run that may spend nothing."""
+    from tradesdk import PaymentRefusedError
+
+    had = 0
+    if till.terms.job is not None:
+        try:
+            for _ in till.in_batches("0"):
+                had += 1
+        except PaymentRefusedError:
+            pass
+    return had
+
+
+def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> str | None:
+    """Why one of the batches that are left, each of so many micro-dollars, would not be paid; None when all would."""
+    if amounts and till.wallet is None:
+        return "no_signer: there is no signer, so nothing can be paid"
+    cap = None if till.terms.max_price is None else int(Decimal(till.terms.max_price) * 1_000_000)
+    if amounts and cap is None and not spending.budget.is_set:
+        return f"no_budget: it costs {dollars(usd(sum(amounts)))}, and no budget is set"
+    spent = 0
+    for number, amount in enumerate(amounts, 1):
+        costs = f"a batch costs {dollars(usd(amount))}"
+        after = f" after {plural(number - 1, 'batch')}" if number > 1 else ""
+        if cap is not None and amount > cap - spent:
+            return f"over_total: {costs}, and {dollars(usd(cap - spent))} of --max-price is left{after}"
+        left = replace(
+            spending,
+            last_hour=spending.last_hour + spent,
+            today=spending.today + spent,
+            total=spending.total + spent,
+        ).left
+        if left is not None and amount > left:
+            return f"over_budget: {costs}, and {dollars(usd(left))} is left{after}"
+        spent += amount
+    return None

@@ -1,0 +1,85 @@
+"""Hints after a batch that was paid for and did not come: the commands in them can be typed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", [(), ("--job", "mine")])
+def test_the_hints_of_an_undelivered_batch_can_be_followed(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], job: tuple[str, ...]
+) -> None:
+    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18", "--no-retry")
+    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
+    first = buyer(*line)
+    again = buyer(*line)
+    resumed = buyer("pay", "resume", first.problem["payment"]["id"])
+    assert [one.problem["code"] for one in (first, again, resumed)] == ["paid_undelivered", *["unresolved_payment"] * 2]
+    told = {command for one in (first, again, resumed) for command in commands(one.problem["hint"])}
+    name = first.problem["payment"]["id"]
+    assert told == {f"pay show {name}", f"pay reconcile --mark paid {name}", f"pay reconcile --mark unpaid {name}"}
+    for command in sorted(told, reverse=True):
+        if "--mark unpaid" not in command:  # only one of the two is the answer
+            assert buyer(*command.split()).code == 0, command
+    assert buyer(*line).code == 0
+    shop.payments.assert_charged(times=3)
+    marked = buyer("pay", "resume", name)
+    assert marked.problem["code"] == "not_live"
+    assert [buyer(*command.split()).code for command in commands(marked.problem["hint"])] == [0]
+
+
+def test_it_is_said_what_comes_before_a_job_goes_on(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
+    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=2, count=1)
+    line = ("market", "prices", *tokens[:6], "--batches", "--job", "mine", "--max-price", "0.18", "--no-retry")
+    for code in (14, 12):
+        run = buyer(*line)
+        assert run.code == code
+        assert "are printed; once that payment is marked, the same command goes on from there" in run.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", [(), ("--job", "mine")])
+def test_the_hints_of_a_batch_in_doubt_can_be_followed(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...], job: tuple[str, ...]
+) -> None:
+    shop.add_fault("status", status=500, route="/v1/token-prices", paid="only", nth=1, count=1)
+    line = ("market", "prices", *tokens[:6], "--batches", *job, "--max-price", "0.18", "--no-retry")
+    resume, *marks = commands(buyer(*line).problem["hint"])
+    assert [one["symbol"] for one in buyer(*resume.split()).lines] == list(tokens[:5])
+    assert [mark.rpartition(" ")[0] for mark in marks] == [
+        f"pay reconcile --mark {said}" for said in ("paid", "unpaid")
+    ]
+    known = [buyer(*mark.split()).problem for mark in marks]
+    assert [one["code"] for one in known] == ["not_unresolved"] * 2, "it ended well, so there is nothing to say"
+    assert [buyer(*command.split()).code for one in known for command in commands(one["hint"])] == [0, 0]
+    assert buyer(*line).code == 0
+
+
+@pytest.mark.long
+def test_the_hint_for_another_payment_for_batches_can_be_followed(
+    buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]
+) -> None:
+    line = ("market", "prices", *tokens[:6], "--batches", "--max-price", "0.18", "--no-retry")
+    shop.add_fault("malformed_json", route="/v1/token-prices", paid="only", nth=1, count=1)
+    name = buyer(*line).problem["payment"]["id"]
+    hint = buyer(*line, "--new-purchase").problem["hint"].replace("PAYMENT_ID", name)
+    assert buyer(*commands(hint)[0].split()).code == 0
+    assert buyer(*line).code == 0
+
+
+def commands(hint: str) -> list[str]:
+    """The command lines in a hint, without the program; of `paid|unpaid` there are both."""
+    found = re.findall(r"trade (pay (?:show|resume|reconcile --mark \S+) pay_\w+)", hint)
+    assert "--new-purchase" not in hint.replace("without --new-purchase", "")
+    return [
+        command.replace("paid|unpaid", said)
+        for command in found
+        for said in (("paid", "unpaid") if "|" in command else ("",))
+    ]

@@ -1,0 +1,122 @@
+"""Ctrl-C and SIGTERM while something is being paid: its answer is waited for, and the exit code says what came."""
+
+from __future__ import annotations
+
+import signal as signals
+
+import pytest
+
+from tradesdk_cli.money.wallet import Wallet
+from tradesdk_mock import MockServer
+
+from ._terminal import Terminal
+
+
+@pytest.fixture
+def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
+    """The signals that come right after the next signature."""
+    come: list[signals.Signals] = []
+    sign = Wallet.sign_digest
+
+    def and_then(self: Wallet, digest: bytes) -> bytes:
+        signature = sign(self, digest)
+        while come:
+            signals.raise_signal(come.pop())
+        return signature
+
+    monkeypatch.setattr(Wallet, "sign_digest", and_then)
+    return come
+
+
+@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+def test_what_is_being_paid_is_waited_for(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    signed: list[signals.Signals],
+    number: signals.Signals,
+    code: int,
+) -> None:
+    line = ("market", "prices", *tokens, "--batches", "--job", "mine", "--max-price", "0.33")
+    signed.append(number)
+    first = buyer(*line)
+    assert (first.code, [one["symbol"] for one in first.lines]) == (code, list(tokens[:5]))
+    name = "Ctrl-C" if number == signals.SIGINT else "the same signal"
+    assert f"{name} again stops at once" in first.err
+    assert ("Ctrl-C" in first.err) is (number == signals.SIGINT)
+    assert first.notes[-1]["note"] == (
+        "interrupted: 1 of 3 batches were bought and are printed; the same command goes on from there"
+    )
+    shop.payments.assert_charged(times=1)
+    second = buyer(*line)
+    assert (second.code, [one["symbol"] for one in second.lines]) == (0, list(tokens))
+    shop.payments.assert_charged(times=3, amount=330_000)
+
+
+ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+
+
+@ENDS
+@pytest.mark.parametrize("more", [(), ("--batches",)])
+def test_the_last_purchase_is_waited_for_too(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    signed: list[signals.Signals],
+    number: signals.Signals,
+    code: int,
+    more: tuple[str, ...],
+) -> None:
+    signed.append(number)
+    run = buyer("market", "prices", tokens[0], "--max-price", "0.03", *more)
+    assert (run.code, [one["symbol"] for one in run.lines]) == (code, [tokens[0]])
+    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+    shop.payments.assert_charged(times=1)
+
+
+@ENDS
+def test_a_signal_while_the_last_batch_is_printed(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signals.Signals,
+    code: int,
+) -> None:
+    monkeypatch.setattr("tradesdk_cli.money.purchases._tell", lambda *_: signals.raise_signal(number))
+    run = buyer("market", "prices", tokens[0], "--max-price", "0.03", "--batches")
+    assert (run.code, [one["symbol"] for one in run.lines]) == (code, [tokens[0]])
+    assert run.notes[-1]["note"] == "interrupted, after all of it was bought"
+
+
+@ENDS
+def test_the_second_signal_does_not_wait(
+    buyer: Terminal,
+    shop: MockServer,
+    tokens: tuple[str, ...],
+    signed: list[signals.Signals],
+    number: signals.Signals,
+    code: int,
+) -> None:
+    signed += [number, number]
+    run = buyer("market", "prices", tokens[0], "--max-price", "0.03")
+    assert (run.code, run.out) == (code, "")
+    assert run.err.splitlines()[-1] == "interrupted"
+    shop.payments.assert_not_charged()
+
+
+@ENDS
+@pytest.mark.parametrize("more", [(), ("--batches",)])
+def test_a_signal_before_anything_is_signed_ends_it_at_once(
+    buyer: Terminal,
+    shop: MockServer,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signals.Signals,
+    code: int,
+    more: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(Wallet, "sign_digest", lambda *_: signals.raise_signal(number))
+    run = buyer("market", "prices", "ETH", "--max-price", "0.03", *more)
+    assert (run.code, run.out) == (code, "")
+    assert run.err.splitlines()[-1].find("interrupted") >= 0
+    assert shop.payments.presentations() == []
