@@ -11,6 +11,8 @@ from tradesdk_mock import MockServer
 
 from ._terminal import Terminal
 
+ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+
 
 @pytest.fixture
 def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
@@ -28,7 +30,7 @@ def signed(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
     return come
 
 
-@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+@ENDS
 def test_what_is_being_paid_is_waited_for(
     buyer: Terminal,
     shop: MockServer,
@@ -51,9 +53,6 @@ def test_what_is_being_paid_is_waited_for(
     second = buyer(*line)
     assert (second.code, [one["symbol"] for one in second.lines]) == (0, list(tokens))
     shop.payments.assert_charged(times=3, amount=330_000)
-
-
-ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
 
 
 @ENDS

@@ -15,6 +15,9 @@ from ._terminal import Terminal
 PRICES = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10", "--no-retry")
 
 
+ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+
+
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
     """The signals that come in the next wait between two presentations."""
@@ -29,7 +32,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
 
 
 @pytest.mark.parametrize("verb", ["resume", "reconcile"])
-@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+@ENDS
 def test_what_is_handed_over_is_waited_for(
     buyer: Terminal, shop: MockServer, waits: list[signals.Signals], verb: str, number: signals.Signals, code: int
 ) -> None:
@@ -45,7 +48,7 @@ def test_what_is_handed_over_is_waited_for(
 
 
 @pytest.mark.parametrize("verb", ["resume", "reconcile"])
-@pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (signals.SIGTERM, 143)])
+@ENDS
 def test_the_second_signal_does_not_wait(
     buyer: Terminal, shop: MockServer, waits: list[signals.Signals], verb: str, number: signals.Signals, code: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -11,7 +10,7 @@ from tradesdk_cli.errors import NOT_FOUND, CliError, Interrupted
 from tradesdk_cli.live.streaming import exit_code_of
 from tradesdk_cli.live.watching import Told, hearing
 from tradesdk_cli.money.calls import ENDPOINTS
-from tradesdk_cli.money.paying import NO_SERVICE, market_client
+from tradesdk_cli.money.paying import NO_SERVICE, market_client, say_waiting
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -77,8 +76,7 @@ def waited_for(run: Session, command: str, *, under_way: bool) -> Iterator[Calla
         if heard or not under_way:
             raise told
         heard.append(told)
-        name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
-        run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+        say_waiting(run, number)
         return True
 
     def end() -> None:

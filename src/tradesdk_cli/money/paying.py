@@ -219,8 +219,7 @@ class Till:
             if self.told is not None or self.wallet is None or self.wallet.signatures == before:
                 raise told
             self.told = told
-            name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
-            self.run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+            say_waiting(self.run, number)
             return True
 
         return hear
@@ -268,6 +267,12 @@ class Till:
             tell(self.run, self.client, payments)
         elif results:
             self.run.out.note("this cost nothing")
+
+
+def say_waiting(run: Any, number: int) -> None:
+    """Says why signal `number` does not end the command yet."""
+    name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
+    run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
 
 
 def tell(run: Any, client: MarketClient, payments: list[Payment]) -> None:
