@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tradesdk import AsyncTradeClient, LocalSigner
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
+
+from .._clock import START
 
 numbers = count(1)
 
@@ -34,7 +36,8 @@ class Tenant:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[MockServer]:
-    with MockServer(seed=7) as running:
+    # On a clock that stands still: a market that goes on lets agents trade between two looks at a list.
+    with MockServer(seed=7, clock=MockClock(START)) as running:
         yield running
 
 
