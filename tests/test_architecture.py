@@ -1,4 +1,4 @@
-"""The shape of the house: who may import whom, whether the generated flavour is current, how long a file may be."""
+"""The shape of the house: who may import whom, and whether the generated flavour is current."""
 
 import ast
 import subprocess
@@ -280,13 +280,3 @@ def names_in(folder: Path) -> set[str]:
 @pytest.mark.parametrize("folder", ["src/tradesdk/{}", "tests/{}"])
 def test_both_flavours_have_the_same_names(folder: str) -> None:
     assert names_in(ROOT / folder.format("_async")) == names_in(ROOT / folder.format("_sync"))
-
-
-def test_a_file_has_one_subject() -> None:
-    long = {}
-    for top in ("src", "mock_server", "tests", "examples", "benchmarks", "scripts"):
-        for file in (ROOT / top).rglob("*.py"):
-            lines = len(file.read_text().splitlines())
-            if lines > 350 and "_sync" not in file.parts:
-                long[file.relative_to(ROOT).as_posix()] = lines
-    assert long == {}
