@@ -54,7 +54,7 @@ DECIDING = (
     "servicetime",
 )
 SIGNER_ROOMS = {f"tradesdk/payments/{room}.py" for room in ("secp256k1", "keystore", "eip3009")}
-CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "yaml", "tomli_w", "platformdirs", "anyio"}
+CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
     "h11",
