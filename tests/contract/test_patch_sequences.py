@@ -90,14 +90,14 @@ def play(wire: Wire, wallet: str, sequence: list[tuple[bool, dict[str, Any], dic
     assert wire.delete(path).status_code == 204
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, database=None)
+@settings(max_examples=10)
 @given(sequence=steps)
 def test_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)
 
 
 @pytest.mark.long
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=500)
 @given(sequence=steps)
 def test_many_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)
