@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)
 
 
+class Place:
+    """A place among the connections, or in a queue. It is given back when this is gone, at the latest."""
+
+    __slots__ = ("__weakref__",)
+
+
 @lru_cache(maxsize=256)
 def parsed_url(url: str) -> httpx.URL:
     """Parsing costs more than all else in making a request, and most requests go to the same few places."""
