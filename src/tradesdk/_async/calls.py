@@ -58,8 +58,8 @@ class AsyncCalls:
     trace: Callable[..., object] | None = None
     """The same for an injected client, in the way of its own library."""
 
-    creating: list[tuple[object, ...]] = field(default_factory=list)
-    """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
+    creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
+    """What the creates under way want: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
@@ -87,12 +87,17 @@ class AsyncCalls:
             give_up = started + self.deadline
         if request.look is None:
             return await self._call(request, give_up, began=None)
-        wanted = request.look.wanted
-        self.creating.append(wanted)
+        place = Place()
         try:
+            self.creating[ref(place)] = request.look.wanted
             return await self._call(request, give_up, began=(started, self.clock.now()))
         finally:
-            self.creating.remove(wanted)
+            self.creating.pop(ref(place), None)
+            del place
+
+    def alone_with(self, wanted: tuple[object, ...]) -> bool:
+        """Whether one create at most wants this now. Of an interrupted one the place is gone, if nothing else."""
+        return [other for place, other in list(self.creating.items()) if place() is not None].count(wanted) <= 1
 
     async def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
