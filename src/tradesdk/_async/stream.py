@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import ref
 
 from .._checkpoint import CheckpointFile
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._wire import Place
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import AsyncLookBack
@@ -92,12 +94,13 @@ class AsyncSignalStream(Generic[ItemT]):
         await self._save(self._checkpoint)
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
-        await self._saving.take(None)
+        place = Place()
+        await self._saving.take(None, ref(place))
         try:
             state = self._follower.state()
             await surely(lambda: checkpoint.save(state))
         finally:
-            self._saving.give_back()
+            self._saving.give_back(ref(place))
 
     # iterating
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import ref
 
 from .._checkpoint import CheckpointFile
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._wire import Place
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import LookBack
@@ -93,12 +95,13 @@ class SignalStream(Generic[ItemT]):
         self._save(self._checkpoint)
 
     def _save(self, checkpoint: CheckpointFile) -> None:
-        self._saving.take(None)
+        place = Place()
+        self._saving.take(None, ref(place))
         try:
             state = self._follower.state()
             surely(lambda: checkpoint.save(state))
         finally:
-            self._saving.give_back()
+            self._saving.give_back(ref(place))
 
     # iterating
 
