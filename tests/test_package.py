@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,6 +93,20 @@ def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> Non
     core = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line}
     assert {"httpx", "pydantic", "typer", "rich", "eth-account"} <= core
     assert core & {"uvicorn", "pyyaml", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
+
+
+def test_every_dependency_has_a_lowest_version_that_is_tested() -> None:
+    """scripts/long installs these; what they leave out would be tested with its newest version only."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    given = [*project["dependencies"], *(line for name in ("mock", "fast", "plot", "test") for line in extras[name])]
+    named = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in given} - {"tradesdk"}
+    floors = dict(line.split("==") for line in run(sys.executable, ROOT / "scripts" / "floors.py").stdout.split())
+    assert named <= floors.keys()
+    lowest = {
+        name: floor for name, floor in floors.items() if any(line.startswith(f"{name}>={floor}") for line in given)
+    }
+    assert named <= lowest.keys()
 
 
 def test_sdist_can_be_built_from(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:

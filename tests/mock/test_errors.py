@@ -76,10 +76,10 @@ def test_unknown_paths_below_v1_need_a_key_like_the_others(anyone: httpx.Client)
 @pytest.mark.parametrize(
     "path", ["/v1/agents/{}", "/v1/trades/{}", "/v1/wallets/{}/balance"], ids=["agent", "trade", "wallet"]
 )
-@pytest.mark.parametrize("ident", ["nope", "%00", "%0A", "..", "%F0%9F", "é", "a" * 10_000, "' OR 1=1 --"])
-def test_ids_that_do_not_exist(rich: httpx.Client, path: str, ident: str) -> None:
-    message = error(rich.get(path.format(ident)), 404, "not_found")
-    assert len(message) < 200
+def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
+    for ident in ("nope", "%00", "%0A", "..", "%F0%9F", "é", "a" * 10_000, "' OR 1=1 --"):
+        message = error(rich.get(path.format(ident)), 404, "not_found")
+        assert len(message) < 200, ident
 
 
 def test_what_belongs_to_others_does_not_exist(server: MockServer, rich: httpx.Client) -> None:
