@@ -12,7 +12,7 @@ import pytest
 from tradesdk import RateLimit, RateLimitError
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
-from .._clock import START, VirtualClock, http_date
+from .._clock import START, VirtualClock, http_date, named
 from ._client import client_of
 from ._flavour import at_once
 
@@ -49,7 +49,7 @@ def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
     client.account.get()
     assert clock.waits == []
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_reset_is_read_by_the_clock_of_the_service() -> None:
@@ -59,7 +59,7 @@ def test_reset_is_read_by_the_clock_of_the_service() -> None:
     client = client_of(service, clock)
     client.account.get()
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_counts_down_what_is_left() -> None:
@@ -71,7 +71,7 @@ def test_counts_down_what_is_left() -> None:
         client.account.get()
     assert clock.waits == []
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_can_be_turned_off() -> None:
@@ -106,7 +106,7 @@ def test_copies_share_what_is_known() -> None:
     client.with_options(max_retries=0).account.get()
     assert client.rate_limit is not None
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_a_request_that_never_left_is_not_counted() -> None:
