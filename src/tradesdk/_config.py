@@ -102,6 +102,8 @@ class ApiKey:
 def _asked(source: Callable[[], str]) -> str:
     try:
         return source()
+    except ConfigError:
+        raise
     except Exception as error:  # its text stays with it: it may show the key
         raise ConfigError(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 

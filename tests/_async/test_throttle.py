@@ -73,6 +73,20 @@ async def test_counts_down_what_is_left() -> None:
     assert clock.waits == [named(30)]
 
 
+@pytest.mark.parametrize("left", [0, 1, 5])
+async def test_what_others_use_up_counts(left: int) -> None:
+    """Another program with the same key: an answer of the same window says that less is left than we know of."""
+    told = (10, left, *range(left - 1, -1, -1))
+    service = Service(*(ok(ACCOUNT, date=http_date(START), **limited(each, START + 30)) for each in told), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    for _ in told:
+        await client.account.get()
+    assert clock.waits == []
+    await client.account.get()
+    assert clock.waits == [named(30)]
+
+
 async def test_can_be_turned_off() -> None:
     service = Service(ok(ACCOUNT, **limited(0, START + 30)), ok(ACCOUNT))
     clock = VirtualClock()

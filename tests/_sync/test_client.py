@@ -117,7 +117,7 @@ def failing(kind: type[BaseException], said: str) -> Callable[[], str]:
     return source
 
 
-@pytest.mark.parametrize("kind", [OSError, TimeoutError, ValueError, StopIteration, KeyError, ConfigError])
+@pytest.mark.parametrize("kind", [OSError, TimeoutError, ValueError, StopIteration, KeyError])
 def test_what_a_function_for_the_key_raises(kind: type[Exception]) -> None:
     """It is no lost connection, whatever it is: nothing was sent, and nothing is tried again."""
     service, clock = Service(), VirtualClock()
