@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._request import MAX_PAGE, Listing, optional_text, page_size, total
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 M = TypeVar("M", bound="Model")
+
+_id_of = attrgetter("id")  # what is listed has one
 
 
 class Pager(Generic[M]):
@@ -97,7 +100,7 @@ class _Pages(Generic[M]):
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
         page = self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
-        if page.next_cursor is not None and self._repeats.only_known([item.id for item in page.data]):
+        if page.next_cursor is not None and self._repeats.only_known(list(map(_id_of, page.data))):
             raise self._loop("the list repeats its items under new cursors")
         if self._left is not None:
             if len(page.data) > self._left:  # more than was asked for
