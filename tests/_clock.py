@@ -46,5 +46,22 @@ class VirtualClock:
             self._passed = max(self._passed, end)
 
 
+class named:
+    """Equals a wait that the service named: never shorter, and longer by its jitter at most."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __eq__(self, wait: object) -> bool:
+        spread = max(0.25, min(self._seconds / 10, 1))
+        return isinstance(wait, int | float) and 0 <= wait - self._seconds <= spread
+
+    def __hash__(self) -> int:
+        raise TypeError
+
+    def __repr__(self) -> str:
+        return f"named({self._seconds})"
+
+
 def http_date(seconds: float) -> str:
     return formatdate(seconds, usegmt=True)

@@ -26,7 +26,13 @@ FLOORS = {"errors": 0, "models": 0, "_version": 0, "payments": 2, "_wire": 3, "_
 FLOOR_OF_ANY_OTHER_ROOM = 1
 NETWORK = {"httpx", "httpcore", "httpx_sse", "tenacity", "anyio"}
 ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
-THIRD_PARTY = {0: {"pydantic"}, 1: {"pydantic"}, 2: {"pydantic"} | ETHEREUM, 3: {"pydantic"} | NETWORK, 4: set[str]()}
+THIRD_PARTY = {
+    0: {"pydantic", "pydantic_core"},
+    1: {"pydantic"},
+    2: {"pydantic"} | ETHEREUM,
+    3: {"pydantic"} | NETWORK,
+    4: set[str](),
+}
 HTTPX_ROOMS = {
     "tradesdk/_wire.py",  # what httpx reports, in our words
     *(

@@ -68,7 +68,7 @@ def settings_from_the_environment(seen: Seen, place: Place) -> None:
 @scenario
 def keys_that_are_refused(seen: Seen, place: Place) -> None:
     good = place.key
-    for key in (f" {good}", f"{good}\n", f"{good}\r\nX-Evil: 1", f"{good}é", f"\x00{good}", f"{good} x"):
+    for key in (f" {good}", f"{good}\n", f"{good}\r\nX-Evil: 1", f"{good}é", f"\x00{good}", f"{good} x", good * 50):
         seen.refuses(TradeClient, **place.settings(api_key=key))
         seen.refuses(AsyncTradeClient, **place.settings(api_key=key))
         with TradeClient(**place.settings(api_key=Given(key))) as client:

@@ -19,6 +19,7 @@ from .errors import ConfigError, printable
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
 _A_DAY = 86400.0  # as long as for ever; sockets take no timeout of more than 24 days
+_LONGEST_KEY = 512
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
@@ -84,7 +85,7 @@ class ApiKey:
 
     def header(self) -> bytes:
         """The value of the Authorization header."""
-        self.__last = check_api_key(self.__source() if callable(self.__source) else self.__source)
+        self.__last = check_api_key(_asked(self.__source) if callable(self.__source) else self.__source)
         return b"Bearer " + self.__last.encode("ascii")
 
     def hidden_in(self, text: str) -> str:
@@ -98,12 +99,25 @@ class ApiKey:
         raise TypeError("an API key cannot be pickled")
 
 
+def _asked(source: Callable[[], str]) -> str:
+    try:
+        return source()
+    except ConfigError:
+        raise
+    except Exception as error:  # its text stays with it: it may show the key
+        raise ConfigError(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
+
+
 def check_api_key(key: object) -> str:
     """The key if it can be a header; the error never shows it."""
     if not isinstance(key, str):
         raise ConfigError(f"the API key must be a string, not {type(key).__name__}")
     if not key:
         raise ConfigError("the API key is empty: set TRADE_API_KEY or pass api_key=")
+    if len(key) > _LONGEST_KEY:
+        raise ConfigError(
+            f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy the value of the key only"
+        )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
             "the API key contains a space, a line break or a character that is not ASCII: "

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 MAX_BODY = 4 * 1024 * 1024
 MAX_ERROR_BODY = 64 * 1024
+_GZIP = b"\x1f\x8b"
+_MAX_MEMBERS = 10_000  # of a gzip body; empty ones would take time without end, and no room
 
 
 class Headers(Mapping[str, str]):
@@ -122,6 +124,7 @@ class BodyReader:
         self._room = MAX_BODY if self._ok else MAX_ERROR_BODY
         self._taken, self._most = 0, 2 * self._room  # gzip hardly grows, but can go on for ever without a result
         self._chunks: list[bytes] = []
+        self._members = 1
         self.problem: str | None = None
         self.cut_short = False
         coding = content_encoding.strip().lower()
@@ -132,30 +135,43 @@ class BodyReader:
     def feed(self, chunk: bytes) -> bool:
         """Take a chunk; False when nothing more is wanted."""
         self._taken += len(chunk)
-        if self._gzip is not None:
+        if self._gzip is None:
+            return self._collect(chunk)
+        while True:
+            if self._gzip.eof and chunk:  # another member may follow
+                self._members += 1
+                if not chunk.startswith(_GZIP[: len(chunk)]) or self._members > _MAX_MEMBERS:
+                    self.problem = "something follows its gzip coding"
+                    return False
+                self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
             try:
-                chunk = self._gzip.decompress(chunk, self._room + 1)
+                piece = self._gzip.decompress(chunk, self._room + 1)
             except zlib.error:
                 self.problem = "its gzip coding is damaged"
                 return False
-        self._chunks.append(chunk)
-        self._room -= len(chunk)
+            if not self._collect(piece):
+                return False
+            chunk = self._gzip.unused_data
+            if not chunk:
+                return True
+
+    def _collect(self, piece: bytes) -> bool:
+        self._chunks.append(piece)
+        self._room -= len(piece)
         if self._room < 0:
-            self._chunks[-1] = chunk[: self._room]
+            self._chunks[-1] = piece[: self._room]
         if self._room < 0 or self._taken > self._most:
             if self._ok:
                 self.problem = f"it is larger than {MAX_BODY // 1024 // 1024} MiB"
             return False
-        return self._gzip is None or not self._gzip.unused_data
+        return True
 
     def content(self) -> bytes:
         """What was read. `problem` says what is wrong with it, if anything."""
         body = b"".join(self._chunks)
-        if self._gzip is not None and self.problem is None and self._room >= 0:
-            if not self._gzip.eof and self._taken:
-                self.problem, self.cut_short = "its gzip coding is cut short", True
-            elif self._gzip.unused_data:
-                self.problem = "something follows its gzip coding"
+        unfinished = self._gzip is not None and not self._gzip.eof and self._taken > 0
+        if unfinished and self.problem is None and self._room >= 0:
+            self.problem, self.cut_short = "its gzip coding is cut short", True
         return body
 
 

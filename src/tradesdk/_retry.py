@@ -1,7 +1,8 @@
 """When a request is sent again, and when: decisions only, no clock and no socket.
 
 A retry waits at least `2**k` seconds (k = 1, 2, …), with jitter upwards, never more than 60 s unless the service itself
-named a later time. What the service names (`Retry-After`, `X-RateLimit-Reset`) is read against the service's own clock.
+named a later time. What the service names (`Retry-After`, `X-RateLimit-Reset`) is read against the service's own clock
+and gets jitter as well.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class RetryWait:
     """How long to wait before the next attempt.
 
     Attributes:
-        seconds: the wait.
-        server: the part of it that the service asked for (0 when it asked for nothing).
+        seconds: the wait, with jitter.
+        server: what the service asked for (0 when it asked for nothing).
     """
 
     seconds: float
@@ -125,6 +126,14 @@ def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
     if reset is not None:
         named.append(reset + 1 - now)
     return min(max(0.0, *named), _LONGEST) if named else None
+
+
+def with_jitter(named: float, random: Callable[[], float] = random.random) -> float:
+    """A wait that the service named: never shorter, and up to a second longer.
+
+    Callers that were told the same moment don't all come back at it.
+    """
+    return named + max(0.25, min(named * 0.1, 1.0)) * random()
 
 
 def reset_time(headers: Mapping[str, str]) -> int | None:
@@ -213,7 +222,7 @@ class RetryPolicy:
         server = 0.0
         if failure.status in (429, 503) and failure.headers is not None:
             server = server_wait(failure.headers, now) or 0.0
-        return RetryWait(max(own, server), server)
+        return RetryWait(max(own, with_jitter(server, random)) if server else own, server)
 
 
 class RetryBudget:

@@ -1,7 +1,7 @@
-"""The ids that a stream has seen, and for how long they are remembered. No I/O; times are the service's Unix seconds.
+"""Ids that were seen: by a stream, and for how long they are remembered; by a walk through pages. No I/O.
 
-They are forgotten by the stream's own progress, not by the clock: on a quiet chain the last signal may be days old, and
-the next look into the history finds it all the same.
+Times are the service's Unix seconds. Those of a stream are forgotten by its own progress, not by the clock: on a quiet
+chain the last signal may be days old, and the next look into the history finds it all the same.
 """
 
 from __future__ import annotations
@@ -61,3 +61,30 @@ class SeenIds:
             if signal_id not in self.ahead:
                 yield signal_id, mark
         yield from self.ahead.items()
+
+
+class Repeats:
+    """Finds pages that come again, in memory that doesn't grow with the list.
+
+    Kept are the first thousand ids, for a list that begins again, and one later page, for a circle further on: it is
+    replaced after 1, 2, 4, 8, … pages, and so stands inside a circle of any length at some time (R. P. Brent).
+    """
+
+    def __init__(self) -> None:
+        self._first: set[str] = set()
+        self._kept: set[str] = set()
+        self._pages, self._replace_at = 0, 1
+
+    def only_known(self, ids: list[str]) -> bool:
+        """Whether this page has items, and none that is new as far as is known."""
+        if not ids:
+            return False
+        if self._first.issuperset(ids) or self._kept.issuperset(ids):
+            return True
+        if len(self._first) < 1000:
+            self._first.update(ids)
+        self._pages += 1
+        if self._pages == self._replace_at:
+            self._kept = set(ids)
+            self._replace_at *= 2
+        return False

@@ -269,10 +269,11 @@ class ServiceUnavailableError(APIStatusError):
 
 
 class APIResponseError(APIError):
-    """An answer that is not what the service promises: no JSON, another shape, too large, a cursor that repeats.
+    """An answer that is not what the service promises: no JSON, another shape, too large, a list that never ends.
 
     Attributes:
         response: the answer as far as it was read, its bytes included; None when there is none to show.
+        code: `pagination_loop` when a list would never end: a cursor or the items repeat; otherwise None.
     """
 
     def __init__(
@@ -282,11 +283,13 @@ class APIResponseError(APIError):
         method: str,
         url: str,
         response: RawResponse | None = None,
+        code: str | None = None,
         outcome: Outcome = "none",
         retries: int = 0,
     ) -> None:
         super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
         self.response = response
+        self.code = code
 
 
 class StreamError(APIError):

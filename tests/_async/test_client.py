@@ -109,7 +109,31 @@ async def test_key_from_a_function_is_read_for_every_attempt() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["", "with space", "ends\n", "\x7f", "schlüssel", None, b"bytes"])
+def failing(kind: type[BaseException], said: str) -> Callable[[], str]:
+    def source() -> str:
+        raise kind(said)
+
+    return source
+
+
+@pytest.mark.parametrize("kind", [OSError, TimeoutError, ValueError, StopIteration, KeyError])
+async def test_what_a_function_for_the_key_raises(kind: type[Exception]) -> None:
+    """It is no lost connection, whatever it is: nothing was sent, and nothing is tried again."""
+    service, clock = Service(), VirtualClock()
+    with pytest.raises(ConfigError, match=f"api_key= raised {kind.__name__}; nothing was sent") as caught:
+        await client_of(service, clock, api_key=failing(kind, f"cannot read {KEY}")).account.get()
+    assert type(caught.value.__cause__) is kind
+    assert KEY not in str(caught.value) + repr(caught.value)
+    assert (service.requests, clock.waits) == ([], [])
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+async def test_an_interrupt_of_that_function_passes_through(kind: type[BaseException]) -> None:
+    with pytest.raises(kind):
+        await client_of(Service(), api_key=failing(kind, "")).account.get()
+
+
+@pytest.mark.parametrize("key", ["", "with space", "ends\n", "\x7f", "schlüssel", None, b"bytes", "k" * 513])
 async def test_unusable_key_from_a_function(key: Any) -> None:
     service = Service()
     with pytest.raises(ConfigError) as caught:

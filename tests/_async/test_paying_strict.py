@@ -116,6 +116,25 @@ async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exce
     assert (await client.payments.spending()).reserved == PRICE
 
 
+@pytest.mark.parametrize("raised", [httpx.LocalProtocolError("late"), UnicodeError("late"), httpx.InvalidURL("late")])
+async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
+    """Such errors mean that nothing was sent only where the transport is ours. This one has no hooks."""
+    buyer = Buyer()
+
+    def paid_and_lost(request: httpx.Request) -> httpx.Response:
+        response = buyer.service.handle(request)
+        if response.status_code == 200:
+            raise raised
+        return response
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(paid_and_lost))
+    client = buyer.client(http_client=http, max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(["ETH"])
+    assert caught.value.charged == "unknown"
+    assert (await client.payments.spending()).reserved == PRICE == buyer.service.total
+
+
 async def test_a_connection_that_was_never_made_is_known_as_such() -> None:
     buyer = Buyer("refused")
     client = buyer.client(max_retries=0)

@@ -11,7 +11,7 @@ import pytest
 from tradesdk import RateLimit, RateLimitError
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
-from .._clock import START, VirtualClock, http_date
+from .._clock import START, VirtualClock, http_date, named
 from ._client import client_of
 from ._flavour import at_once
 
@@ -48,7 +48,7 @@ async def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
     await client.account.get()
     assert clock.waits == []
     await client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 async def test_reset_is_read_by_the_clock_of_the_service() -> None:
@@ -58,7 +58,7 @@ async def test_reset_is_read_by_the_clock_of_the_service() -> None:
     client = client_of(service, clock)
     await client.account.get()
     await client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 async def test_counts_down_what_is_left() -> None:
@@ -70,7 +70,21 @@ async def test_counts_down_what_is_left() -> None:
         await client.account.get()
     assert clock.waits == []
     await client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+async def test_what_others_use_up_counts(left: int) -> None:
+    """Another program with the same key: an answer of the same window says that less is left than we know of."""
+    told = (10, left, *range(left - 1, -1, -1))
+    service = Service(*(ok(ACCOUNT, date=http_date(START), **limited(each, START + 30)) for each in told), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    for _ in told:
+        await client.account.get()
+    assert clock.waits == []
+    await client.account.get()
+    assert clock.waits == [named(30)]
 
 
 async def test_can_be_turned_off() -> None:
@@ -105,7 +119,7 @@ async def test_copies_share_what_is_known() -> None:
     await client.with_options(max_retries=0).account.get()
     assert client.rate_limit is not None
     await client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 async def test_a_request_that_never_left_is_not_counted() -> None:

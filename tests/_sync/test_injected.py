@@ -19,7 +19,7 @@ from tradesdk import (
 )
 
 from .._answers import ACCOUNT, BASE, KEY, Service, failed, ok, page
-from .._clock import VirtualClock
+from .._clock import VirtualClock, named
 from ._client import client_of
 
 
@@ -169,7 +169,7 @@ def test_a_hook_that_raises_for_status_does_not_turn_it_into_a_lost_connection()
         client.agents.get("a1")
     assert clock.waits == []
     client.account.get()
-    assert clock.waits == [7]
+    assert clock.waits == [named(7)]
 
 
 def test_a_hook_that_fails_is_not_hidden() -> None:

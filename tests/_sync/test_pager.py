@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from tradesdk import APIConnectionError, APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
@@ -167,7 +169,43 @@ def test_cursors_in_a_circle_are_an_error(start: str | None, cursors: list[str],
         collect(client_of(service).trades.list(cursor=start), seen)
     assert len(seen) == walked
     assert service.left == 0
-    assert caught.value.method == "GET"
+    assert (caught.value.method, caught.value.code) == ("GET", "pagination_loop")
+
+
+def looping(tail: int, period: int, size: int, limit: int) -> Callable[[httpx.Request], httpx.Response]:
+    """A list of `tail` items, and then the next `period` items over and over, each page with a new cursor."""
+
+    def answering(request: httpx.Request) -> httpx.Response:
+        at = int(request.url.params.get("cursor", 0))
+        assert at < limit, "it never ends"
+        numbers = (n if n < tail else tail + (n - tail) % period for n in range(at, at + size))
+        return ok(page(trades(*numbers), str(at + size)))
+
+    return answering
+
+
+@pytest.mark.parametrize(
+    ("tail", "period", "size", "limit"),
+    [
+        *((0, 1, 1, 2), (0, 100, 100, 200), (0, 2, 1, 3), (0, 30, 100, 200), (0, 250, 100, 400)),
+        *((0, 257, 10, 280), (0, 4999, 100, 5200)),  # it begins again
+        *((3000, 100, 100, 6400), (3000, 50, 100, 6400), (3000, 700, 100, 7200), (2000, 300, 10, 3000)),  # further on
+    ],
+)
+def test_items_that_repeat_under_new_cursors_are_an_error(tail: int, period: int, size: int, limit: int) -> None:
+    """What came before is still handed over, and hardly anything twice."""
+    seen: list[str] = []
+    with pytest.raises(APIResponseError, match="repeats its items") as caught:
+        collect(client_of(looping(tail, period, size, limit + size)).trades.list(limit=size), seen)
+    assert len(set(seen)) == tail + period
+    assert len(seen) <= limit
+    assert caught.value.code == "pagination_loop"
+
+
+def test_the_last_page_may_repeat_all_of_it() -> None:
+    """And a page may repeat some, as when something new came meanwhile; nothing is endless there."""
+    service = Service(ok(page(trades(1, 2), "c1")), ok(page(trades(2, 3), "c2")), ok(page(trades(2, 3))))
+    assert ids(client_of(service).trades.list()) == ["t1", "t2", "t2", "t3", "t2", "t3"]
 
 
 def test_a_repeated_cursor_after_all_that_was_wanted_is_nobodys_business() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tradesdk import RateLimit, RateLimitError
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
-from .._clock import START, VirtualClock, http_date
+from .._clock import START, VirtualClock, http_date, named
 from ._client import client_of
 from ._flavour import at_once
 
@@ -49,7 +49,7 @@ def test_waits_for_the_reset_instead_of_collecting_a_429() -> None:
     client.account.get()
     assert clock.waits == []
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_reset_is_read_by_the_clock_of_the_service() -> None:
@@ -59,7 +59,7 @@ def test_reset_is_read_by_the_clock_of_the_service() -> None:
     client = client_of(service, clock)
     client.account.get()
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_counts_down_what_is_left() -> None:
@@ -71,7 +71,21 @@ def test_counts_down_what_is_left() -> None:
         client.account.get()
     assert clock.waits == []
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_what_others_use_up_counts(left: int) -> None:
+    """Another program with the same key: an answer of the same window says that less is left than we know of."""
+    told = (10, left, *range(left - 1, -1, -1))
+    service = Service(*(ok(ACCOUNT, date=http_date(START), **limited(each, START + 30)) for each in told), ok(ACCOUNT))
+    clock = VirtualClock()
+    client = client_of(service, clock)
+    for _ in told:
+        client.account.get()
+    assert clock.waits == []
+    client.account.get()
+    assert clock.waits == [named(30)]
 
 
 def test_can_be_turned_off() -> None:
@@ -106,7 +120,7 @@ def test_copies_share_what_is_known() -> None:
     client.with_options(max_retries=0).account.get()
     assert client.rate_limit is not None
     client.account.get()
-    assert clock.waits == [30]
+    assert clock.waits == [named(30)]
 
 
 def test_a_request_that_never_left_is_not_counted() -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,9 +14,31 @@ import pytest
 
 from tradesdk import APIStatusError, APITimeoutError, RateLimitError, ServiceUnavailableError
 
-from .._answers import ACCOUNT, Service, bare, failed, ok
-from .._clock import START, VirtualClock, http_date
+from .._answers import ACCOUNT, Service, bare, failed, limited, ok
+from .._clock import START, VirtualClock, http_date, named
 from ._client import client_of
+from ._flavour import at_once
+
+
+class TenAtOnce(VirtualClock):
+    """Threads that wait go on together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all = threading.Barrier(10)
+
+    def sleep(self, seconds: float) -> None:
+        end = self._note(seconds)
+        self._all.wait(10)
+        self._reach(end)
+
+
+@pytest.fixture
+def _seeded() -> Iterator[None]:
+    before = random.getstate()
+    random.seed(14)
+    yield
+    random.setstate(before)
 
 
 def waited(*, status: int = 429, **headers: str) -> float:
@@ -26,16 +51,37 @@ def waited(*, status: int = 429, **headers: str) -> float:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_the_least(status: int) -> None:
-    assert waited(status=status, retry_after="40") == 40
-    assert waited(status=status, retry_after="12.5") == 12.5
+    assert waited(status=status, retry_after="40") == named(40)
+    assert waited(status=status, retry_after="12.5") == named(12.5)
     assert 2 <= waited(status=status, retry_after="1") <= 2.5
-    assert waited(status=status, retry_after="20, 30") == 30
+    assert waited(status=status, retry_after="20, 30") == named(30)
+
+
+@pytest.mark.usefixtures("_seeded")
+@pytest.mark.parametrize("told", ["2.5", "5", "30", "100"])
+def test_ten_that_were_told_the_same_come_back_apart(told: str) -> None:
+    """By the clock of all of them, from the first to the last."""
+    service, clock = Service(*(failed(429, retry_after=told) for _ in range(10)), *[ok(ACCOUNT)] * 10), TenAtOnce()
+    at_once([client_of(service, clock, throttle=False).account.get] * 10)
+    assert clock.waits == [named(float(told))] * 10
+    assert max(clock.waits) - min(clock.waits) >= 0.15
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_ten_that_are_held_back_come_apart() -> None:
+    headers = limited(0, START + 30)
+    service, clock = Service(ok(ACCOUNT, date=http_date(START), **headers), *[ok(ACCOUNT)] * 10), TenAtOnce()
+    client = client_of(service, clock)
+    client.account.get()
+    at_once([client.account.get] * 10)
+    assert clock.waits == [named(30)] * 10
+    assert max(clock.waits) - min(clock.waits) >= 0.15
 
 
 def test_retry_after_of_a_proxy_counts() -> None:
     service, clock = Service(bare(503, retry_after="33"), ok(ACCOUNT)), VirtualClock()
     client_of(service, clock).account.get()
-    assert clock.waits == [33]
+    assert clock.waits == [named(33)]
 
 
 @pytest.mark.parametrize("skew", [0, 600, -600, 86_400])
@@ -43,20 +89,22 @@ def test_times_are_read_by_the_clock_of_the_service(skew: int) -> None:
     """However far it is from ours."""
     there = START + skew
     date = http_date(there)
-    assert waited(date=date, x_ratelimit_reset=str(there + 50)) == 51  # a second more: it is cut off, not rounded
-    assert waited(date=date, retry_after=http_date(there + 45)) == 45
-    assert waited(date=date, age="20", x_ratelimit_reset=str(there + 50)) == 31
+    assert waited(date=date, x_ratelimit_reset=str(there + 50)) == named(
+        51
+    )  # a second more: it is cut off, not rounded
+    assert waited(date=date, retry_after=http_date(there + 45)) == named(45)
+    assert waited(date=date, age="20", x_ratelimit_reset=str(there + 50)) == named(31)
     assert 2 <= waited(date=date, x_ratelimit_reset=str(there - 50)) <= 2.5
 
 
 def test_without_a_date_our_clock_has_to_do() -> None:
-    assert waited(x_ratelimit_reset=str(START + 20)) == 21
-    assert waited(date="yesterday", x_ratelimit_reset=str(START + 20)) == 21
+    assert waited(x_ratelimit_reset=str(START + 20)) == named(21)
+    assert waited(date="yesterday", x_ratelimit_reset=str(START + 20)) == named(21)
 
 
 def test_the_latest_of_all_counts() -> None:
-    assert waited(retry_after="30", x_ratelimit_reset=str(START + 50)) == 51
-    assert waited(retry_after="60", x_ratelimit_reset=str(START + 50)) == 60
+    assert waited(retry_after="30", x_ratelimit_reset=str(START + 50)) == named(51)
+    assert waited(retry_after="60", x_ratelimit_reset=str(START + 50)) == named(60)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +139,7 @@ def test_a_wait_of_more_than_two_minutes_is_not_waited(headers: dict[str, str], 
 
 
 def test_exactly_two_minutes_are_waited() -> None:
-    assert waited(retry_after="120") == 120
+    assert waited(retry_after="120") == named(120)
 
 
 @pytest.mark.parametrize("seconds", ["9" * 300, "1" + "0" * 10])
@@ -110,7 +158,7 @@ def test_no_wait_passes_the_deadline() -> None:
     service, clock = Service(*(failed(503, retry_after="80") for _ in range(6))), VirtualClock()
     with pytest.raises(ServiceUnavailableError) as caught:
         client_of(service, clock).account.get()
-    assert clock.waits == [80, 80]
+    assert clock.waits == [named(80)] * 2
     assert caught.value.retries == 2
 
 
@@ -155,4 +203,4 @@ def test_pages_have_a_deadline_each() -> None:
     answers = [answer for one in pages for answer in (failed(503, retry_after="100"), one)]
     service, clock = Service(*answers, ok({"data": []})), VirtualClock()
     assert client_of(service, clock).trades.list().first() is None
-    assert clock.waits == [100] * 4
+    assert clock.waits == [named(100)] * 4

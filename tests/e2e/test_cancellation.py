@@ -250,6 +250,33 @@ def test_at_every_suspension(kept: bool) -> None:
         asyncio.run(run())
 
 
+def test_at_every_suspension_while_others_want_the_place() -> None:
+    """Also when it has just been given to the one that is cancelled."""
+
+    others: list[asyncio.Task[object]] = []
+
+    async def run() -> None:
+        async with single(server.url) as client:
+
+            async def beside_others() -> object:
+                before = asyncio.create_task(client.account.get())
+                await asyncio.sleep(0)
+                try:
+                    return await client.account.get()
+                finally:
+                    others.append(before)
+
+            async def all_of_them() -> None:
+                for other in [*others, asyncio.create_task(client.account.get())]:
+                    await asyncio.wait_for(other, 5)
+                others.clear()
+
+            assert await cancelled_everywhere(beside_others, all_of_them) >= 4
+
+    with hostile(lambda visit: None if visit.send(GOOD) else visit.close()) as server:
+        asyncio.run(run())
+
+
 @pytest.mark.usefixtures("_nothing_is_collected")
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "whose answer is lost"])
 def test_a_create_at_every_suspension(lost: bool) -> None:

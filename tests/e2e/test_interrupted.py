@@ -24,6 +24,7 @@ from weakref import ref
 import pytest
 
 from tradesdk import Account, Timeout, TradeClient
+from tradesdk._sync import primitives
 from tradesdk._sync.primitives import Slots
 from tradesdk._wire import Place
 
@@ -124,7 +125,7 @@ def chosen(call: Callable[[], object], count: int | None) -> list[int]:
 
 
 ALL = pytest.param(None, marks=pytest.mark.long, id="all")
-SAMPLE = pytest.param(30, id="some")
+SAMPLE = pytest.param(20, id="some")
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["a connection that is kept", "a new connection"])
@@ -165,8 +166,9 @@ def test_as_many_at_once_as_before(count: int | None) -> None:
         assert [answered.status for answered in in_time([ask] * 3)] == [200] * 3
 
 
-def test_while_waiting_for_a_place() -> None:
+def test_while_waiting_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left behind by somebody who waited is seen by those who wait after."""
+    monkeypatch.setattr(primitives, "_LOOK_AGAIN", 0.002)
     slots, at, left = Slots(1), 0, 0
     while not left:
         at += 1

@@ -51,6 +51,12 @@ def test_a_key_that_cannot_be_a_header_is_refused_without_being_shown(bad: Any) 
         refused(api_key, None, {"TRADE_API_KEY": bad})
 
 
+def test_a_key_has_at_most_512_characters() -> None:
+    assert check_api_key("k" * 512) == "k" * 512
+    for refuse in (lambda: check_api_key(SECRET * 100), ApiKey(lambda: SECRET * 100).header):
+        assert f"has {100 * len(SECRET)} characters; at most 512" in str(refused(refuse))
+
+
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 def test_any_printable_ascii_is_a_key(key: str) -> None:
     assert api_key(key, {}).header() == b"Bearer " + key.encode()

@@ -78,6 +78,8 @@ def arguments(cls: type[TradeError]) -> dict[str, Any]:
         given |= {"path": "/home/me/place.json", "hint": "look there"}
     if issubclass(cls, APIResponseError | StreamError):
         given["response"] = RESPONSE
+    if issubclass(cls, APIResponseError):
+        given["code"] = "pagination_loop"
     if issubclass(cls, AmbiguousOutcomeError):
         given["candidates"] = ("agt_1", "agt_2")
     return given

@@ -130,7 +130,34 @@ def test_damage_is_a_problem(place: int) -> None:
     assert read(bytes(broken))[1] == "its gzip coding is damaged"
 
 
-@pytest.mark.parametrize("more", [b"x", b"\x00", gzip.compress(b"second", mtime=0), b"\n"])
+@given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.integers(1, 400), st.booleans())
+def test_several_members_are_one_body(parts: list[bytes], size: int, cut: bool) -> None:
+    data = b"".join(gzip.compress(part, mtime=0) for part in parts)
+    if cut:
+        assert read(data[:-1], size=size)[1] == "its gzip coding is cut short"
+    else:
+        assert read(data, size=size) == (b"".join(parts), None, len(data))
+
+
+@pytest.mark.parametrize("size", [7_777, 65_536])
+def test_the_maximum_is_for_all_members_together(size: int) -> None:
+    mebibyte = gzip.compress(bytes(MIB))
+    assert read(mebibyte * 4, size=size)[:2] == (bytes(MAX_BODY), None)
+    content, problem, _ = read(mebibyte * 4 + gzip.compress(b"x"), size=size)
+    assert (content, problem) == (bytes(MAX_BODY), "it is larger than 4 MiB")
+
+
+def test_members_without_a_result_end() -> None:
+    _, problem, taken = read(gzip.compress(b"{}") + gzip.compress(b"") * 500_000)
+    assert problem == "something follows its gzip coding"
+    assert taken < MIB
+
+
+def test_a_member_that_is_damaged_is_a_problem() -> None:
+    assert read(WHOLE + WHOLE[:2] + b"\x00" * 20)[1] == "its gzip coding is damaged"
+
+
+@pytest.mark.parametrize("more", [b"x", b"\x00", b"\n", b"\x1fx", b"{}"])
 @pytest.mark.parametrize("size", [7, 65_536])
 def test_what_follows_the_coding_is_a_problem(more: bytes, size: int) -> None:
     content, problem, _ = read(gzip.compress(b"{}") + more, size=size)

@@ -179,12 +179,23 @@ def test_the_latest_of_all_times_counts() -> None:
     assert server_wait(both, NOW) == 41
     assert server_wait({**both, "retry-after": "50"}, NOW) == 50
     assert server_wait({**both, "retry-after": "50", "x-ratelimit-reset": "1600000000"}, NOW) == 50
-    assert POLICY.wait(5, limited(both), now=NOW, random=always(1.0)).seconds == 41
+    assert POLICY.wait(5, limited(both), now=NOW, random=always(0.0)).seconds == 41
     assert POLICY.wait(5, limited({"retry-after": "33"}), now=NOW, random=always(1.0)).seconds == 40
 
 
 def test_the_service_may_ask_for_more_than_the_cap() -> None:
-    assert POLICY.wait(1, limited({"retry-after": "100"}), now=NOW).seconds == 100
+    assert POLICY.wait(1, limited({"retry-after": "100"}), now=NOW, random=always(0.0)).seconds == 100
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spread"), [("2.5", 0.25), ("4", 0.4), ("9.5", 0.95), ("10", 1), ("30", 1), ("60", 1), ("120", 1)]
+)
+def test_a_time_that_the_service_named_gets_jitter_upwards(seconds: str, spread: float) -> None:
+    """The limit of 120 s is for what was named, without it."""
+    for draw in (0.0, 0.5, 1.0):
+        wait = POLICY.wait(1, limited({"retry-after": seconds}), now=NOW, random=always(draw))
+        assert wait.server == float(seconds)
+        assert wait.seconds == pytest.approx(float(seconds) + spread * draw)
 
 
 @pytest.mark.parametrize("failure", [LOST, Failure(FailureCause.NOT_SENT), *(limited({}, s) for s in (500, 502, 504))])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._request import MAX_PAGE, Listing, optional_text, page_size, total
+from .._seen import Repeats
 from ..errors import APIResponseError
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from .calls import AsyncCalls
 
 M = TypeVar("M", bound="Model")
+
+_id_of = attrgetter("id")  # what is listed has one
 
 
 class AsyncPager(Generic[M]):
@@ -50,7 +54,8 @@ class AsyncPager(Generic[M]):
         """The pages, each with `data` and `next_cursor`. With `max_items`, the last page asks only for what is missing.
 
         Raises:
-            APIResponseError: a cursor came twice, so the walk would never end.
+            APIResponseError: a cursor came twice, or a page has only items that came before, so the walk would never
+                end (`code` is `pagination_loop`).
         """
         return self._pages()
 
@@ -81,6 +86,7 @@ class _AsyncPages(Generic[M]):
         self._cursor = cursor
         self._left = max_items
         self._asked: set[str] = set()
+        self._repeats = Repeats()
         self._done = False
 
     def __aiter__(self) -> _AsyncPages[M]:
@@ -90,13 +96,11 @@ class _AsyncPages(Generic[M]):
         if self._done or self._left == 0:
             raise StopAsyncIteration
         if self._cursor is not None and self._cursor in self._asked:
-            raise APIResponseError(
-                "the list repeats a cursor, so it would never end",
-                method="GET",
-                url=self._calls.base_url + self._listing.path,
-            )
+            raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
         page = await self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
+        if page.next_cursor is not None and self._repeats.only_known(list(map(_id_of, page.data))):
+            raise self._loop("the list repeats its items under new cursors")
         if self._left is not None:
             if len(page.data) > self._left:  # more than was asked for
                 page = page.model_copy(update={"data": page.data[: self._left]})
@@ -106,6 +110,14 @@ class _AsyncPages(Generic[M]):
         self._cursor = page.next_cursor
         self._done = self._cursor is None
         return page
+
+    def _loop(self, what: str) -> APIResponseError:
+        return APIResponseError(
+            f"{what}, so it would never end",
+            method="GET",
+            url=self._calls.base_url + self._listing.path,
+            code="pagination_loop",
+        )
 
 
 class _AsyncItems(Generic[M]):

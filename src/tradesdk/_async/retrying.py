@@ -157,7 +157,12 @@ class AsyncRetrial(Generic[T]):
             if cursor is None:
                 return new, unsure
             if cursor in seen:  # the rest of the list is out of reach, so that it may be there
-                raise APIResponseError("the list repeats a cursor", method="GET", url=calls.base_url + listing.target)
+                raise APIResponseError(
+                    "the list repeats a cursor",
+                    method="GET",
+                    url=calls.base_url + listing.target,
+                    code="pagination_loop",
+                )
             seen.add(cursor)
 
     def _since(self, headers: Mapping[str, str]) -> tuple[float, float]:

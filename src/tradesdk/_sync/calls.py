@@ -17,7 +17,7 @@ from .._clock import Clock
 from .._config import USER_AGENT, ApiKey, Timeout
 from .._request import Request
 from .._response import BodyReader, Headers, RawResponse, decode_nothing, moment_after, status_error
-from .._retry import Operation, RetryBudget, RetryPolicy
+from .._retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._throttle import Throttle
 from .._wire import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
 from .._wirelog import Exchange, wire
@@ -276,7 +276,8 @@ class Calls:
 
     def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> None:
         while wait := self.throttle.claim(now := self.clock.monotonic()):
-            if now + wait > give_up:
+            pause = with_jitter(wait)
+            if now + pause > give_up:
                 raise RateLimitError(
                     f"not sent: the rate limit is used up for another {wait:.0f} s, which is past the deadline",
                     method=request.method,
@@ -287,8 +288,8 @@ class Calls:
                     retry_at=moment_after(self.clock.now(), wait),
                     rate_limit=self.throttle.rate_limit,
                 )
-            logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
-            sleep(self.clock, wait)
+            logger.warning("the rate limit is used up; waiting %.1f s for the reset", pause)
+            sleep(self.clock, pause)
 
     def close(self) -> None:
         """Close the connections, unless they were handed in."""

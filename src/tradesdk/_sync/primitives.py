@@ -36,31 +36,21 @@ class Slots:
 
     def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
         """Take a place; False when none became free within `timeout` seconds."""
-        if self._took(place):
-            return True
         end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            for other in list(self._taken):
-                if other() is None:
-                    self._taken.discard(other)
-            while True:
-                if self._took(place):
+            while len(self._taken) < self._places:
+                self._taken.add(place)
+                if len(self._taken) <= self._places:
                     return True
-                left = end - time.monotonic()
-                if left <= 0:
+                self._taken.discard(place)  # two threads at once
+            left = end - time.monotonic()
+            try:
+                self._freed.get(timeout=min(max(left, 0.0), _LOOK_AGAIN))
+            except Empty:
+                gone = [other for other in list(self._taken) if other() is None]
+                self._taken.difference_update(gone)
+                if left <= 0 and not gone:
                     return False
-                try:
-                    self._freed.get(timeout=min(left, _LOOK_AGAIN))
-                except Empty:
-                    break
-
-    def _took(self, place: ReferenceType[Place]) -> bool:
-        while len(self._taken) < self._places:
-            self._taken.add(place)
-            if len(self._taken) <= self._places:
-                return True
-            self._taken.discard(place)  # two threads at once
-        return False
 
     def give_back(self, place: ReferenceType[Place]) -> None:
         """Let somebody else have it. Twice does no harm."""

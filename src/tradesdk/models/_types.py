@@ -25,8 +25,11 @@ def _whole(value: Any) -> int:
 
 def _integer(source: Any, handler: Any) -> core_schema.CoreSchema:
     # The first choice nearly always fits, and costs nothing; a validator in Python for every integer would.
-    choices = [core_schema.int_schema(strict=True), core_schema.no_info_plain_validator_function(_whole)]
-    return core_schema.union_schema(choices, mode="left_to_right", custom_error_type="int_type")
+    return core_schema.union_schema(
+        [core_schema.int_schema(strict=True), core_schema.no_info_plain_validator_function(_whole)],
+        mode="left_to_right",
+        custom_error_type="int_type",
+    )
 
 
 Integer: TypeAlias = Annotated[int, GetPydanticSchema(_integer)]
