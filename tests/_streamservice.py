@@ -42,7 +42,10 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
         most_open: how many were at the same time.
         last_fate: when the last connection was cut.
         log: what happened last.
+        keeps: seconds for which the history shows a signal.
     """
+
+    keeps = inf
 
     def __init__(self, plan: Plan, clock: VirtualClock, hook: Hook | None = None) -> None:
         self.plan = plan
@@ -159,7 +162,8 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
             self.note(f"history {number}: {refusal.status}, Retry-After {refusal.retry_after}")
             return self.refuse(refusal)
         now, signals, listed = self.now, self.plan.signals, self.plan.listed
-        low = bisect_left(self._stamps, int(query.pop("from", "0")))
+        oldest = self.clock.now() + self.plan.skew - self.keeps
+        low = bisect_left(self._stamps, max(int(query.pop("from", "0")), oldest))
         high = bisect_right(self._stamps, min(int(query.pop("to", "99999999999")), self.clock.now() + self.plan.skew))
         if cursor := query.pop("cursor", ""):
             assert cursor.startswith("below-")

@@ -34,7 +34,8 @@ class Vitals:
         self._silent = 0  # connections in a row that ended in silence without a single heartbeat
         self._hopeless = 0
         self._opened: float | None = None
-        self._alive = 0.0
+        self.alive = 0.0
+        """When the last event came, or the connection was opened."""
         self._silent_from = 0.0  # the same, but for the time in which nobody was reading
         self._read_at = 0.0
         self._heartbeat: float | None = None
@@ -50,7 +51,7 @@ class Vitals:
         return min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
 
     def opened(self, now: float) -> None:
-        self._opened = self._alive = self._silent_from = self._read_at = now
+        self._opened = self.alive = self._silent_from = self._read_at = now
         self._heartbeat = None
         self._had_heartbeat = self.caught_up = False
 
@@ -62,11 +63,11 @@ class Vitals:
 
     def event(self, now: float) -> None:
         """A signal, or another event that could be read."""
-        self._alive = self._silent_from = now
+        self.alive = self._silent_from = now
 
     def heartbeat(self, now: float, timestamp: float) -> None:
         """A heartbeat. The interval is learned from what they say themselves: they may have lain in a buffer."""
-        self._alive = self._silent_from = now
+        self.alive = self._silent_from = now
         self._silent = 0
         self._had_heartbeat = True
         if self._heartbeat is not None and 1.0 <= timestamp - self._heartbeat <= _MOST:
@@ -79,7 +80,7 @@ class Vitals:
 
     def broke_off(self, now: float, *, silent: bool = False) -> None:
         """The connection is over."""
-        if self._opened is not None and self._alive - self._opened >= HEALTHY:
+        if self._opened is not None and self.alive - self._opened >= HEALTHY:
             self.tries = 0
         if silent and not self._had_heartbeat:
             self._silent += 1

@@ -246,6 +246,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _connect(self) -> None:
         clock = self._calls.clock
+        self._follower.connecting(clock.monotonic())
         headers = await self._link.open(self._follower.vitals.limit, self._follower.decoder.last_event_id)
         self._follower.connected(headers, clock.monotonic(), clock.now())
 
