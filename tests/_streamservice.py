@@ -132,7 +132,7 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """A stream from now on, which ends as `fate` says."""
         self.note(f"stream {len(self.connects) + 1} opened: {fate.kind} after {fate.life:.2f}")
         self.connects.append(self.now)
-        connection = Connection(self, fate, request.extensions["timeout"]["read"])
+        connection = Connection(self, fate, request.extensions["timeout"])
         headers = self.date() | {"Content-Type": "text/event-stream; charset=utf-8"}
         self.move(self.draw.uniform(0, 0.2))
         return httpx.Response(200, headers=headers, stream=connection)

@@ -15,7 +15,7 @@ from ._look import Look
 from ._replay import Replay
 from ._retry import Failure, RetryPolicy
 from ._sse import SSEDecoder
-from ._streamclock import StreamClock
+from ._streamclock import A_DAY, StreamClock
 from ._streamevents import Event, HistoryPage, conflict, of_another_chain, read_other, signal_reader, unix, utc
 from ._streamoptions import Asked
 from ._streamreports import Reports
@@ -201,13 +201,22 @@ class Follower:
             self.go_on()
             return None
         if not self._take_in(events) and vitals.stalled(mono):
-            if self._lag > vitals.limit:
-                return f"the heartbeats are {self._lag:.0f} s old, which is more than {vitals.limit:.0f} s"
-            return f"bytes, but no event for {vitals.limit:.0f} s"
+            return self.silence("bytes, but no event")
         if self.decoder.error is not None:
             self._reports.invalid(InvalidEvent(str(self.decoder.error), self.decoder.error.head))
             return str(self.decoder.error)
         return None
+
+    def silence(self, what: str = "nothing came") -> str:
+        """Why it counts as dead."""
+        if self._is_stale:
+            return f"the heartbeats are {self._lag:.0f} s old, which is more than {self.vitals.limit:.0f} s"
+        return f"{what} for {self.vitals.limit:.0f} s"
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the last heartbeat has lain somewhere. One of another day has no time to believe."""
+        return self.vitals.limit < self._lag < A_DAY
 
     def go_on(self) -> None:
         """Take in some of the `rest`: with few at a time the garbage collector finds nothing to do."""
@@ -254,7 +263,7 @@ class Follower:
             self.clock.event(when, mono)
             now = self.clock.now(mono)
             self._lag = now - when
-            if self._lag <= self.vitals.limit:  # else it has lain somewhere: that says nothing about the service
+            if not self._is_stale:
                 self.vitals.heartbeat(mono, when)
             self.replay.heartbeat(when, now, self.items)
             self._reports.heartbeat(max(0.0, self._lag))

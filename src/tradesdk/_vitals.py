@@ -12,6 +12,7 @@ HEALTHY = 60.0
 """Seconds of life after which failures are counted from the beginning again."""
 _TIMES = 3
 _LEAST, _MOST = 10.0, 600.0  # seconds of silence that are never too many, and always
+_LEAST_READ = 0.1  # seconds
 _LEARNED_FROM = 8  # intervals
 _LONGEST_NAMED = 3_600.0  # seconds that the service may ask for; beyond that it is an error, not a wait
 _HOPELESS_IN_A_ROW = 10
@@ -49,6 +50,11 @@ class Vitals:
         """Seconds without an event after which a connection counts as dead."""
         base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
         return min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the next read may take: what is left of the limit after the silence so far."""
+        return max(_LEAST_READ, self.limit - (self._read_at - self._silent_from))
 
     def opened(self, now: float) -> None:
         self._opened = self.alive = self._silent_from = self._read_at = now

@@ -64,6 +64,21 @@ def test_a_first_connection_that_comes_at_once_reads_no_history_but_the_list_bef
     assert script.asked == [{"chain": "8453", "limit": "100"}]
 
 
+@pytest.mark.parametrize("comments", [(), (0.6,), (0.5, 0.4, 0.05)])
+@pytest.mark.parametrize("interval", [1, 5, 15, 60])
+def test_a_learned_interval_counts_on_the_connection_on_which_it_was_learned(
+    interval: int, comments: tuple[float, ...]
+) -> None:
+    """Silence is noticed after three times the interval, whatever came meanwhile that is no event."""
+    limit = max(10, 3 * interval)
+    calm = [step for at in range(interval, 5 * interval, interval) for step in (float(interval), beat(at))]
+    waits = [step for part in comments for step in (part * limit, b": still here\n")]
+    script = StreamScript([*calm, *waits, SILENCE], [live("end", 900)])
+    found = followed(script)
+    assert 2 <= script.connects[1] - (4 * interval + limit) <= 2.6  # with the wait before it
+    assert [gone.reason for gone in found.of(Disconnected)] == [f"nothing came for {limit} s"]
+
+
 @pytest.mark.parametrize(("lag", "connects"), [(0, 1), (30, 1), (60, 2), (3_600, 2)])
 def test_heartbeats_of_long_ago_are_no_sign_of_life(lag: int, connects: int) -> None:
     """A proxy that plays back what it has stored; the interval is known to be 15 seconds."""

@@ -187,9 +187,9 @@ class AsyncSignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = await self._link.read()
+            chunk = await self._link.read(follower.vitals.patience)
         except APITimeoutError:
-            reason, silent = f"nothing came for {follower.vitals.limit:.0f} s", True
+            reason, silent = follower.silence(), True
         except APIError as error:
             reason = error.message
         else:

@@ -188,9 +188,9 @@ class SignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = self._link.read()
+            chunk = self._link.read(follower.vitals.patience)
         except APITimeoutError:
-            reason, silent = f"nothing came for {follower.vitals.limit:.0f} s", True
+            reason, silent = follower.silence(), True
         except APIError as error:
             reason = error.message
         else:
