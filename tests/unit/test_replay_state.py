@@ -67,6 +67,21 @@ def test_what_is_older_than_the_overlap_need_not_be_named_after_an_audit() -> No
     assert again(one, seconds_apart(102), 130) == ["s101", "s102"]
 
 
+@pytest.mark.parametrize("audited", [True, False])
+def test_the_oldest_that_is_not_acknowledged_comes_again_however_many_follow(audited: bool) -> None:
+    """Long after it others are not acknowledged either; and so many that not all are named in the file."""
+    count = 1_200
+    one = taking(*(f"s{number}" for number in range(1, count + 1)))
+    one.history = seconds_apart(count)
+    if audited:
+        assert one.audit(count + 10) == []
+    open_ones = ["s400", "s900", "s1100"]
+    for number in range(1, count + 1):
+        if f"s{number}" not in open_ones:
+            one.replay.acknowledge(f"s{number}")
+    assert again(one, one.history, count + 30) == open_ones
+
+
 def test_what_the_stream_left_out_since_the_last_audit_comes_after_a_crash() -> None:
     one = taking(*(f"s{number}" for number in range(1, 101)))
     for number in range(1, 101):
