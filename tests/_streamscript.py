@@ -131,7 +131,7 @@ class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
     def __init__(self, script: StreamScript, life: Iterable[Step], request: httpx.Request) -> None:
         self._script = script
         self._life = life
-        self._timeout: float = request.extensions["timeout"]["read"]
+        self._timeouts: dict[str, float] = request.extensions["timeout"]
         self._closed = False
         script.open += 1
 
@@ -144,8 +144,8 @@ class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
                 yield step
             elif callable(step):
                 step()
-            elif step > self._timeout:
-                clock.advance(self._timeout)
+            elif step > self._timeouts["read"]:
+                clock.advance(self._timeouts["read"])
                 raise httpx.ReadTimeout("nothing came in time")
             else:
                 clock.advance(step)

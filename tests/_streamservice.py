@@ -42,7 +42,10 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
         most_open: how many were at the same time.
         last_fate: when the last connection was cut.
         log: what happened last.
+        keeps: seconds for which the history shows a signal.
     """
+
+    keeps = inf
 
     def __init__(self, plan: Plan, clock: VirtualClock, hook: Hook | None = None) -> None:
         self.plan = plan
@@ -129,7 +132,7 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """A stream from now on, which ends as `fate` says."""
         self.note(f"stream {len(self.connects) + 1} opened: {fate.kind} after {fate.life:.2f}")
         self.connects.append(self.now)
-        connection = Connection(self, fate, request.extensions["timeout"]["read"])
+        connection = Connection(self, fate, request.extensions["timeout"])
         headers = self.date() | {"Content-Type": "text/event-stream; charset=utf-8"}
         self.move(self.draw.uniform(0, 0.2))
         return httpx.Response(200, headers=headers, stream=connection)
@@ -159,7 +162,8 @@ class StreamService(httpx.BaseTransport, httpx.AsyncBaseTransport):
             self.note(f"history {number}: {refusal.status}, Retry-After {refusal.retry_after}")
             return self.refuse(refusal)
         now, signals, listed = self.now, self.plan.signals, self.plan.listed
-        low = bisect_left(self._stamps, int(query.pop("from", "0")))
+        oldest = self.clock.now() + self.plan.skew - self.keeps
+        low = bisect_left(self._stamps, max(int(query.pop("from", "0")), oldest))
         high = bisect_right(self._stamps, min(int(query.pop("to", "99999999999")), self.clock.now() + self.plan.skew))
         if cursor := query.pop("cursor", ""):
             assert cursor.startswith("below-")

@@ -24,13 +24,13 @@ MOST = 65_536  # bytes of one read
 class Connection(httpx.SyncByteStream, httpx.AsyncByteStream):
     """One open stream: the body of its response.
 
-    `read` is the read timeout of the request, in seconds.
+    `timeouts` are those of the request, in seconds; `read` is looked up for every read.
     """
 
-    def __init__(self, service: StreamService, fate: Fate, read: float | None) -> None:
+    def __init__(self, service: StreamService, fate: Fate, timeouts: dict[str, float | None]) -> None:
         self._service = service
         self._fate = fate
-        self._timeout = inf if read is None else read
+        self._timeouts = timeouts
         self._timeline = service.plan.timeline
         self._next = bisect_right(service.moments, service.now)
         self._beat = service.now + BEAT
@@ -92,7 +92,8 @@ class Connection(httpx.SyncByteStream, httpx.AsyncByteStream):
         """
         assert not self._closed, "read after it was closed"
         service = self._service
-        give_up = service.now + self._timeout
+        timeout = self._timeouts["read"]
+        give_up = inf if timeout is None else service.now + timeout
         while True:
             now = service.now
             self._collect(now)

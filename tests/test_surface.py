@@ -75,6 +75,7 @@ PUBLIC = {
     "Heartbeat",
     "UnknownEvent",
     "InvalidEvent",
+    "PositionReset",
     "Gap",
     "Connected",
     "Disconnected",

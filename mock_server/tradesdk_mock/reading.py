@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from enum import Enum
 
 from .clock import MockClock
@@ -35,22 +35,26 @@ class ReadFailed(Exception):
 
 
 class Reading:
-    """One reply being read. `timeout`: seconds that each read may take, None for no end.
+    """One reply being read. `timeouts`: of the request; `read` is looked up for each read, as a socket is asked anew.
 
     It may be closed by another thread than the one that reads.
     """
 
-    def __init__(self, reply: Reply, method: str, clock: MockClock, timeout: float | None) -> None:
+    def __init__(self, reply: Reply, method: str, clock: MockClock, timeouts: Mapping[str, float | None]) -> None:
         self._reply = reply
         self._clock = clock
-        self._timeout = timeout
+        self._timeouts = timeouts
         self._lock = threading.Lock()
         self._closed = False
         self._length = None if reply.status in (204, 304) else _length_of(reply)
         self._empty = method == "HEAD" or reply.status in (204, 304)
         self._received = 0
-        self._patience = Span(clock, timeout)
+        self._patience = Span(clock, self._timeout)
         self._pieces = self._read()
+
+    @property
+    def _timeout(self) -> float | None:
+        return self._timeouts.get("read")
 
     @property
     def chunked(self) -> bool:

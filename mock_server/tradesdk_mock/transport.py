@@ -134,8 +134,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
         reply = self._service.engine.answer(asked)
-        timeout: float | None = request.extensions.get("timeout", {}).get("read")
-        reading = Reading(reply, request.method, self._service.clock, timeout)
+        reading = Reading(reply, request.method, self._service.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
         if reading.chunked:
             headers.append((b"transfer-encoding", b"chunked"))

@@ -15,7 +15,7 @@ from ._look import Look
 from ._replay import Replay
 from ._retry import Failure, RetryPolicy
 from ._sse import SSEDecoder
-from ._streamclock import StreamClock
+from ._streamclock import A_DAY, StreamClock
 from ._streamevents import Event, HistoryPage, conflict, of_another_chain, read_other, signal_reader, unix, utc
 from ._streamoptions import Asked
 from ._streamreports import Reports
@@ -34,6 +34,7 @@ _AT_ONCE = 64  # events
 AUDIT_AGAIN = 60.0
 """Seconds until one that was too long for one time is gone on with."""
 _AUDIT_SOON = 30.0
+_SLOW = 1.0  # seconds that a first connection may take without anything being missed meanwhile
 
 
 class Do(Enum):
@@ -65,6 +66,7 @@ class Follower:
         self._due = mono
         self._attached_at = 0.0
         self._settle_at: float | None = None
+        self._lag = 0.0  # of the last heartbeat of this connection
         self._first_look = False
         self._audit_at = mono + AUDIT_EVERY
         self._said: set[int] = set()
@@ -76,6 +78,8 @@ class Follower:
         self.flowing = False
         """Whether there is nothing to do but to read. False also when that has to be found out by `step`."""
         self._looks_at_start = False
+        self._asked_at: float | None = None  # when it was asked for the first time
+        self._asked_again = False
 
     def told_time(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         """An answer tells the service's time."""
@@ -87,7 +91,8 @@ class Follower:
     def begin(self, state: CheckpointState | None) -> None:
         """Before it is opened for the first time; without a time to go on from it begins when it is open."""
         if state is not None:
-            self.replay.resume(state)
+            if not self.replay.resume(state):
+                self._reports.put_back(state.position, self.replay.position, "no signal was acknowledged there")
         elif self._asked.since is not None:
             self.replay.start(self._asked.since)
         self._looks_at_start = state is not None or self._asked.since is not None
@@ -118,9 +123,17 @@ class Follower:
 
     # the connection
 
+    def connecting(self, mono: float) -> None:
+        """It is being opened. What is published from the first time on is wanted, however many tries it takes."""
+        self._asked_again = self._asked_at is not None
+        if self._asked_at is None:
+            self._asked_at = mono
+
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
         """It is open."""
         self.told_time(headers, mono, local)
+        first = self._reports.stats.connects == 0
+        away = None if first else mono - self.vitals.alive
         self.vitals.opened(mono)
         self.vitals.succeeded()
         last_id, retry = self.decoder.last_event_id, self.decoder.retry
@@ -128,14 +141,17 @@ class Follower:
         self.decoder.last_event_id, self.decoder.retry = last_id, retry
         self._attached_at = self.clock.now(mono)
         self._reports.connected()
-        first = self._reports.stats.connects == 1
+        replay, position = self.replay, self.replay.position
         if first and not self._looks_at_start:
-            self.replay.start_here(self._attached_at, told=self.clock.told)
-        elif self.clock.told:
-            self.replay.not_after(self._attached_at)
+            asked = self._attached_at if self._asked_at is None else self.clock.now(self._asked_at)
+            replay.start_here(asked, told=self.clock.told)
+            self._looks_at_start = self._asked_again or self._attached_at - asked > _SLOW
+        elif self.clock.told and replay.not_after(self._attached_at, away=away):
+            self._reports.put_back(position, replay.position, "it is ahead of the service's time")
         if not first or self._looks_at_start:
             self._first_look = True
             self._settle_at = mono + self._asked.settle
+        self._lag = 0.0
         self.attached = True
 
     def disconnected(
@@ -185,11 +201,22 @@ class Follower:
             self.go_on()
             return None
         if not self._take_in(events) and vitals.stalled(mono):
-            return f"bytes, but no event for {vitals.limit:.0f} s"
+            return self.silence("bytes, but no event")
         if self.decoder.error is not None:
             self._reports.invalid(InvalidEvent(str(self.decoder.error), self.decoder.error.head))
             return str(self.decoder.error)
         return None
+
+    def silence(self, what: str = "nothing came") -> str:
+        """Why it counts as dead."""
+        if self._is_stale:
+            return f"the heartbeats are {self._lag:.0f} s old, which is more than {self.vitals.limit:.0f} s"
+        return f"{what} for {self.vitals.limit:.0f} s"
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether the last heartbeat has lain somewhere. One of another day has no time to believe."""
+        return self.vitals.limit < self._lag < A_DAY
 
     def go_on(self) -> None:
         """Take in some of the `rest`: with few at a time the garbage collector finds nothing to do."""
@@ -234,9 +261,12 @@ class Follower:
         elif isinstance(item, Heartbeat):
             when = item.timestamp.timestamp()
             self.clock.event(when, mono)
-            self.vitals.heartbeat(mono, when)
-            self.replay.heartbeat(when, self.clock.now(mono), self.items)
-            self._reports.heartbeat()
+            now = self.clock.now(mono)
+            self._lag = now - when
+            if not self._is_stale:
+                self.vitals.heartbeat(mono, when)
+            self.replay.heartbeat(when, now, self.items)
+            self._reports.heartbeat(max(0.0, self._lag))
             if self._asked.heartbeats:
                 self.items.append(item)
         elif isinstance(item, UnknownEvent):
@@ -298,7 +328,7 @@ class Follower:
         else:
             with self._lock:
                 gap = self.replay.failed(look, reason, self.clock.now(mono), self.items)
-            self._reports.gap(gap, first=True)
+            self._reports.gap(gap)
         self._look_is_over(mono, audit=audit)
 
     def _look_is_over(self, mono: float, *, audit: bool) -> None:

@@ -21,6 +21,7 @@ class Look:
         cut: what is not newer than this is released when the walk is done.
         holds: whether it waits for the rest to come live.
         end: until when something may be missing if the walk fails.
+        anchor: when a signal was that the history must have, unless it keeps too little; -inf: nothing is known of one.
     """
 
     start: float
@@ -36,11 +37,17 @@ class Look:
     audit: bool = False
     pages_left: float = math.inf
     oldest: float = math.inf
+    anchor: float = -math.inf
+
+    @property
+    def begin(self) -> float:
+        """How far it walks: to the anchor, if that is older than what it looks for."""
+        return self.start if self.anchor == -math.inf else min(self.start, self.anchor)
 
     @property
     def window(self) -> tuple[int, int | None]:
         """`from` and `to` of the requests, each a second further: the service may mean it without its ends."""
-        return max(0, math.floor(self.start) - 1), None if self.until is None else math.floor(self.until) + 1
+        return max(0, math.floor(self.begin) - 1), None if self.until is None else math.floor(self.until) + 1
 
     def hold(self, signal: Signal, when: float, print_: int) -> None:
         """Found, and not seen before."""

@@ -25,6 +25,8 @@ OVERLAP = 10.0
 """Seconds that every look reaches back behind the position: signals needn't arrive in the order of their times."""
 AUDITED_PAGES = 20
 """Pages that an audit reads at most: it must not use up the rate limit where there are very many signals."""
+SURELY_KEPT = 30.0
+"""Seconds that every history is taken to keep: on a quiet chain an empty one says nothing about a short outage."""
 _MOST_KEPT = 1_000  # ids in a checkpoint, which is written whole for every signal
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
@@ -44,6 +46,8 @@ class Replay:
         self._seen = SeenIds()
         self._newest = -math.inf
         self._heard = -math.inf  # the latest signal that came live: what lies in buffers, or is sent again, is newer
+        self._reached = -math.inf  # up to when the stream has brought everything, by its heartbeats and our looks
+        self._told = -math.inf  # up to when it was said that signals may be missing
         self.ahead = AHEAD
         self._windows: list[float | None] = []  # where the walks of a long look end that are still to come
         self._unaudited: tuple[float, float] | None = None  # up to when, of an audit up to when
@@ -90,21 +94,39 @@ class Replay:
         if bound < self.begin:
             self.start(max(when, bound))
 
-    def not_after(self, now: float) -> None:
-        """A checkpoint of a clock that was ahead would have everything until then passed over."""
-        if self.position > now + self.ahead:
-            self.begin = min(self.begin, now)
-            self.position = self._through = self._newest = self.begin
+    def not_after(self, now: float, *, away: float | None = None) -> bool:
+        """Whether the position was ahead of the service's time. It is put back: what lies before it would be passed
+        over. Ten seconds are allowed, because the clocks of several servers differ.
 
-    def resume(self, state: CheckpointState) -> None:
-        """Go on where a checkpoint stands."""
+        `away`: seconds since the last event; None when there was none yet.
+        """
+        if self.position <= now + OVERLAP:
+            return False
+        self.begin = min(self.begin, now)
+        self._put_back(self.begin if away is None else max(self.begin, now - away))
+        return True
+
+    def _put_back(self, position: float) -> None:
+        """To before everything that may not have been seen. What is known by its id does not come again."""
+        self.position = self._through = position
+        self._newest = self._heard = self._reached = self._told = -math.inf
+        self._unaudited, self._guessed = None, False
+        self._seen.put_back(position, position - OVERLAP - 1)
+
+    def resume(self, state: CheckpointState) -> bool:
+        """Go on where a checkpoint stands. False when its position cannot be right: it begins again then."""
         self.begin = state.begin
-        self.position = self._through = self._newest = max(state.begin, state.position)
+        # A position was reached by a signal, and `state` names one that was acknowledged there.
+        sound = state.position <= state.begin or any(when >= state.position - OVERLAP for _, when in state.handled)
+        self.position = self._through = state.position if sound else state.begin
+        if self.position > self.begin:
+            self._newest = self.position
         self._seen.forgotten = self.position - OVERLAP - 1
         for signal_id, when in state.handled:
             if when > self.position:
                 self._seen.ahead[signal_id] = when
             self._seen.add(signal_id, 0, self.position)
+        return sound
 
     # what comes
 
@@ -141,6 +163,7 @@ class Replay:
     def heartbeat(self, timestamp: float, now: float, out: deque[StreamItem]) -> None:
         """The stream has reached this time: what should have come before will not come any more."""
         self.not_before(timestamp)
+        self._reached = max(self._reached, min(timestamp, now))
         if self._waiting and timestamp <= now + self.ahead:
             self._release(timestamp, now, out)
 
@@ -152,7 +175,16 @@ class Replay:
         start = max(self.position - OVERLAP, self.begin)
         cut = settled if attached is None else math.floor(attached)
         until = self._windows[0] if self._windows else None
-        return Look(start, cut, now, until, holds=attached is not None)
+        return Look(start, cut, now, until, holds=attached is not None, anchor=self._anchor(start, settled))
+
+    def _anchor(self, start: float, settled: float) -> float:
+        """The time of a signal that a history from `start` on must have; -inf when there is none."""
+        # After a restart those that were acknowledged stand in `ahead`, with their times.
+        seen = max((when for when in self._seen.ahead.values() if when <= settled), default=-math.inf)
+        seen = max(seen, self._newest)
+        if seen == -math.inf and self._before and self._listed is not None and self._listed[0] < math.inf:
+            return self._listed[1]  # nothing was seen yet, but something was there before
+        return seen if start <= seen <= settled else -math.inf
 
     def audit(self, now: float) -> Look:
         """For what the stream left out without a word. One that ran out of pages is gone on with."""
@@ -184,10 +216,12 @@ class Replay:
                 and signal.id not in self._before
             ):
                 look.hold(signal, when, fingerprint(signal, when))
-        return (not signals or newest >= look.start) and look.pages_left > 0, conflicts
+        return (not signals or newest >= look.begin) and look.pages_left > 0, conflicts
 
     def found(self, look: Look, now: float, out: deque[StreamItem]) -> Gap | None:
-        """The walk is done. A gap when the history is in no order and too long to be sorted here."""
+        """The walk is done. A gap when the history does not reach back to what was seen, or is in no order and too
+        long to be sorted here.
+        """
         before = self.position
         # An id that comes twice in one walk is no fault: the list grows while it is read.
         signals = list({signal.id: (when, signal) for when, signal in reversed(look.found)}.values())
@@ -200,9 +234,12 @@ class Replay:
         for when, signal in signals[:place]:
             self._take(signal, when, now, out, replayed=True)
         look.released = place
+        gap = self._out_of_reach(look, before)
+        if look.holds:
+            self._reached = max(self._reached, look.cut)
         if look.truncated or (look.until is not None and not look.audit):
             reason = "the history is in no order, and too long to be sorted"
-            return None if ordered else Gap(utc(max(self.begin, look.start)), utc(max(before, look.end)), reason)
+            return gap if ordered else Gap(utc(max(self.begin, look.start)), utc(max(before, look.end)), reason)
         if look.pages_left <= 0:
             self._unaudited = look.oldest, look.cut
             return None
@@ -212,7 +249,19 @@ class Replay:
         if look.audit or (look.holds and look.start <= self._through):
             self._through = max(self._through, min(look.cut, look.end, self.position))  # clocks may be wrong
             self._unaudited = None
-        return None
+        return gap
+
+    def _out_of_reach(self, look: Look, position: float) -> Gap | None:
+        """What the history has let go already: it shows nothing as old as what was seen last."""
+        if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
+            return None
+        if look.oldest == math.inf and look.end - max(self._heard, self._reached) <= SURELY_KEPT:
+            return None
+        start, end = max(position, self._told), min(look.oldest, look.end)
+        if end <= start:
+            return None
+        self._told = end
+        return Gap(utc(start), utc(end), "the history does not reach back to the last signal before")
 
     def _hold(self, signals: list[tuple[float, Signal]], now: float, out: deque[StreamItem]) -> None:
         """These will probably come live. Those dated in a time to come would wait for ever, and others behind them."""
@@ -274,13 +323,18 @@ class Replay:
         unaudited = max(self.begin, min(position, max(self._through, self._seen.forgotten + OVERLAP + 1)))
         if len(list(islice(self._seen.since(unaudited - OVERLAP), _MOST_KEPT + 1))) <= _MOST_KEPT:
             position = unaudited
-        handled = []
-        for signal_id, when in self._seen.since(position - OVERLAP):
-            if signal_id not in self._unacknowledged:
-                handled.append((signal_id, when))
-        handled.reverse()
+        handled = self._handled(position)
+        if position > self.begin and not any(when >= position - OVERLAP for _, when in handled):
+            # Nothing bears the position out: `resume` would not trust it.
+            last = next((when for each, when in self._seen.since(-math.inf) if each not in self._unacknowledged), None)
+            position = self.begin if last is None else max(self.begin, min(position, last + OVERLAP))
+            handled = self._handled(position)
         before = [(signal_id, self.begin) for signal_id in self._before if position - OVERLAP <= self.begin]
         return CheckpointState(self.begin, position, (*before, *handled))
+
+    def _handled(self, position: float) -> list[tuple[str, float]]:
+        since = self._seen.since(position - OVERLAP)
+        return [(each, when) for each, when in since if each not in self._unacknowledged][::-1]
 
     # inside
 

@@ -37,11 +37,11 @@ class SeenIds:
         return not len(self._ids) % _EVERY
 
     def forget(self, position: float) -> None:
-        """Let go of those that no look from `position` on can find."""
+        """Let go of those that no look from `position` on can find, but for the newest: a checkpoint may name it."""
         bound = position - REMEMBERED
         ids, marks = self._ids, self._marks
-        for _ in range(len(ids)):
-            if marks[0] >= bound and len(ids) <= MOST_REMEMBERED:
+        for _ in range(len(ids) - 1):
+            if marks[1] >= bound and len(ids) <= MOST_REMEMBERED:
                 return
             newest = marks[-1]
             oldest, mark = ids.popleft(), marks.popleft()
@@ -52,6 +52,14 @@ class SeenIds:
             del self.prints[oldest]
             when = self.ahead.pop(oldest, mark)
             self.forgotten = max(self.forgotten, mark, when if when <= newest else mark)
+
+    def put_back(self, position: float, forgotten: float) -> None:
+        """The stream begins again there; what is newer and was seen is now dated in a time to come."""
+        self.forgotten = min(self.forgotten, forgotten)
+        for signal_id, mark in zip(self._ids, self._marks, strict=True):
+            if mark > position:
+                self.ahead.setdefault(signal_id, mark)
+        self._marks = deque(min(mark, position) for mark in self._marks)
 
     def since(self, start: float) -> Iterator[tuple[str, float]]:
         """Those that a look from `start` on may find, the newest first, with their times or later ones."""

@@ -6,7 +6,18 @@ import logging
 from collections import deque
 from dataclasses import replace
 
-from .models.stream import Connected, Disconnected, Gap, InvalidEvent, Report, StreamItem, StreamStats, UnknownEvent
+from ._streamevents import utc
+from .models.stream import (
+    Connected,
+    Disconnected,
+    Gap,
+    InvalidEvent,
+    PositionReset,
+    Report,
+    StreamItem,
+    StreamStats,
+    UnknownEvent,
+)
 
 logger = logging.getLogger("tradesdk")
 
@@ -29,8 +40,8 @@ class Reports:
         logger.warning("the stream of chain %d: %s; trying again in %.1f s", self._chain, reason, wait)
         self._report(Disconnected(reason, wait, tries))
 
-    def heartbeat(self) -> None:
-        self.stats = replace(self.stats, heartbeats=self.stats.heartbeats + 1)
+    def heartbeat(self, lag: float) -> None:
+        self.stats = replace(self.stats, heartbeats=self.stats.heartbeats + 1, heartbeat_lag=lag)
 
     def unknown(self, item: UnknownEvent) -> None:
         self.stats = replace(self.stats, unknown=self.stats.unknown + 1)
@@ -41,15 +52,20 @@ class Reports:
         logger.warning("%s of chain %d sent what cannot be read: %s", item.source, self._chain, item.reason)
         self._report(item)
 
-    def gap(self, gap: Gap, *, first: bool = False) -> None:
-        """`first`: it comes before what was found behind it; nothing else waits to be yielded."""
+    def gap(self, gap: Gap) -> None:
+        """It comes before what was found behind it; nothing else waits to be yielded."""
         self.stats = replace(self.stats, gaps=self.stats.gaps + 1)
         chain, start, end = self._chain, gap.start, gap.end
         logger.warning("signals of chain %d may be missing from %s to %s: %s", chain, start, end, gap.reason)
-        if first and self._wanted:
+        if self._wanted:
             self._items.appendleft(gap)
-        else:
-            self._report(gap)
+
+    def put_back(self, position: float, start: float, reason: str) -> None:
+        item = PositionReset(utc(position), utc(start), reason)
+        logger.warning(
+            "chain %d: the position %s was put back to %s: %s", self._chain, item.position, item.start, reason
+        )
+        self._report(item)
 
     def audited(self) -> None:
         self.stats = replace(self.stats, audits=self.stats.audits + 1)

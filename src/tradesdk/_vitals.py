@@ -12,6 +12,7 @@ HEALTHY = 60.0
 """Seconds of life after which failures are counted from the beginning again."""
 _TIMES = 3
 _LEAST, _MOST = 10.0, 600.0  # seconds of silence that are never too many, and always
+_LEAST_READ = 0.1  # seconds
 _LEARNED_FROM = 8  # intervals
 _LONGEST_NAMED = 3_600.0  # seconds that the service may ask for; beyond that it is an error, not a wait
 _HOPELESS_IN_A_ROW = 10
@@ -34,7 +35,8 @@ class Vitals:
         self._silent = 0  # connections in a row that ended in silence without a single heartbeat
         self._hopeless = 0
         self._opened: float | None = None
-        self._alive = 0.0
+        self.alive = 0.0
+        """When the last event came, or the connection was opened."""
         self._silent_from = 0.0  # the same, but for the time in which nobody was reading
         self._read_at = 0.0
         self._heartbeat: float | None = None
@@ -49,8 +51,13 @@ class Vitals:
         base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
         return min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
 
+    @property
+    def patience(self) -> float:
+        """Seconds that the next read may take: what is left of the limit after the silence so far."""
+        return max(_LEAST_READ, self.limit - (self._read_at - self._silent_from))
+
     def opened(self, now: float) -> None:
-        self._opened = self._alive = self._silent_from = self._read_at = now
+        self._opened = self.alive = self._silent_from = self._read_at = now
         self._heartbeat = None
         self._had_heartbeat = self.caught_up = False
 
@@ -62,11 +69,11 @@ class Vitals:
 
     def event(self, now: float) -> None:
         """A signal, or another event that could be read."""
-        self._alive = self._silent_from = now
+        self.alive = self._silent_from = now
 
     def heartbeat(self, now: float, timestamp: float) -> None:
         """A heartbeat. The interval is learned from what they say themselves: they may have lain in a buffer."""
-        self._alive = self._silent_from = now
+        self.alive = self._silent_from = now
         self._silent = 0
         self._had_heartbeat = True
         if self._heartbeat is not None and 1.0 <= timestamp - self._heartbeat <= _MOST:
@@ -79,7 +86,7 @@ class Vitals:
 
     def broke_off(self, now: float, *, silent: bool = False) -> None:
         """The connection is over."""
-        if self._opened is not None and self._alive - self._opened >= HEALTHY:
+        if self._opened is not None and self.alive - self._opened >= HEALTHY:
             self.tries = 0
         if silent and not self._had_heartbeat:
             self._silent += 1

@@ -7,7 +7,7 @@ import socket
 import ssl
 from functools import lru_cache
 from http.cookiejar import CookieJar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -15,7 +15,7 @@ from ._response import Headers
 from .errors import APIConnectionError, APITimeoutError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Raised by the HTTP library for a request: its own errors, and what its layers below sometimes let through.
 HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)
@@ -59,6 +59,21 @@ def cut_off(reading: object) -> None:
     if sock is not None:
         with contextlib.suppress(OSError):
             socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's own would take the session from under the reader
+
+
+def obey(stream: Any, timeouts: Mapping[str, float | None]) -> None:
+    """Have each read of a network stream wait as long as `timeouts` say by then.
+
+    The HTTP library looks there when a body begins: what a live stream learns would not count until the next one.
+    """
+    read = stream.read
+    stream.read = lambda max_bytes, timeout=None: read(max_bytes, timeouts["read"])
+
+
+def disobey(stream: Any) -> None:
+    """As it was: the connection may serve other requests."""
+    with contextlib.suppress(AttributeError):
+        del stream.read
 
 
 def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:

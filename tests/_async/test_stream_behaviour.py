@@ -45,6 +45,60 @@ async def test_what_is_published_while_it_connects_is_not_missed() -> None:
     assert "between" in found.ids
 
 
+@pytest.mark.parametrize("dated", [True, False], ids=["with Date", "without"])
+@pytest.mark.parametrize("tries", [1, 3])
+async def test_a_first_connection_that_needs_retries_begins_when_it_was_asked_for(tries: int, dated: bool) -> None:
+    listed = [fields("older", -500), fields("old", -3), *(fields(f"m{at}", at) for at in (1, 2))]
+    lives = [httpx.ConnectError("refused")] * tries
+    script = StreamScript(*lives, [9.0, live("a", 40), live("end", 40)], listed=listed, dated=dated)
+    found = await followed(script)
+    assert found.ids == ["m1", "m2", "a"]
+    assert [signal.replayed for signal in found.signals] == [True, True, False]
+    assert (found.stats.connects, found.stats.gaps, found.stats.late) == (1, 0, 0)
+
+
+async def test_a_first_connection_that_comes_at_once_reads_no_history_but_the_list_before() -> None:
+    script = StreamScript([5.0, live("a", 5), live("end", 6)], listed=[fields("old", -3)])
+    assert (await followed(script)).ids == ["a"]
+    assert script.asked == [{"chain": "8453", "limit": "100"}]
+
+
+@pytest.mark.parametrize("comments", [(), (0.6,), (0.5, 0.4, 0.05)])
+@pytest.mark.parametrize("interval", [1, 5, 15, 60])
+async def test_a_learned_interval_counts_on_the_connection_on_which_it_was_learned(
+    interval: int, comments: tuple[float, ...]
+) -> None:
+    """Silence is noticed after three times the interval, whatever came meanwhile that is no event."""
+    limit = max(10, 3 * interval)
+    calm = [step for at in range(interval, 5 * interval, interval) for step in (float(interval), beat(at))]
+    waits = [step for part in comments for step in (part * limit, b": still here\n")]
+    script = StreamScript([*calm, *waits, SILENCE], [live("end", 900)])
+    found = await followed(script)
+    assert 2 <= script.connects[1] - (4 * interval + limit) <= 2.6  # with the wait before it
+    assert [gone.reason for gone in found.of(Disconnected)] == [f"nothing came for {limit} s"]
+
+
+@pytest.mark.parametrize(("lag", "connects"), [(0, 1), (30, 1), (60, 2), (3_600, 2)])
+async def test_heartbeats_of_long_ago_are_no_sign_of_life(lag: int, connects: int) -> None:
+    """A proxy that plays back what it has stored; the interval is known to be 15 seconds."""
+    calm = [step for at in range(15, 61, 15) for step in (15.0, beat(at))]
+    behind = [step for at in range(75, 241, 15) for step in (15.0, beat(at - lag))]
+    script = StreamScript([*calm, *behind, live("end", 240)], [live("end", 240)])
+    found = await followed(script, heartbeats=True)
+    assert (found.error, found.stats.connects) == (None, connects)
+    assert found.stats.heartbeat_lag == lag
+    reasons = [gone.reason for gone in found.of(Disconnected)]
+    assert reasons == [f"the heartbeats are {lag} s old, which is more than 45 s"] * (connects - 1)
+
+
+async def test_a_consumer_that_was_away_is_no_stale_stream() -> None:
+    """What lay in its buffers is old; the connection is alive."""
+    script = StreamScript([*(beat(at) for at in range(0, 600, 15)), 15.0, beat(615), live("end", 616)])
+    script.clock.advance(600)
+    found = await followed(script)
+    assert (found.error, found.stats.connects, found.stats.heartbeats) == (None, 1, 41)
+
+
 async def test_filters() -> None:
     lives = [
         live("a", 1),

@@ -7,16 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tradesdk import CheckpointError, InvalidArgumentError
+from tradesdk import CheckpointError, Gap, InvalidArgumentError, PositionReset
 from tradesdk import _wholefile as wholefile
 
 from .._answers import BASE, KEY
 from .._clock import START
-from .._streamscript import StreamScript, fields, live
+from .._streamscript import Life, StreamScript, fields, live
 from .._streamservice_seeds import BACKEND
-from ._following import followed, opened
+from ._following import Followed, followed, opened
 
 
 @pytest.fixture
@@ -71,6 +72,48 @@ async def test_by_hand_in_any_order(tmp_path: Path) -> None:
         await stream.ack(signals[0])
         await stream.ack(signals[0])
     assert await taken(path, 4) == ["s2", "s3", "s5", "end"]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["a damaged digit", "a clock that was ahead"])
+@pytest.mark.parametrize("ahead", [60, 3_600, 86_400, 2_000_000_000])
+async def test_a_position_ahead_of_the_services_time_loses_nothing_and_is_reported(
+    ahead: int, named: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "place.json"
+    assert await taken(path, 2, since=SINCE) == ["s1", "s2"]
+    state = json.loads(path.read_text())
+    state["position"] = START + ahead
+    state["handled"] = [["x", START + ahead]] if named else []
+    path.write_text(json.dumps(state))
+    script = StreamScript([5.0, live("a", 5), live("end", 6)], listed=LISTED)
+    found = await followed(script, checkpoint=path)
+    assert found.ids == ["s1", "s2", "s3", "s4", "s5", "a"]
+    (reset,) = found.of(PositionReset)
+    assert (reset.position.timestamp(), reset.start.timestamp()) == (START + ahead, SINCE)
+    assert f"the position {reset.position} was put back to {reset.start}" in caplog.text
+    assert (found.stats.gaps, found.stats.late) == (0, 0)
+
+
+@pytest.mark.parametrize(("keeps", "gaps"), [(3_600, []), (200, [(0, 310)])], ids=["enough", "too little"])
+async def test_what_the_history_let_go_between_two_runs_is_a_gap(
+    keeps: int, gaps: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "place.json"
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        return script.honest(query | {"from": str(max(int(query.get("from", "0")), int(START + script.now - keeps)))})
+
+    async def run(*lives: Life) -> Followed:
+        script.lives += lives
+        return await followed(script, checkpoint=path)
+
+    listed = [fields("a", 5), *(fields(f"m{at}", at) for at in range(10, 500, 20))]
+    script = StreamScript(listed=listed, history=history)
+    assert (await run([5.0, live("a", 5), live("end", 5)])).ids == ["a"]
+    script.clock.advance(495)
+    found = await run([9.0, live("end", 9_999)])
+    assert [(gap.start.timestamp() - START, gap.end.timestamp() - START) for gap in found.of(Gap)] == gaps
+    assert len(found.ids) == (10 if gaps else 25)
 
 
 DAMAGED = {

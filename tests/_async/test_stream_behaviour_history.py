@@ -15,7 +15,7 @@ from tradesdk.models.stream import Gap, InvalidEvent
 
 from .._answers import KEY, bare, failed, limited
 from .._clock import START
-from .._streamscript import Life, StreamScript, beat, fields, live
+from .._streamscript import History, Life, StreamScript, beat, event, fields, live
 from .._streamservice_seeds import BACKEND
 from ._following import followed
 
@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 def cut_once(*, until: float = 40.0) -> list[Life]:
     """`a` comes live at 5, the stream is cut at 10; `end` comes live on the second connection."""
-    calm: list[Any] = [step for at in range(30, int(until), 15) for step in (15.0, beat(at))]
+    calm: list[Any] = [15.0, event(b'{"type": "tick"}')] * (int(until - 30) // 15 + 1)
     return [[5.0, live("a", 5), 5.0], [1.0, *calm, live("end", until)]]
 
 
@@ -180,6 +180,77 @@ async def test_another_order_and_more_than_was_asked_for_do_no_harm(history: Any
     assert (found.stats.gaps, found.stats.conflicts, found.stats.invalid) == (0, 0, 0)
 
 
+def keeping(seconds: float, late: float = 0.0) -> History:
+    """A history that shows a signal from `late` on, for so long."""
+
+    def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
+        first, last = START + script.now - seconds, START + script.now - late
+        query["from"] = str(max(int(query.get("from", "0")), int(first)))
+        query["to"] = str(min(int(query.get("to", "999999999999")), int(last)))
+        return script.honest(query)
+
+    return history
+
+
+def calm(begin: int, end: int) -> list[Any]:
+    return [step for at in range(begin, end, 15) for step in (15.0, beat(at + 15))]
+
+
+OUTAGE = [httpx.ConnectError("refused")] * 11  # eight minutes
+LOST = [fields(f"m{at}", at) for at in range(10, 400, 10)]
+
+END: list[Any] = [9.0, live("end", 9_999)]
+REACHES: dict[str, tuple[list[Life], list[Any], float, tuple[float, float] | None]] = {
+    # what the connections bring, what is published, how long the history keeps it, and the gap
+    "too little": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5), *LOST], 120.0, (5, 380)),
+    "enough": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5), *LOST], 3_600.0, None),
+    "nothing at all": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5)], 120.0, (5, 490)),
+    "nothing since, and all of it is there": ([[5.0, live("a", 5)], *OUTAGE, END], [fields("a", 5)], 3_600.0, None),
+    "nothing was seen, but listed": ([[5.0], *OUTAGE, END], [fields("old", -40), *LOST], 120.0, (0, 380)),
+    "nothing was seen or listed": ([[5.0], *OUTAGE, END], LOST, 120.0, None),
+    "a quiet chain": ([[live("a", 0), *calm(0, 9_000)], END], [fields("a", 0)], 120.0, None),
+    "a quiet chain, cut often": ([[live("a", 0), *calm(0, 900)], [9.0], END], [fields("a", 0)], 120.0, None),
+    "said once": ([[5.0, live("a", 5)], *OUTAGE, calm(500, 590), END], [fields("a", 5)], 120.0, (5, 490)),
+    "what was kept back counts": (
+        [[5.0, live("a", 5, confidence=0.1)], *OUTAGE, END],
+        [fields("a", 5, confidence=0.1), *LOST],
+        120.0,
+        (5, 380),
+    ),
+}
+
+
+@pytest.mark.parametrize(("lives", "listed", "keeps", "hole"), REACHES.values(), ids=REACHES)
+async def test_what_the_history_cannot_reach_back_to_is_a_gap(
+    lives: list[Life], listed: list[Any], keeps: float, hole: tuple[float, float] | None
+) -> None:
+    """And only that: nothing is said of a quiet chain, or where nobody knows."""
+    script = StreamScript(*lives, listed=listed, history=keeping(keeps))
+    found = await followed(script, min_confidence=0.5)
+    assert found.error is None
+    gaps = [(gap.start.timestamp() - START, gap.end.timestamp() - START) for gap in found.of(Gap)]
+    assert found.stats.gaps == len(gaps)
+    if hole is None:
+        assert gaps == []
+    else:
+        ((start, end),) = gaps
+        assert start == hole[0]
+        assert abs(end - hole[1]) <= 50  # the waits are drawn
+        published = {one["id"]: one["timestamp"] - START for one in listed if one["timestamp"] > START + start}
+        assert all(at < end for name, at in published.items() if name not in found.ids)
+        kinds = [type(item).__name__ for item in found.items]
+        assert "StreamSignal" not in kinds[kinds.index("Disconnected") : kinds.index("Gap")]
+
+
+@pytest.mark.parametrize("late", [1.0, 2.0])
+async def test_a_history_that_is_late_is_no_gap(late: float) -> None:
+    """The signal that was seen last is not there yet when the stream is open again."""
+    lives: list[Life] = [[30.0, live("a", 30)], [1.0, beat(33), 14.0, live("b", 47)], [9.0, live("end", 60)]]
+    listed = [fields("a", 30), fields("m", 31), fields("b", 47)]
+    found = await followed(StreamScript(*lives, listed=listed, history=keeping(600, late)))
+    assert (found.ids, found.stats.gaps, found.stats.late) == (["a", "m", "b"], 0, 0)
+
+
 SPOILED: dict[str, tuple[Any, str]] = {
     "NaN": (fields("bad", 7, price_usd=float("nan")), "price_usd: "),
     "Infinity": (fields("bad", 7, price_usd=float("inf")), "price_usd: "),
@@ -197,7 +268,7 @@ async def test_one_item_that_cannot_be_read_hides_no_other(
 ) -> None:
     def history(script: StreamScript, query: dict[str, str]) -> httpx.Response:
         body = json.loads(script.honest(query).content)
-        return script.page([*body["data"][:50], item, *body["data"][50:99]], body.get("next_cursor"))
+        return script.page([*body["data"][:50], item, *body["data"][51:]], body.get("next_cursor"))
 
     listed = [one for number, one in enumerate(HOLE) if number in (0, *range(1, 100))]
     found = await followed(StreamScript(*cut_once(), listed=listed, history=history))

@@ -42,6 +42,27 @@ async def test_an_outage_of_two_hours(kind: str) -> None:
         assert any(gap.start.timestamp() <= moment <= gap.end.timestamp() for gap in judge.gaps), number
 
 
+@pytest.mark.parametrize("keeps", [60.0, 3_000.0])
+@pytest.mark.parametrize("kind", ["refused", "accepted, then cut", "accepted, then silence", "an empty body"])
+async def test_what_the_history_has_let_go_is_a_gap(kind: str, keeps: float) -> None:
+    """It keeps less than the outage lasts: what is missing lies in a gap, and the gaps hold nothing that came."""
+    outage = Outage(kind)
+    run = AsyncStreamRun(outage.plan(), hook=outage, gaps_allowed=True)
+    run.service.keeps = keeps
+    stats = await run.play()
+    judge, moments = run.judge, [one.fields["timestamp"] for one in run.plan.signals]
+    if kind == "refused":
+        assert len(judge.missing) > (END - BEGIN - keeps) / 8.0 * 0.8
+        assert stats.gaps == 1
+    for number in judge.missing:
+        assert any(gap.start.timestamp() <= moments[number] <= gap.end.timestamp() for gap in judge.gaps), number
+    lost = set(judge.missing)
+    for gap in judge.gaps:
+        inside = [n for n, at in enumerate(moments) if gap.start.timestamp() < at < gap.end.timestamp()]
+        assert lost.issuperset(inside)
+        assert gap.reason == "the history does not reach back to the last signal before"
+
+
 async def crowded(kind: str, seed: int) -> None:
     outage = Outage(kind)
     run = AsyncStreamRun(outage.crowded(seed), hook=outage)

@@ -160,7 +160,12 @@ def test_500_for_ever_ends_it_after_ten_in_a_row() -> None:
 def test_nine_times_500_is_nothing_yet() -> None:
     many = [failed(500) for _ in range(9)]
     script = StreamScript(
-        [live("a", 1)], *many, [live("b", 400), 4.0], *[failed(500) for _ in range(9)], [live("end", 900)]
+        [live("a", 1)],
+        *many,
+        [live("b", 400), 4.0],
+        *[failed(500) for _ in range(9)],
+        [live("end", 900)],
+        listed=[fields("a", 1), fields("b", 400)],
     )
     found = followed(script)
     assert (found.error, found.ids, found.stats.gaps) == (None, ["a", "b"], 0)

@@ -66,6 +66,20 @@ def test_a_file_of_ones_own_remembers_it(trade: Terminal, market: MockServer) ->
     assert not (trade.home / "checkpoints").exists()
 
 
+def test_a_place_in_a_time_to_come_is_said_and_loses_nothing(trade: Terminal, market: MockServer) -> None:
+    file = trade.home / "mine.json"
+    first = emit(market, 2)
+    run = (*recent(market), "--checkpoint", str(file), "--until-idle", "0.3s")
+    assert ids(trade(*run)) == first
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"position": kept["position"] + 3_600, "handled": []}))
+    second = emit(market, 1)
+    again = trade(*run)
+    assert ids(again) == [*first, *second]
+    (note,) = said(again, "position_reset")
+    assert note["position"] - note["start"] >= 3_600
+
+
 def test_a_file_for_other_filters_is_refused(trade: Terminal, market: MockServer) -> None:
     """What they left out is done for that file, and would never come."""
     file, out = trade.home / "mine.ck", trade.home / "buys.ndjson"

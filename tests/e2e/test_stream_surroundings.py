@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
+import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, SystemClock, TradeClient
+from tradesdk import AsyncTradeClient, SystemClock, TradeClient, _vitals
 from tradesdk_mock import MockServer
 
 from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
@@ -102,6 +107,69 @@ def test_a_machine_that_slept(counted: bool) -> None:
             got += [next(stream).id for _ in range(20)]
         assert got == (ids + publisher.ids)[:23]
         assert (stream.stats.connects, stream.stats.gaps, stream.stats.late) == (2, 0, 0)
+
+
+class Mute(BaseHTTPRequestHandler):
+    """Three heartbeats, a second apart by what they say; then nothing, on an open connection."""
+
+    over: ClassVar = threading.Event()
+
+    def do_GET(self) -> None:
+        stream = self.path.startswith("/v1/signals/stream")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if stream else "application/json")
+        self.end_headers()
+        if not stream:
+            self.wfile.write(b'{"data": []}')
+            return
+        for at in range(-2, 1):
+            self.wfile.write(b'data: {"type": "heartbeat", "timestamp": %d}\n\n' % (time.time() + at))
+        self.over.wait(10)
+        with contextlib.suppress(OSError):
+            self.wfile.write(b'data: {"type": "too late"}\n\n')
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Its address. Silence of a fifth of an interval is too long."""
+    monkeypatch.setattr(_vitals, "_TIMES", 0.2)
+    monkeypatch.setattr(_vitals, "_LEAST", 0.2)
+    Mute.over.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mute) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        Mute.over.set()
+        server.shutdown()
+
+
+HEARD = ["Connected", "Heartbeat", "Heartbeat", "Heartbeat", "Disconnected"]
+
+
+@pytest.mark.parametrize("injected", [False, True], ids=["our own client", "an injected one"])
+def test_an_interval_learned_counts_on_its_connection(mute: str, injected: bool) -> None:
+    http = httpx.Client() if injected else None
+    with (
+        TradeClient(api_key="k", base_url=mute, http_client=http) as client,
+        client.signals.stream(**OPTIONS, heartbeats=True, unknown_events=True, reports=True) as stream,
+    ):
+        assert [type(next(stream)).__name__ for _ in HEARD] == HEARD
+    if http is not None:
+        http.close()
+
+
+@pytest.mark.parametrize("injected", [False, True], ids=["our own client", "an injected one"])
+async def test_an_interval_learned_counts_on_its_connection_async(mute: str, injected: bool) -> None:
+    http = httpx.AsyncClient() if injected else None
+    async with (
+        AsyncTradeClient(api_key="k", base_url=mute, http_client=http) as client,
+        client.signals.stream(**OPTIONS, heartbeats=True, unknown_events=True, reports=True) as stream,
+    ):
+        assert [type(await anext(stream)).__name__ for _ in HEARD] == HEARD
+    if http is not None:
+        await http.aclose()
 
 
 @pytest.mark.parametrize("collect", [0.3, 1.0])

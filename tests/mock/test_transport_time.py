@@ -122,6 +122,25 @@ def test_the_time_between_two_reads_does_not_count() -> None:
             clock.advance(100)
 
 
+def test_a_read_timeout_that_changes_counts_for_the_next_read() -> None:
+    """A live stream learns how long silence may last; a socket is asked anew for each read as well."""
+    clock = MockClock(START)
+    with (
+        in_process(lambda request: plain(iter([b"a", Delay(50), b"b", Delay(50), b"c"])), clock) as service,
+        httpx.Client(transport=service.transport(), timeout=30) as http,
+        http.stream("GET", "http://x/") as response,
+    ):
+        timeouts = response.request.extensions["timeout"]
+        pieces = response.iter_raw()
+        assert next(pieces) == b"a"
+        timeouts["read"] = 60
+        assert next(pieces) == b"b"
+        timeouts["read"] = 10
+        with pytest.raises(httpx.ReadTimeout):
+            next(pieces)
+    assert clock.now() - START == 60
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_it_is_exactly_the_time_that_was_waited_for(flavour: str) -> None:
     """Not a little less: the generator would wait again for nothing."""

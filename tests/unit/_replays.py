@@ -46,11 +46,17 @@ def _fields(signal_id: str, at: float, changes: dict[str, Any]) -> dict[str, Any
 
 
 class History:
-    """What the service lists: newest first, a hundred to a page. Added in any order. `pages`: how many were read."""
+    """What the service lists: newest first, a hundred to a page. Added in any order.
+
+    Attributes:
+        pages: how many were read.
+        since: what is older is not listed any more.
+    """
 
     def __init__(self, signals: Iterable[tuple[str, float]] = ()) -> None:
         self.entries: list[tuple[int, int, str]] = []
         self.pages = 0
+        self.since = -math.inf
         for signal_id, at in signals:
             self.add(signal_id, at)
 
@@ -60,7 +66,7 @@ class History:
     def _bounds(self, look: Look) -> tuple[int, int]:
         first, last = look.window
         high = len(self.entries) if last is None else bisect_left(self.entries, (last + 1,))
-        return bisect_left(self.entries, (first,)), high
+        return bisect_left(self.entries, (max(first, self.since + START),)), high
 
     def page(self, look: Look, offset: int) -> list[Signal]:
         self.pages += 1
@@ -93,7 +99,7 @@ class Follows:
     @classmethod
     def resumed(cls, state: CheckpointState, **options: Any) -> Follows:
         one = cls(acknowledging=True, **options)
-        one.replay.resume(state)
+        assert one.replay.resume(state)
         return one
 
     @property

@@ -213,6 +213,21 @@ def test_a_disconnect_says_why_and_when_again(caplog: pytest.LogCaptureFixture) 
     assert "the cable was cut; trying again in 2." in caplog.text
 
 
+@pytest.mark.parametrize("end", ["cut", "interrupted"])
+def test_a_connection_that_was_cut_says_nothing_about_silence(end: str) -> None:
+    """Only silence widens the limit: else a service that hangs up often would be given ten minutes to be dead."""
+    one = Following()
+    for at in range(0, 500, 100):
+        one.connected(at)
+        if end == "cut":
+            one.it.disconnected("cut", at + 1, START + at + 1)
+        else:
+            one.it.interrupted(at + 1)
+    one.connected(600)
+    assert one.feed(b":\n", 690, waited=90.0) is None
+    assert one.feed(b":\n", 691, waited=1.0) == "bytes, but no event for 90 s"
+
+
 def test_a_retry_field_is_a_floor_for_all_connections_after_it() -> None:
     one = Following(reports=True)
     one.connected()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tradesdk import _seen
+from tradesdk import _look, _seen
 from tradesdk._replay import OVERLAP
 from tradesdk._seen import MOST_REMEMBERED, REMEMBERED
 from tradesdk._streamclock import AHEAD
@@ -89,6 +89,16 @@ def test_what_was_in_the_history_before_is_not_wanted_unless_it_comes_live() -> 
     one.replay.without([listed("old", 0), listed("older", 0)], complete=True)
     assert one.live("old", 0) == ["old"]
     assert one.both_looks(10) == ["new"]
+
+
+@pytest.mark.parametrize("shown_by", ["a heartbeat", "a signal"])
+def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(shown_by: str) -> None:
+    """What dates the answers is an hour ahead of what dates the signals: all that follow would lie before the begin."""
+    one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
+    one.replay.without([listed("old", -50), listed("older", -500)], complete=True)
+    one.replay.start_here(START + 3_600, told=True)
+    came = one.beat(10) if shown_by == "a heartbeat" else one.live("a", 10, now=3_610)
+    assert came + one.both_looks(3_660) == ([] if shown_by == "a heartbeat" else ["a"]) + ["missed"]
 
 
 def test_on_a_quiet_chain_the_last_signal_is_not_yielded_twice() -> None:
@@ -254,6 +264,55 @@ def test_other_content_than_in_the_history_is_told_when_it_was_waited_for() -> N
     assert not one.replay.live(live("h", 98, price_usd=7.0), START + 100, one.out)
     assert one.handed() == ["h"]
     assert one.replay.conflicts == 1
+
+
+# walks that are long, or fail; more of them in test_replay_walks
+
+
+@pytest.fixture
+def few_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_look, "MOST_HELD", 20)
+
+
+def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:
+    return [(f"h{number}", 10 + number * each) for number in range(count)]
+
+
+@pytest.mark.usefixtures("few_held")
+@pytest.mark.parametrize(("count", "each", "pages"), [(20, 1.0, 1), (21, 1.0, 2), (130, 1.0, 15), (50, 0.0, 5)])
+def test_more_than_is_held_is_read_in_windows(count: int, each: float, pages: int) -> None:
+    """The last of them are published in a single second, which cannot be cut."""
+    history = History(apart(count, each))
+    one = Follows.begun(history=history)
+    assert one.first_look(2_000) == [f"h{number}" for number in range(count)]
+    assert (one.gaps, one.replay.late) == ([], 0)
+    assert history.pages <= pages
+
+
+@pytest.mark.usefixtures("few_held")
+def test_an_audit_is_one_walk_and_the_next_one_goes_on() -> None:
+    history = History(apart(50))
+    one = Follows.begun(history=history)
+    one.live("a", 5)
+    assert [len(one.audit(1_000 + 300 * number)) for number in range(4)] == [20, 20, 10, 0]
+    assert one.ids[1:] == [f"h{number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("each", [1.0, 0.0])
+def test_the_gap_of_a_walk_that_fails_ends_where_what_it_found_begins(each: float) -> None:
+    history = History(apart(250, each))
+    one = Follows.begun(history=history)
+    assert len(one.second_look(303, attached=300, breaks=2)) == 200
+    assert one.gaps == [(0, 10 + 50 * each, "a page could not be read")]
+
+
+def test_the_gap_of_a_walk_in_no_order_ends_now() -> None:
+    """The oldest first: what was found says nothing about what was not."""
+    one = Follows.begun()
+    look = one.replay.look(START + 103, attached=START + 100)
+    one.replay.add(look, [listed(name, at) for name, at in apart(50)])
+    one._told(one.replay.failed(look, "broken", START + 103, one.out))
+    assert one.gaps == [(0, 103, "broken")]
 
 
 def test_filters_keep_back_and_count_and_remember() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tradesdk._replay import SURELY_KEPT
 
 from ._replays import SETTLE, Follows, History
 
@@ -16,8 +19,9 @@ FAR = 4_000_000_000.0
 class Service:
     """Publishes one signal after the other; the history shows each up to the settle time later."""
 
-    def __init__(self, draw: random.Random, *, absurd: bool) -> None:
+    def __init__(self, draw: random.Random, *, absurd: bool, keeps: float) -> None:
         self.draw = draw
+        self.keeps = keeps
         self.now = 0.0
         self.absurd = absurd
         self.published: list[tuple[str, float]] = []
@@ -46,6 +50,7 @@ class Service:
                     self.unread.append(self.draw.choice(self.unread))
         self.now = end
         self.shown()
+        self.history.since = self.now - self.keeps
 
     def shown(self) -> None:
         for entry in [one for one in self.unshown if one[0] <= self.now]:
@@ -56,9 +61,9 @@ class Service:
 class Life:
     """A consumer of it that does what a stream does around `Replay`."""
 
-    def __init__(self, seed: int, *, absurd: bool = False) -> None:
+    def __init__(self, seed: int, *, absurd: bool = False, keeps: float = math.inf) -> None:
         self.draw = random.Random(seed)
-        self.service = Service(self.draw, absurd=absurd)
+        self.service = Service(self.draw, absurd=absurd, keeps=keeps)
         self.follows = Follows.begun(history=self.service.history)
 
     def reads(self, most: int) -> None:
@@ -139,6 +144,26 @@ def test_absurd_dates_cost_the_order_and_nothing_else(seed: int, steps: int) -> 
         life.step()
     life.ends()
     judge(life, ordered=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([SURELY_KEPT, 60.0, 90.0]))
+def test_what_a_history_has_let_go_lies_in_a_gap(seed: int, steps: int, keeps: float) -> None:
+    """Once something was seen: before that nobody knows."""
+    life = Life(seed, keeps=keeps)
+    life.service.passes(5)
+    life.service.published.append(("first", life.service.now))
+    life.service.history.add("first", life.service.now)
+    life.follows.live("first", life.service.now)
+    life.reads(len(life.service.unread))
+    for _ in range(steps):
+        life.step()
+    life.ends()
+    ids = life.follows.ids
+    assert len(ids) == len(set(ids)), "twice"
+    for signal_id, at in life.service.published:
+        told = any(start <= math.floor(at) <= end for start, end, _ in life.follows.gaps)
+        assert signal_id in ids or told, (signal_id, at, life.follows.gaps)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,21 @@ def test_what_is_older_than_the_overlap_need_not_be_named_after_an_audit() -> No
     assert state.position == START + 100
     assert {name for name, _ in state.handled} == {f"s{number}" for number in range(int(100 - OVERLAP), 101)}
     assert again(one, seconds_apart(102), 130) == ["s101", "s102"]
+
+
+@pytest.mark.parametrize("audited", [True, False])
+def test_the_oldest_that_is_not_acknowledged_comes_again_however_many_follow(audited: bool) -> None:
+    """Long after it others are not acknowledged either; and so many that not all are named in the file."""
+    count = 1_200
+    one = taking(*(f"s{number}" for number in range(1, count + 1)))
+    one.history = seconds_apart(count)
+    if audited:
+        assert one.audit(count + 10) == []
+    open_ones = ["s400", "s900", "s1100"]
+    for number in range(1, count + 1):
+        if f"s{number}" not in open_ones:
+            one.replay.acknowledge(f"s{number}")
+    assert again(one, one.history, count + 30) == open_ones
 
 
 def test_what_the_stream_left_out_since_the_last_audit_comes_after_a_crash() -> None:
@@ -135,6 +151,74 @@ def test_a_state_survives_another_run_without_any_signal() -> None:
     assert second.replay.state().position == state.position
     history = History([("a", 1), ("b", 2), ("c", 3)])
     assert again(second, history, 30) == ["a", "c"]
+
+
+# a position that cannot be right
+
+AHEAD = [11.0, 60.0, 3_600.0, 86_400.0, 2_000_000_000.0]
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_a_position_ahead_of_the_services_time_loses_nothing(ahead: float) -> None:
+    """What was seen then is dated ahead as well. How far the next run has to look back, nobody knows."""
+    history = History([("a", 5), ("seen", 100 + ahead), ("missed", 90)])
+    state = CheckpointState(START, START + 100 + ahead, (("seen", START + 100 + ahead),))
+    one = Follows.resumed(state, history=history)
+    assert one.replay.not_after(START + 100)
+    assert one.position == 0
+    assert one.both_looks(100) == ["a", "missed"]
+    assert one.live("b", 101) == ["b"]
+    assert not any(signal.late for signal in one.yielded)
+    assert one.audit(400) == []
+    assert one.live("seen", 100 + ahead, now=401) == []
+
+
+@pytest.mark.parametrize("ahead", [-3_600.0, 0.0, 9.0])
+def test_clocks_of_servers_may_differ_by_seconds(ahead: float) -> None:
+    state = CheckpointState(START, START + 5_000 + ahead, (("seen", START + 5_000 + ahead),))
+    one = Follows.resumed(state)
+    assert not one.replay.not_after(START + 5_000)
+    assert one.position == 5_000 + ahead
+
+
+@pytest.mark.parametrize("handled", [(), (("a", START + 50.0),)], ids=["none", "long before"])
+@pytest.mark.parametrize("position", [61.0, 1_000.0, 2_000_000_000.0])
+def test_a_position_that_no_acknowledged_signal_bears_out_is_not_believed(
+    handled: tuple[tuple[str, float], ...], position: float
+) -> None:
+    """A digit of it is damaged."""
+    history = History([("a", 50), ("b", 55), ("c", 900)])
+    one = Follows(history=history, acknowledging=True)
+    assert not one.replay.resume(CheckpointState(START, START + position, handled))
+    assert one.both_looks(2_000) == (["b", "c"] if handled else ["a", "b", "c"])
+
+
+def test_a_state_of_ours_is_always_believed() -> None:
+    """Also when all that came for hours was not acknowledged."""
+    one = taking("a")
+    one.replay.acknowledge("a")
+    for number in range(200):
+        one.live(f"u{number}", 5_000 + number)
+    one.history = History([("a", 1), *((f"u{number}", 5_000 + number) for number in range(200))])
+    one.audit(5_300)
+    state = one.replay.state()
+    next_run = Follows(history=one.history, acknowledging=True)
+    assert next_run.replay.resume(state)
+    assert next_run.both_looks(5_400) == [f"u{number}" for number in range(200)]
+
+
+def test_the_services_clock_is_put_right_while_the_stream_lives() -> None:
+    """It was an hour ahead. What was published since the last event is found, and nothing comes twice."""
+    history = History([("a", 3_601), ("b", 3_602), ("missed", 20)])
+    one = Follows.begun(at=-10_000, history=history)
+    one.live("a", 3_601)
+    one.live("b", 3_602)
+    assert one.replay.not_after(START + 60, away=50.0)
+    assert one.both_looks(60) == ["missed"]
+    for number in range(70, 3_605):
+        one.live(f"s{number}", number)
+    assert one.both_looks(3_610) == []
+    assert one.ids.count("a") == one.ids.count("b") == 1
 
 
 acts = st.one_of(

@@ -99,6 +99,33 @@ def test_what_cannot_be_read(raw: bytes, reason: str) -> None:
     assert (bad.raw, bad.source) == (raw, "stream")
 
 
+OUTSIDE: dict[str, list[Any]] = {
+    "confidence": [2.0, -0.1, 1.0000001, True, "0.5"],
+    "price_usd": [True, False, "0.25"],
+    "chain_id": [8453.5, True, "8453"],
+    "timestamp": [True, [], "soon"],
+    "id": [5, True],
+    "token_symbol": [5, True],
+    "direction": [5, True],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in OUTSIDE.items() for value in values])
+def test_a_value_outside_the_contract_is_no_signal(name: str, value: Any) -> None:
+    """Neither on the stream nor in the history, where it hides no other."""
+    bad = read(sent(**{name: value}))
+    assert isinstance(bad, InvalidEvent)
+    assert bad.reason.startswith(f"{name}: ")
+    page = history({"data": [fields("b", 6), fields("s1", 5, **{name: value}), fields("a", 4)]})
+    assert [signal.id for signal in page.signals] == ["b", "a"]
+    assert [(one.source, one.reason) for one in page.invalid] == [("history", bad.reason)]
+
+
+@pytest.mark.parametrize(("name", "value"), [("confidence", 0), ("confidence", 1), ("price_usd", 3)])
+def test_a_whole_number_is_a_number(name: str, value: int) -> None:
+    assert isinstance(read(sent(**{name: value})), StreamSignal)
+
+
 def test_the_reason_does_not_say_what_stands_there() -> None:
     bad = read(sent(price_usd="secret"))
     assert isinstance(bad, InvalidEvent)

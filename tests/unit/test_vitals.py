@@ -128,6 +128,27 @@ def test_a_read_that_had_to_wait_found_nothing_in_the_buffers(waited: float, cau
     assert one.caught_up is caught_up
 
 
+def test_a_read_may_take_what_is_left_of_the_limit() -> None:
+    one = vitals()
+    assert one.patience == 90
+    one.read(0, 40)  # nothing but bytes
+    assert one.patience == 50
+    one.read(1_040, 1_080)  # a thousand seconds in which nobody read
+    assert one.patience == 10
+    one.read(1_080, 1_090)
+    assert 0 < one.patience < 1
+    one.event(1_090)
+    assert one.patience == 90
+
+
+def test_an_interval_that_was_learned_counts_for_the_next_read() -> None:
+    one = vitals()
+    for at in (15, 30):
+        one.read(at - 15, at)
+        beats(one, at)
+    assert one.patience == 45
+
+
 def test_silence_widens_the_limit_to_ten_minutes() -> None:
     """Perhaps this service sends no heartbeats at all; then a quiet chain must not be opened again and again."""
     one = vitals()

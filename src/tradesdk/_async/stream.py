@@ -190,9 +190,9 @@ class AsyncSignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = await self._link.read()
+            chunk = await self._link.read(follower.vitals.patience)
         except APITimeoutError:
-            reason, silent = f"nothing came for {follower.vitals.limit:.0f} s", True
+            reason, silent = follower.silence(), True
         except APIError as error:
             reason = error.message
         else:
@@ -249,6 +249,7 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _connect(self) -> None:
         clock = self._calls.clock
+        self._follower.connecting(clock.monotonic())
         headers = await self._link.open(self._follower.vitals.limit, self._follower.decoder.last_event_id)
         self._follower.connected(headers, clock.monotonic(), clock.now())
 

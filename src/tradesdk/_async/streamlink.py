@@ -12,7 +12,7 @@ import httpx
 from .._request import endpoint, request
 from .._response import Headers, RawResponse, decode_nothing
 from .._streamevents import Gzip
-from .._wire import HTTP_ERRORS, connection_error, headers_of, root_cause
+from .._wire import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._wirelog import Exchange, wire
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError, printable
 from .primitives import AsyncGate, shielded
@@ -36,6 +36,7 @@ class AsyncStreamLink:
         self.url = calls.base_url + self._request.target
         self._opening: Any = None
         self._reading: object = None
+        self._timeouts: dict[str, float | None] = {}  # the request's own: who reads for it looks there
         self._chunks: Any = None  # a generator, which has to be closed
         self._coding: Gzip | None = None
         self._pieces: Iterator[bytes] = iter(())
@@ -84,7 +85,11 @@ class AsyncStreamLink:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
         self._opening = opening
-        self._reading = response.extensions.get("network_stream") or response
+        self._timeouts = response.request.extensions["timeout"]
+        stream = response.extensions.get("network_stream")
+        if stream is not None and response.http_version.startswith("HTTP/1"):  # of HTTP/2, other calls read from it
+            obey(stream, self._timeouts)
+        self._reading = stream or response
         self.watch()
         found = headers_of(response)
         kind = found.get("content-type", "").partition(";")[0].strip().lower()
@@ -133,12 +138,13 @@ class AsyncStreamLink:
         """Whoever cuts off a read cuts off this one: others may have read in the meantime."""
         self._gate.watch(self._reading)
 
-    async def read(self) -> bytes | None:
-        """What comes next; None at the end.
+    async def read(self, patience: float) -> bytes | None:
+        """What comes next; None at the end. `patience`: seconds to wait for it.
 
         Raises:
             APIConnectionError: it broke off. `APITimeoutError`: nothing came.
         """
+        self._timeouts["read"] = patience
         try:
             if self._coding is None:
                 return await anext(self._chunks, None)
@@ -160,6 +166,7 @@ class AsyncStreamLink:
 
     async def aclose(self) -> None:
         """Close it. Doing it again does nothing."""
+        disobey(self._reading)
         opening, self._opening = self._opening, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())

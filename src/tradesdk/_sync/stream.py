@@ -191,9 +191,9 @@ class SignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = self._link.read()
+            chunk = self._link.read(follower.vitals.patience)
         except APITimeoutError:
-            reason, silent = f"nothing came for {follower.vitals.limit:.0f} s", True
+            reason, silent = follower.silence(), True
         except APIError as error:
             reason = error.message
         else:
@@ -250,6 +250,7 @@ class SignalStream(Generic[ItemT]):
 
     def _connect(self) -> None:
         clock = self._calls.clock
+        self._follower.connecting(clock.monotonic())
         headers = self._link.open(self._follower.vitals.limit, self._follower.decoder.last_event_id)
         self._follower.connected(headers, clock.monotonic(), clock.now())
 

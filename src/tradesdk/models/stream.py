@@ -88,7 +88,7 @@ class InvalidEvent:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch of time of which signals may be missing, because the history could not be read.
+    """A stretch of time of which signals may be missing: the history could not be read, or does not reach back to it.
 
     Attributes:
         start: nothing is missing before (aware, UTC, the service's time).
@@ -127,10 +127,27 @@ class Disconnected:
     tries: int
 
 
-Report: TypeAlias = Gap | InvalidEvent | Connected | Disconnected
+@dataclass(frozen=True, slots=True)
+class PositionReset:
+    """The position to go on from cannot be right: it lies in the future. Signals are read again from an earlier one.
+
+    Nothing is lost by that, but signals of an earlier run may come again.
+
+    Attributes:
+        position: where the stream stood (aware, UTC, the service's time).
+        start: from when on the history is read now.
+        reason: why that position was not believed.
+    """
+
+    position: datetime
+    start: datetime
+    reason: str
+
+
+Report: TypeAlias = Gap | InvalidEvent | Connected | Disconnected | PositionReset
 """What `reports=True` adds."""
 
-StreamItem: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | Gap | InvalidEvent | Connected | Disconnected
+StreamItem: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | Report
 """Everything that a stream may yield."""
 
 
@@ -152,6 +169,7 @@ class StreamStats:
         gaps: stretches of time that could not be recovered.
         audits: looks into the history for what the stream left out.
         lag: seconds between the time of the last live signal and its arrival; None before the first.
+        heartbeat_lag: the same of the last heartbeat. One that is older than the limit is not a sign of life.
         position: the service's time up to which signals were yielded; None before the first.
     """
 
@@ -168,4 +186,5 @@ class StreamStats:
     gaps: int = 0
     audits: int = 0
     lag: float | None = None
+    heartbeat_lag: float | None = None
     position: datetime | None = None

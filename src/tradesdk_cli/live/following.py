@@ -215,7 +215,7 @@ class _Teller:
             self._replayed = 0
 
     def report(self, item: Any) -> None:
-        from tradesdk import Connected, Disconnected, Gap, InvalidEvent
+        from tradesdk import Connected, Disconnected, Gap, InvalidEvent, PositionReset
 
         self.end()
         if isinstance(item, Connected):
@@ -236,6 +236,15 @@ class _Teller:
                 start=item.start.timestamp(),
                 end=item.end.timestamp(),
                 reason=one_line(item.reason),
+            )
+        elif isinstance(item, PositionReset):
+            position, start = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.position, item.start))
+            self._out.event(
+                "position_reset",
+                f"the kept position {position} cannot be right ({item.reason}): signals are read again from {start}",
+                position=item.position.timestamp(),
+                start=item.start.timestamp(),
+                reason=item.reason,
             )
         elif isinstance(item, InvalidEvent):
             raw = item.raw[:_RAW].decode("utf-8", "replace")

@@ -155,7 +155,7 @@ class AsyncSignalsResource:
             manual_ack: signals count as taken when `ack` is called, not when the next one is asked for.
             heartbeats: yield `Heartbeat` too.
             unknown_events: yield `UnknownEvent` too: events of kinds that this version does not know.
-            reports: yield `Gap`, `InvalidEvent`, `Connected` and `Disconnected` too, in their places.
+            reports: yield `Gap`, `PositionReset`, `InvalidEvent`, `Connected` and `Disconnected` too, in their places.
             idle_timeout: seconds without an event after which the connection counts as dead, until the interval of
                 the heartbeats is known; from then on three times that.
             settle: seconds that the history may be late. After a disconnect nothing newer is yielded before that.
