@@ -144,8 +144,9 @@ def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: 
     assert "warning" not in fits
     other = own(*line, "bnb", "--wallet-id", wallet, answers="n\n", env={"NO_COLOR": "1"}).err
     assert "warning: the wallet is connected on base, and the agent is to trade on bnb\n" in other
-    missing = own(*line, "bnb", "--wallet-id", "wal_0", answers="n\n", env={"NO_COLOR": "1"}).err
-    assert "warning: no connected wallet has the id wal_0: trade wallets list\n" in missing
+    nobody = f"wal_{0:024x}"
+    missing = own(*line, "bnb", "--wallet-id", nobody, answers="n\n", env={"NO_COLOR": "1"}).err
+    assert f"warning: no connected wallet has the id {nobody}: trade wallets list\n" in missing
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,10 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
 
 def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     """Draws what an agent's closed trades add up to, and what its open positions would add."""
-    agent = run.client.agents.get(agent_id)
+    from tradesdk_cli.lookup import AGENTS, reached
+
+    agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
+    agent_id = agent.id
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
     read = [wire(trade) for trade in found]
     closed = sorted(
