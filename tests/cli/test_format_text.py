@@ -10,11 +10,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tradesdk_cli.results.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
 from tradesdk_cli.text import to_json, visible
 
-from ._services import HOSTILE, LONE
+from ._services import HOSTILE, LONE, Scripted, agent
+from ._terminal import Terminal
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
@@ -203,6 +205,43 @@ def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
 def test_markup_of_strangers_is_code(text: str) -> None:
     cell = Rows("md", ("a",)).row({"a": text})[2:-3]
     assert cell[0] == cell[-1] == "`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "`",
+            "``a",
+            "a`",
+            " a ",
+            "  ",
+            " `a` ",
+            "a``b",
+            "` a",
+            "a|b",
+            "|",
+            " | ",
+            "`|`",
+            "\\",
+            "a\\|b",
+            "a\\\\|b|c\\",
+            "`|\\",
+        ),
+        *("<script>alert(1)</script>", "[a](http://x.test)", "@someone", "**a**", "agt_1", "12:30", "a b"),
+    ],
+)
+def test_a_markdown_reader_finds_the_text_of_a_cell(trade: Terminal, service: Scripted, text: str) -> None:
+    service.says(200, {"data": [agent(text, id="agt_1")]})
+    run = trade("agents", "list", "--fields", "name,id", "-o", "md")
+    tokens = MarkdownIt("commonmark").enable("table").parse(run.out)
+    cells = [token.children or [] for token in tokens if token.type == "inline"]
+    assert [token.content for cell in cells for token in cell] == [
+        *("name", "id"),
+        re.sub(r"(\\*)(?=\|)", r"\1\1", text),  # what keeps a bar in its cell doubles the backslashes before it
+        "agt_1",
+    ]
+    assert {token.type for cell in cells for token in cell} <= {"text", "code_inline"}
 
 
 @pytest.mark.parametrize(
