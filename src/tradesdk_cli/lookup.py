@@ -158,13 +158,15 @@ def _described(kind: Kind, thing: Any) -> str:
 
 def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
     from tradesdk_cli.helping.spellings import closest
+    from tradesdk_cli.settings.entries import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
     near = [one_line(words[word], 80) for word in closest(text.casefold(), list(words))[:3]]
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
     named = "id or name" if kind.names else "id"
+    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key, where an id belongs
     return NotThere(
-        f"no {kind.one}{among} has the {named} {one_line(text, 80)}",
+        f"no {kind.one}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
         f"{meant}see what there is: {run.settings.program} {kind.many} list",
     )

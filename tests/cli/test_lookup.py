@@ -104,6 +104,14 @@ def test_several_are_listed_and_the_nearest_are_named(
     assert [path for _, path, _ in service.seen] == ["/v1/agents?limit=100"]
 
 
+@pytest.mark.parametrize("typed", ["sk_live_0123456789abcdef", "0x" + "6b" * 32])
+@pytest.mark.parametrize("line", ["agents get", "agents delete --yes", "trades list --agent-id", "wallets balance"])
+def test_a_key_where_a_name_belongs_is_not_repeated(world: Terminal, line: str, typed: str) -> None:
+    run = world(*line.split(), typed)
+    assert (run.code, run.problem["code"]) == (6, "not_found")
+    assert typed not in run.out + run.err
+
+
 def test_what_is_deleted_is_shown_with_its_name_and_id_in_the_question(world: Terminal, named: dict[str, str]) -> None:
     run = world("agents", "delete", named["AGENT"][:12], answers="n\n", env={"NO_COLOR": "1"})
     assert f"delete the agent base-slow ({named['AGENT']}) for good? [y/N]" in run.err
