@@ -85,6 +85,9 @@ def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dr
         if missing is None:
             raise
         raise missing from None  # there is no list to look into
+    except NotThere as error:
+        error.status = None if missing is None else 404
+        raise
     return read(found)
 
 

@@ -78,6 +78,13 @@ def test_an_id_costs_no_request_more(world: Terminal, server: MockServer, named:
     assert "/v1/agents" not in [entry.path for entry in server.journal()]
 
 
+@pytest.mark.parametrize(("typed", "status"), [("agt_nobody", 404), ("nobody", None)])
+def test_what_the_service_said_is_told(world: Terminal, typed: str, status: int | None) -> None:
+    run = world("agents", "get", typed)
+    assert (run.code, run.problem["code"], run.problem["status"]) == (6, "not_found", status)
+    assert run.problem["message"] == f"no agent has the id or name {typed}"
+
+
 def test_an_id_of_any_form_is_tried_as_it_is(trade: Terminal, service: Scripted) -> None:
     service.says(200, {**agent(), "risk": {}, "min_confidence": 0.5, "max_positions": 1})
     assert trade("agents", "get", "agt_1").code == 0
