@@ -115,7 +115,7 @@ def _read(
     elif losing:
         agents.sort(key=_stat("total_pnl_usd"))  # the worst first
     shown = agents[:total] if drawn else []
-    with Progress(run.out, "lines of results", len(shown)) as progress:
+    with Progress(run.out, "lines", len(shown)) as progress:
         lines = {}
         for number, agent in enumerate(shown, 1):
             lines[agent["id"]] = _line(run, agent["id"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tradesdk_cli.context import wire
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
 from tradesdk_cli.helping import remembered
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,7 +164,7 @@ def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> No
     from tradesdk_cli.settings.entries import looks_secret
 
     words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
-    near = [one_line(words[word], 80) for word in closest(text.casefold(), list(words))[:3]]
+    near = to_paste(words[word] for word in closest(text.casefold(), list(words)))
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
     named = "id or name" if kind.names else "id"

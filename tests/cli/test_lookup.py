@@ -111,6 +111,16 @@ def test_several_are_listed_and_the_nearest_are_named(
     assert [path for _, path, _ in service.seen] == ["/v1/agents?limit=100"]
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("my agent", "did you mean 'my agent'? "), ("my $(id)", "did you mean 'my $(id)'? "), ("my agent\x1b[2J", "")],
+)
+def test_a_name_in_a_hint_can_be_pasted(trade: Terminal, service: Scripted, name: str, hint: str) -> None:
+    service.says(200, {"data": [agent(name, id="agt_9")]})
+    run = trade("agents", "get", f"{name[:5]}")
+    assert (run.code, run.problem["hint"]) == (6, f"{hint}see what there is: trade agents list")
+
+
 @pytest.mark.parametrize("typed", ["sk_live_0123456789abcdef", "0x" + "6b" * 32])
 @pytest.mark.parametrize("line", ["agents get", "agents delete --yes", "trades list --agent-id", "wallets balance"])
 def test_a_key_where_a_name_belongs_is_not_repeated(world: Terminal, line: str, typed: str) -> None:

@@ -208,6 +208,8 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
         ("NOPE", [], "see what there are: trade signals latest --chain base"),
         ("NOPE", ["BRETT", "AERO"], "see what there are: trade signals latest --chain base"),
         ("bret", ["AERO", "BRETT"], "did you mean: trade plot token BRETT"),
+        ("bret", ["BRETT\x1b[2J"], "see what there are: trade signals latest --chain base"),
+        ("bret", ["BRET$(id)"], "did you mean: trade plot token 'BRET$(id)'"),
     ],
 )
 def test_a_token_that_no_signal_names_is_not_found(

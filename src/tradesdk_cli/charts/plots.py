@@ -11,7 +11,7 @@ from tradesdk_cli.context import wire
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.options import CHAINS
 from tradesdk_cli.results.views import SIGNALS, Column
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +97,7 @@ def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     """Draws what an agent's closed trades add up to, and what its open positions would add."""
     from tradesdk_cli.lookup import AGENTS, reached
 
-    agent = reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found))
-    agent_id = agent.id
+    agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
     read = [wire(trade) for trade in found]
     closed = sorted(
@@ -169,7 +168,7 @@ def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, 
     from tradesdk_cli.helping.spellings import closest
     from tradesdk_cli.lookup import NotThere
 
-    near = [one_line(others[word], 40) for word in closest(symbol.strip().casefold(), list(others))[:3]]
+    near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
     lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
     return NotThere(text, f"did you mean: {lines}" if near else f"see what there are: {see}")
 
