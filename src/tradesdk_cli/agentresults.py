@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tradesdk_cli.charts.sparks import closed_results, shows_ascii_only, spark
 from tradesdk_cli.context import wire
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.helping import remembered
+from tradesdk_cli.lists.progress import Progress, counted
 from tradesdk_cli.results.views import AGENT_RESULTS
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tradesdk_cli.context import Session
     from tradesdk_cli.lists.paging import Walk
@@ -41,54 +43,84 @@ SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def show_results(run: Session, walk: Walk, *, status: str | None, losing: bool, sort: str | None) -> None:
-    """Prints the agents of the walk with their results; `losing`: only those with a result below zero.
+    """Prints agents with their results; `losing`: only those with a result below zero.
 
-    A request for each agent, and for people one more: its latest closed trades, for the line of its results.
+    With `losing` or `sort` all agents are read and ranked, and then cut to as many as are wanted. A request for each
+    agent that has to be read, and for people one more for each that is shown: its latest closed trades.
     """
     if walk.checkpoint is not None:
         raise UsageProblem("--checkpoint and --results exclude each other", "leave one of them out")
-    from tradesdk import NotFoundError
-    from tradesdk_cli.lists.progress import Progress
+    ranked = losing or sort is not None
+    if ranked and walk.cursor is not None:
+        name = "--losing" if losing else "--sort"
+        raise UsageProblem(f"--cursor and {name} exclude each other: {name} ranks all agents", "leave one of them out")
+    summaries = _summaries(run, walk, status, ranked=ranked)
+    there = len(summaries)
+    if sort == "name" and not losing:  # the names are known, so only those that are shown have to be read
+        summaries = sorted(summaries, key=lambda one: one.name.casefold())[: walk.total]
+    agents, lines = _read(run, summaries, walk.total, losing=losing, sort=sort)
+    kind = f" with the status {status}" if status else ""
+    empty = f"no agent{kind} has lost money ({there} checked)" if losing and there else f"no agents{kind}"
+    run.out.many(_columns(lines), [agents[: walk.total]], empty=empty)
+    if not ranked:
+        if walk.next_cursor is not None:
+            shown = f"the first {there}; there is more: --all, --limit N, or --cursor"
+            run.out.note(shown, next_cursor=walk.next_cursor)
+    elif walk.total is not None and walk.total < (total := len(agents) if losing else there):
+        run.out.note(f"the first {walk.total} of {total}; there is more: --all, or --limit N")
 
-    summaries = _summaries(run, walk, status)
+
+def _summaries(run: Session, walk: Walk, status: str | None, *, ranked: bool) -> list[Any]:
+    """The agents of the walk, or all of them where they are to be `ranked`."""
+    found: list[Any] = []
+    asked = {"limit": walk.page_size} if ranked else walk.asked
+    with Progress(run.out, "agents") as progress:
+        for page in run.client.agents.list(status=status, **asked).pages():
+            found += page.data
+            walk.next_cursor = page.next_cursor
+            progress.step(len(found))
+    if status is None and walk.cursor is None and walk.next_cursor is None:
+        for summary in found:
+            wire(summary)
+        remembered.all_seen("agents")
+    return found
+
+
+def _read(
+    run: Session, summaries: Sequence[Any], total: int | None, *, losing: bool, sort: str | None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The agents with their results, ranked; and for people the lines of the first `total`, by id."""
+    from tradesdk import NotFoundError
+
     drawn = run.out.format_for(many=True) in ("table", "md") and not run.settings.fields and not run.settings.query
-    requests = len(summaries) * (2 if drawn else 1)
+    requests = len(summaries) + (len(summaries[:total]) if drawn else 0)
     if requests > _WORTH_SAYING:
-        run.out.note(f"{requests} requests are needed for the results of {len(summaries)} agents", requests=requests)
+        most = "up to " if losing and drawn else ""
+        agents_ = counted(len(summaries), "agents")
+        run.out.note(f"{most}{requests} requests are needed for the results of {agents_}", requests=requests)
     agents: list[dict[str, Any]] = []
-    lines: dict[str, str] = {}
     with Progress(run.out, "agents", len(summaries)) as progress:
         for number, summary in enumerate(summaries, 1):
             try:
                 agent = wire(run.client.agents.get(summary.id))
             except NotFoundError:
+                remembered.forget("agents", summary.id)
                 run.out.note(f"{one_line(summary.name, 80)} ({one_line(summary.id, 80)}) was deleted meanwhile")
                 continue
             if not losing or _is_losing(agent):
                 agents.append(agent)
-                if drawn:
-                    lines[summary.id] = _line(run, summary.id)
             progress.step(number)
     if sort is not None:
         agents.sort(key=SORTS[sort])
     elif losing:
         agents.sort(key=_stat("total_pnl_usd"))  # the worst first
-    of_them = f" among {len(summaries)}" if losing and summaries else ""
-    empty = f"no agent{of_them} has lost money" if losing else "no agents"
-    run.out.many(_columns(lines), [agents], empty=empty)
-    if walk.next_cursor is not None:
-        run.out.note(
-            f"only {len(summaries)} agents were looked at; there are more: --all, --limit N, or --cursor",
-            next_cursor=walk.next_cursor,
-        )
-
-
-def _summaries(run: Session, walk: Walk, status: str | None) -> list[Any]:
-    found: list[Any] = []
-    for page in run.client.agents.list(status=status, **walk.asked).pages():
-        found += page.data
-        walk.next_cursor = page.next_cursor
-    return found
+    shown = agents[:total] if drawn else []
+    with Progress(run.out, "lines", len(shown)) as progress:
+        lines = {}
+        for number, agent in enumerate(shown, 1):
+            lines[agent["id"]] = _line(run, agent["id"])
+            progress.step(number)
+    return agents, lines
 
 
 def _is_losing(agent: Mapping[str, Any]) -> bool:

@@ -139,6 +139,12 @@ _chain = typer.Option(
 Chain = Annotated[int, _chain]
 AnyChain = Annotated[int | None, _chain]
 
+AgentId = Annotated[
+    str, typer.Argument(metavar="AGENT_ID", help="The agent: its id, its name, or the beginning of its id.")
+]
+AgentFilter = Annotated[
+    str | None, typer.Option("--agent-id", metavar="ID", help="Only those of this agent: its id or its name.")
+]
 Limit = Annotated[
     int | None,
     typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="How many in total (20 when nothing is said)."),

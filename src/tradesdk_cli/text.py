@@ -10,6 +10,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 # Printable, says Python, and yet nothing is seen of them: fillers, joiners, selectors of variants (but the emoji one).
@@ -40,6 +41,13 @@ def _escape(char: str) -> str:
 def one_line(text: str, limit: int = 600) -> str:
     """Like `visible`, for our own messages that may be wrapped: runs of white space become one space first."""
     return visible(" ".join(text.split()), limit)
+
+
+def to_paste(words: Iterable[str], most: int = 3) -> list[str]:
+    """Those of `words` that can be typed, at most so many, each as a shell takes it for that word."""
+    from shlex import quote  # only a mistake needs it
+
+    return [quote(word) for word in words if one_line(word, 80) == word][:most]
 
 
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:

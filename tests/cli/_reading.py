@@ -34,7 +34,7 @@ def check(form: str, run: Run, handed_over: Handed) -> None:
         assert (yaml.safe_load(run.out) if run.out else []) == value
     elif form in ("csv", "tsv"):
         rows = list(csv.reader(io.StringIO(run.out), "excel" if form == "csv" else "excel-tab"))
-        _same_rows(rows, [flat(item) for item in (value if many else [value])])
+        _same_rows(rows, [flat(item) for item in (value if many else [value])], lines=form == "csv")
         for row in rows:
             assert not [cell for cell in row if cell[:1] in "=+-@" and cell and not re.fullmatch(r"-[\d.e+-]+", cell)]
     elif form == "md":
@@ -48,20 +48,20 @@ def check(form: str, run: Run, handed_over: Handed) -> None:
         assert all(name in run.out for name in ids(value)), "every id can be pasted back"
 
 
-def _same_rows(rows: list[list[str]], items: list[dict[str, Any]]) -> None:
+def _same_rows(rows: list[list[str]], items: list[dict[str, Any]], *, lines: bool = False) -> None:
     if not items:
         assert rows == []
         return
     names = list(dict.fromkeys(name for item in items for name in item))
     assert rows[0] == names
-    assert rows[1:] == [[_cell(item.get(name)) for name in names] for item in items]
+    assert rows[1:] == [[_cell(item.get(name), lines=lines) for name in names] for item in items]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, *, lines: bool = False) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("\n", "\\n")
+    return text if lines else text.replace("\n", "\\n")
 
 
 def _md_cells(line: str) -> list[str]:

@@ -93,7 +93,84 @@ def test_nobody_lost(trade: Terminal, service: Scripted) -> None:
     service.then(200, full(1, stats=STATS | {"total_pnl_usd": 0.0}))
     run = trade("agents", "list", "--losing")
     assert (run.code, run.out) == (0, "")
-    assert run.notes[-1]["note"] == "no agent among 1 has lost money"
+    assert run.notes[-1]["note"] == "no agent has lost money (1 checked)"
+
+
+RESULTS = {number: float((number * 7) % 25 - 12) for number in range(1, 24)}
+"""Of 23 agents: those that lose most are not on the first page."""
+
+
+@pytest.fixture
+def many(trade: Terminal, service: Scripted) -> Terminal:
+    """23 agents in pages of 20 and 3, oldest last; each is read in the order of the list."""
+    service.answers = []
+    summaries = [agent(f"n{number % 10}{number}", id=f"agt_{number}") for number in RESULTS]
+    service.says(200, {"data": summaries[:20], "next_cursor": "more"})
+    service.then(200, {"data": summaries[20:]})
+    for number, result in RESULTS.items():
+        name = summaries[number - 1]["name"]
+        service.then(200, full(number, name=name, stats=STATS | {"total_pnl_usd": result}))
+    return trade
+
+
+WORST = sorted((number for number in RESULTS if RESULTS[number] < 0), key=lambda number: RESULTS[number])
+BEST = sorted(RESULTS, key=lambda number: -RESULTS[number])
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted", "said"),
+    [
+        ("--losing -n 2", WORST[:2], f"the first 2 of {len(WORST)}; there is more: --all, or --limit N"),
+        ("--losing --all", WORST, None),
+        ("--losing", WORST, None),
+        ("--losing --sort pnl -n 1", WORST[-1:], f"the first 1 of {len(WORST)}; there is more: --all, or --limit N"),
+        ("--sort pnl -n 3", BEST[:3], "the first 3 of 23; there is more: --all, or --limit N"),
+        ("--sort pnl", BEST[:20], "the first 20 of 23; there is more: --all, or --limit N"),
+        ("--sort pnl --all --page-size 20", BEST, None),
+    ],
+)
+def test_filters_and_sorts_are_about_all_agents(
+    many: Terminal, options: str, wanted: list[int], said: str | None
+) -> None:
+    run = many("agents", "list", *options.split())
+    assert run.code == 0
+    assert [one["id"] for one in run.lines] == [f"agt_{number}" for number in wanted]
+    assert [note["note"] for note in run.notes] == [
+        "23 requests are needed for the results of 23 agents",
+        *([said] if said else []),
+    ]
+
+
+def test_only_what_is_shown_is_read_where_the_order_is_known_before(many: Terminal, service: Scripted) -> None:
+    service.answers[2:] = [service.answers[2]]
+    run = many("agents", "list", "--sort", "name", "-n", "2")
+    assert [path.partition("?")[0] for _, path, _ in service.seen[2:]] == ["/v1/agents/agt_10", "/v1/agents/agt_20"]
+    assert run.notes == [{"note": "the first 2 of 23; there is more: --all, or --limit N"}]
+
+
+def test_without_a_rank_no_more_is_read_than_is_shown(many: Terminal, service: Scripted) -> None:
+    del service.answers[1]
+    run = many("agents", "list", "--results", "-n", "20")
+    assert len(run.lines) == 20
+    assert len(service.seen) == 21
+    assert run.notes == [{"note": "the first 20; there is more: --all, --limit N, or --cursor", "next_cursor": "more"}]
+
+
+def test_lines_are_drawn_only_of_what_is_shown(many: Terminal, service: Scripted) -> None:
+    service.then(200, {"data": []})
+    run = many("agents", "list", "--losing", "-n", "2", tty=True, columns=100, env={"NO_COLOR": "1"})
+    assert [path for _, path, _ in service.seen if path.startswith("/v1/trades")] == [
+        f"/v1/trades?agent_id=agt_{number}&status=closed&limit=100" for number in WORST[:2]
+    ]
+    assert "up to 25 requests are needed for the results of 23 agents" in run.err
+
+
+@pytest.mark.parametrize("option", ["--losing", "--sort=pnl"])
+def test_a_rank_has_no_place_to_go_on_at(trade: Terminal, service: Scripted, option: str) -> None:
+    run = trade("agents", "list", option, "--cursor", "there")
+    assert run.code == 2
+    assert "ranks all agents" in run.problem["message"]
+    assert service.seen == []
 
 
 def test_a_checkpoint_is_for_the_plain_list(own: Terminal) -> None:

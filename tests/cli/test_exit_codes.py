@@ -15,7 +15,8 @@ from ._services import Scripted, agent
 from ._terminal import Stream, Terminal
 
 GET = ("agents", "get", "agt_1")
-CREATE = ("agents", "create", "--name", "n", "--wallet-id", "w", "--chain", "base", "--yes")
+WALLET = f"wal_{0:024x}"
+CREATE = ("agents", "create", "--name", "n", "--wallet-id", WALLET, "--chain", "base", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,11 @@ def test_an_error_without_the_services_body(trade: Terminal, service: Scripted) 
 
 
 def test_a_wallet_that_is_not_there(own: Terminal) -> None:
-    line = "--name n --wallet-id wal_nope --chain base --yes"
+    line = f"--name n --wallet-id {WALLET} --chain base --yes"
     made = own("agents", "create", *line.split())
     assert (made.code, made.problem["hint"]) == (6, "see what there is: trade wallets list")
     known = own("agents", "list").lines[0]["id"]
-    moved = own("agents", "update", known, "--wallet-id", "wal_nope", "--yes")
+    moved = own("agents", "update", known, "--wallet-id", WALLET, "--yes")
     assert (moved.code, moved.problem["hint"]) == (6, "see what there is: trade wallets list")
     renamed = own("agents", "update", "agt_nope", "--name", "n", "--yes")
     assert (renamed.code, renamed.problem["hint"]) == (6, "see what there is: trade agents list")
@@ -170,7 +171,7 @@ USAGE: list[tuple[str, str]] = [
     ("agents update agt_1 --yes", "nothing to change"),
     ("agents delete agt_1", "--yes is needed to delete the agent agt_1 for good: there is no terminal"),
     ("agents get ..", ".."),
-    ("agents get a/b", "/"),
+    ("trades get a/b", "/"),
     ("signals latest", "--chain"),
     ("signals latest --chain base --limit 101", "--limit"),
     ("signals latest --chain base --min-confidence 1.1", "--min-confidence: 1.1 is not from 0 to 1"),

@@ -10,17 +10,35 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tradesdk_cli.results.formats import Rows, as_rows, flatten, harmless, names_of, of_ending, to_yaml, yaml_item
 from tradesdk_cli.text import to_json, visible
 
-from ._services import HOSTILE, LONE
+from ._services import HOSTILE, LONE, Scripted, agent
+from ._terminal import Terminal
 
 ODD = [
     *("", " ", "a ", " a", "y", "No", "on", "TRUE", "null", "~", ".inf", ".nan", "1", "1_000", "0x1f", "0o17", "1e5"),
     *("2026-01-01", "2026-01-01T12:00:00Z", "12:30:45", "1.5", "-", "- a", "a: b", "a #b", "#a", "&a", "*a", "!a", "|"),
     *(">", "%a", "@a", "`a", "'a'", '"a"', "{a}", "[a]", "?", "? a", ":", "a:", "---", "...", "=", "<<", "é", "漢字 a"),
-    *("a\nb", "\t", "a\\b", "\x85", "\u2028", "\ufeff", "\x00", "\x1b[2J", "\u202e", "😀", "x" * 2000, HOSTILE, LONE),
+    *(
+        "a\nb",
+        'a "b",\n\nc\n',
+        "a\n=b",
+        "\t",
+        "a\\b",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "\x00",
+        "\x1b[2J",
+        "\u202e",
+        "😀",
+        "x" * 2000,
+        HOSTILE,
+        LONE,
+    ),
 ]
 TEXT = st.one_of(st.sampled_from(ODD), st.text(max_size=12))
 NUMBER = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.just(-0.0))
@@ -30,6 +48,7 @@ VALUE = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
     max_leaves=12,
 )
+MULTILINE = re.compile(r"(?:[A-Za-z0-9 ,\"]*\n)*[A-Za-z0-9 ,\"]*")
 FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]")
 
 
@@ -105,7 +124,7 @@ def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None
         rows = Rows(form, names)
         text = rows.header() + "".join(rows.row(item) for item in items)
         assert printable(text.replace("\t", ""))
-        assert text.count("\n") == len(items) + 1, "a line each, whatever is in it"
+        assert form == "csv" or text.count("\n") == len(items) + 1, "a line each, whatever is in it"
         if form == "tsv" and len(names) == 1:
             continue  # an empty line is one empty cell, but readers leave it out
         read = list(csv.reader(io.StringIO(text), dialect))
@@ -114,7 +133,8 @@ def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None
             for name, cell in zip(names, cells, strict=True):
                 value = item.get(name)
                 if isinstance(value, str):
-                    assert cell == harmless(value)
+                    assert cell == harmless(value, lines=form == "csv")
+                    assert form == "tsv" or not MULTILINE.fullmatch(value) or cell == value, "line breaks are kept"
                     assert not FORMULA.match(cell) or re.fullmatch(r"-\d+(\.\d+)?", cell)
                 else:
                     assert cell == ("" if value is None else to_json(value)), "numbers stay numbers"
@@ -185,6 +205,43 @@ def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
 def test_markup_of_strangers_is_code(text: str) -> None:
     cell = Rows("md", ("a",)).row({"a": text})[2:-3]
     assert cell[0] == cell[-1] == "`"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "`",
+            "``a",
+            "a`",
+            " a ",
+            "  ",
+            " `a` ",
+            "a``b",
+            "` a",
+            "a|b",
+            "|",
+            " | ",
+            "`|`",
+            "\\",
+            "a\\|b",
+            "a\\\\|b|c\\",
+            "`|\\",
+        ),
+        *("<script>alert(1)</script>", "[a](http://x.test)", "@someone", "**a**", "agt_1", "12:30", "a b"),
+    ],
+)
+def test_a_markdown_reader_finds_the_text_of_a_cell(trade: Terminal, service: Scripted, text: str) -> None:
+    service.says(200, {"data": [agent(text, id="agt_1")]})
+    run = trade("agents", "list", "--fields", "name,id", "-o", "md")
+    tokens = MarkdownIt("commonmark").enable("table").parse(run.out)
+    cells = [token.children or [] for token in tokens if token.type == "inline"]
+    assert [token.content for cell in cells for token in cell] == [
+        *("name", "id"),
+        re.sub(r"(\\*)(?=\|)", r"\1\1", text),  # what keeps a bar in its cell doubles the backslashes before it
+        "agt_1",
+    ]
+    assert {token.type for cell in cells for token in cell} <= {"text", "code_inline"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Every command in every format: wire names and values for programs, tables for people."""
 
 import csv
+import io
 import json
 from typing import Any
 
@@ -107,8 +108,8 @@ def strangers_text_in(trade: Terminal, service: Scripted, path: str) -> None:
         if form == "yaml":
             assert yaml.safe_load(run.out) == (sent["data"] if path in LISTS else sent)
         elif form != "md" or path in LISTS:
-            lines = run.out.splitlines()
-            assert len(lines) == (3 if form == "md" else 2), "a line each, whatever is in it"
+            lines = list(csv.reader(io.StringIO(run.out, newline=""))) if form == "csv" else run.out.splitlines()
+            assert len(lines) == (3 if form == "md" else 2), "a row each, whatever is in it"
 
 
 @pytest.mark.parametrize("path", ["/v1/agents", "/v1/wallets/wal_1/balance"])
@@ -130,6 +131,27 @@ def test_what_a_spreadsheet_would_calculate(trade: Terminal, service: Scripted) 
         *("'=HYPERLINK(1)", "'+1+1", "'-2+3", "'@SUM(A1)", "\\t=1", "  '=1", "'\uff1d1", "a;'=1", "-5", "calm")
     ]
     assert {(row["n"], row["rate"]) for row in rows} == {("-5", "-0.5")}, "numbers stay numbers"
+
+
+NOTES = ["two\nlines", "\n", 'a "quoted", b\n\nc;d\n', "plain"]
+ACTIVE = ["a\n=1+1", "x\n -1-1", "=1\n@2", "\x1b[31mred\x1b[0m\nrest", "a\r\nb", "a\tb\x07\n\x9b31m", "\u202e\nb"]
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_csv_keeps_line_breaks_and_nothing_else_that_acts(trade: Terminal, service: Scripted, tty: bool) -> None:
+    service.says(200, {"data": [agent(text, **{"odd\nname": 1}) for text in (*NOTES, *ACTIVE)]})
+    run = trade("agents", "list", "-o", "csv", tty=tty)
+    rows = list(csv.DictReader(io.StringIO(run.out, newline="")))
+    assert [row["name"] for row in rows][: len(NOTES)] == NOTES
+    assert [row["name"] for row in rows][len(NOTES) :] == [
+        *("a\n'=1+1", "x\n '-1-1", "'=1\n'@2", "\\x1b[31mred\\x1b[0m\nrest"),
+        *("a\\r\nb", "a\\tb\\x07\n\\x9b31m", "\\u202e\nb"),
+    ]
+    assert all(line.isprintable() for line in run.out.split("\n"))
+    assert "odd\\nname" in run.out.split("\n")[0], "the header is one line"
+    file = trade.home / "agents.csv"
+    assert trade("agents", "list", "--out", str(file)).code == 0
+    assert file.read_bytes() == run.out.encode()
 
 
 def test_strangers_messages_are_only_text(trade: Terminal, service: Scripted) -> None:

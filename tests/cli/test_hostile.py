@@ -83,7 +83,7 @@ CALLS: dict[str, tuple[int, ...]] = {
     "api GET /v1/agents": (),
     "whoami": (),
     "top --once": (),
-    "plot token SIGNAL --chain base": (),
+    "plot token SIGNAL --chain base": (6,),
     "plot agent AGENT": (),
 }
 

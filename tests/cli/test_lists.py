@@ -64,10 +64,11 @@ def test_the_end_is_quiet(world: Terminal) -> None:
 
 
 def test_an_empty_list_says_so(world: Terminal) -> None:
-    run = world("trades", "list", "--agent-id", "agt_unknown")
+    nobody = f"agt_{0:024x}"
+    run = world("trades", "list", "--agent-id", nobody)
     assert (run.code, run.out) == (0, "")
     assert "no trades like this" in run.err
-    assert world("trades", "list", "--agent-id", "agt_unknown", "-o", "json").out == "[]\n"
+    assert world("trades", "list", "--agent-id", nobody, "-o", "json").out == "[]\n"
     table = world("agents", "list", "--status", "error", "--limit", "1", "-o", "table")
     assert table.out.startswith("id ")
 
@@ -76,13 +77,13 @@ def test_filters_reach_the_service(world: Terminal, server: MockServer) -> None:
     server.clear_journal()
     world("wallets", "list", "--chain-id", "bnb")
     world("agents", "list", "--status", "active")
-    world("trades", "list", "--status", "open", "--agent-id", "agt_x")
+    world("trades", "list", "--status", "open", "--agent-id", f"agt_{0:024x}")
     world("signals", "latest", "--chain", "56", "--min-confidence", "0.9", "-n", "3")
     world("signals", "history", "--chain", "base", "--from", "1700000000", "--to", "2030-01-01", "--limit", "2")
     assert asked(server) == [
         {"chain_id": "56", "limit": "20"},
         {"status": "active", "limit": "20"},
-        {"agent_id": "agt_x", "status": "open", "limit": "20"},
+        {"agent_id": f"agt_{0:024x}", "status": "open", "limit": "20"},
         {"chain": "56", "limit": "3", "min_confidence": "0.9"},
         {"chain": "8453", "from": "1700000000", "to": "1893456000", "limit": "2"},
     ]

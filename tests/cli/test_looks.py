@@ -158,6 +158,28 @@ def test_kinds_by_name() -> None:
     ]
 
 
+NUMBERS = {
+    "list_price_usd": ("0.000010", "$0.000010"),
+    "last_price": ("-1234567.50", "-$1,234,567.50"),
+    "spent_usd": ("1234567.0300", "$1,234,567.0300"),
+    "other_usd": ("1e3", "1e3"),
+    "low_price": (-0.5, "-$0.5000"),
+    "no_price": (0, "$0.00"),
+    "take_profit_price": (0, "-"),
+    "signalPriceEth": (1.234e-06, "0.000001234"),
+    "currentPriceEth": (1234.5, "1,234.50"),
+    "averageBuyPriceETH": (-2.0, "-2.0000"),
+    "confidence": (0.5, "0.500"),
+    "balance": (1234567.0, "1,234,567"),
+}
+
+
+def test_numbers_of_an_answer_are_shown_whole_and_without_exponents(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {name: value for name, (value, _) in NUMBERS.items()})
+    run = trade("api", "/v1/account", "-o", "table")
+    assert dict(line.split() for line in run.out.splitlines()) == {name: shown for name, (_, shown) in NUMBERS.items()}
+
+
 # One thing
 
 

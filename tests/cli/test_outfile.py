@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import stat
 import subprocess
 import threading
@@ -73,7 +74,7 @@ def test_a_failed_command_leaves_what_was_there(service: Scripted, trade: Termin
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.csv"]
 
 
-def test_permissions_and_links(agents: Terminal, tmp_path: Path) -> None:
+def test_permissions(agents: Terminal, tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
         agents("agents", "list", "--out", str(tmp_path / "new.csv"))
@@ -83,12 +84,48 @@ def test_permissions_and_links(agents: Terminal, tmp_path: Path) -> None:
     assert {stat.S_IMODE((tmp_path / f"{name}.csv").stat().st_mode) for name in ("new", "stream")} == {0o640}
     secret = tmp_path / "secret.csv"
     secret.touch(mode=0o600)
-    link = tmp_path / "link.csv"
-    link.symlink_to(secret)
-    agents("agents", "list", "--out", str(link))
-    assert link.is_symlink()
+    agents("agents", "list", "--out", str(secret))
     assert secret.read_text().startswith("id,")
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "agents list",
+        "agents delete agt_1 --yes",
+        "trades list --all --checkpoint place -o csv",
+        "signals stream --chain base",
+        "plot token BRETT",
+    ],
+)
+def test_a_link_is_neither_replaced_nor_written_through(
+    trade: Terminal, service: Scripted, tmp_path: Path, line: str, there: bool
+) -> None:
+    goal, link = tmp_path / "my goal.csv", tmp_path / "link.csv"
+    if there:
+        goal.write_text("old\n")
+    link.symlink_to(goal.name)
+    run = trade(*line.replace("place", str(tmp_path / "place")).split(), "--out", str(link))
+    assert (run.code, run.problem["message"]) == (2, f"--out: {link} is a symbolic link to {goal}")
+    assert service.seen == []
+    assert os.readlink(link) == goal.name
+    assert [goal.read_text()] == ["old\n"] if there else not goal.exists()
+    service.says(200, {"data": [agent()]})
+    *words, file = shlex.split(run.problem["hint"].partition(": ")[2])
+    assert trade("agents", "list", *words, file).code == 0
+    assert goal.read_text().startswith("id,")
+
+
+def test_a_link_to_a_device_or_a_folder_on_the_way_is_none(agents: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to(os.devnull)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").symlink_to("folder")
+    for name in ("null", "other/a.csv"):
+        assert agents("agents", "list", "-o", "csv", "--out", str(tmp_path / name)).code == 0
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "folder" / "a.csv").read_text().startswith("id,")
 
 
 @pytest.mark.parametrize("name", ["", "nowhere/a.csv", "file/a.csv", "long" * 100])

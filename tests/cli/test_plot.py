@@ -191,14 +191,45 @@ def test_one_symbol_of_several_tokens_is_not_guessed(trade: Terminal, service: S
     assert run.problem["hint"].startswith("name its address: trade plot token 0x")
 
 
-def test_nothing_to_draw_says_so(trade: Terminal, service: Scripted) -> None:
-    service.says(200, {"data": []})
-    run = trade("plot", "token", "NOPE", "--from", "2026-01-01")
-    assert (run.code, run.out) == (0, "")
-    assert run.notes[0]["note"].startswith("no signals of NOPE on base or bnb in that time; see what there are")
+def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": SIGNALS})
+    service.then(200, {"data": []})
     file = trade.home / "chart.svg"
-    trade("plot", "token", "NOPE", "--out", str(file))
+    run = trade("plot", "token", "BRETT", "--from", "2026-01-01", "--out", str(file))
+    assert (run.code, run.out) == (0, "")
+    assert run.notes[0]["note"].startswith("no signals of BRETT on base or bnb in that time; see what there are")
     assert not file.exists()
+
+
+@pytest.mark.parametrize("span", [(), ("--from", "2026-01-01")])
+@pytest.mark.parametrize(
+    ("symbol", "there", "hint"),
+    [
+        ("NOPE", [], "see what there are: trade signals latest --chain base"),
+        ("NOPE", ["BRETT", "AERO"], "see what there are: trade signals latest --chain base"),
+        ("bret", ["AERO", "BRETT"], "did you mean: trade plot token BRETT"),
+        ("bret", ["BRETT\x1b[2J"], "see what there are: trade signals latest --chain base"),
+        ("bret", ["BRET$(id)"], "did you mean: trade plot token 'BRET$(id)'"),
+    ],
+)
+def test_a_token_that_no_signal_names_is_not_found(
+    trade: Terminal, service: Scripted, symbol: str, there: list[str], hint: str, span: tuple[str, ...]
+) -> None:
+    service.says(200, {"data": [signal(number, 1.0, token_symbol=name) for number, name in enumerate(there)]})
+    file = trade.home / "chart.svg"
+    run = trade("plot", "token", symbol, "--out", str(file), *span)
+    assert (run.code, run.problem["code"], run.problem["status"]) == (6, "not_found", None)
+    assert (run.problem["message"], run.problem["hint"]) == (
+        f"no signals of {symbol} among the latest 500 on base or bnb",
+        hint,
+    )
+    assert not file.exists()
+
+
+def test_an_address_without_signals_is_not_found(trade: Terminal, service: Scripted) -> None:
+    service.says(200, {"data": []})
+    assert trade("plot", "token", ADDRESS).code == 6
+    assert trade("plot", "token", ADDRESS, "--from", "2026-01-01").code == 0
 
 
 # Agents

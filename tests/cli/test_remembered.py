@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tradesdk import TradeClient
 from tradesdk_cli.config import Settings
 from tradesdk_cli.helping import remembered
 from tradesdk_cli.helping.completing import BETWEEN
@@ -179,6 +180,52 @@ def test_hostile_names_reach_no_shell(trade: Terminal, service: Scripted) -> Non
         first, *found = run.out.splitlines()
         assert (first, [line.partition("\t")[0] for line in found]) == ("words", ["agt_1"])
         assert not set("$`'\";\x1b\x07\u202e()") & set(run.out)
+
+
+def known(own: Terminal, kind: str = "agents") -> set[str]:
+    (path,) = (own.home / "completion").iterdir()
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    return {row[1] for row in rows if row[0] == kind}
+
+
+def test_what_was_deleted_is_forgotten(own: Terminal, client: TradeClient) -> None:
+    wallet = next(iter(client.wallets.list(chain_id=8453)))
+    line = ("--name", "gone", "--wallet-id", wallet.id, "--chain", "base", "--yes")
+    made = [own("agents", "create", *line).json["id"] for _ in range(3)]
+    assert set(made) <= known(own)
+    assert own("agents", "delete", made[0], "--yes").code == 0
+    assert known(own).isdisjoint(made[:1]), "this command deleted it"
+    for agent_id in made[1:]:
+        client.agents.delete(agent_id)
+    assert own("agents", "get", made[1]).code == 6
+    assert known(own).isdisjoint(made[:2]), "the service does not know it"
+    assert made[2] in known(own)
+    own("agents", "list", "--limit", "2")
+    own("agents", "list", "--status", "active")
+    assert made[2] in known(own), "a part of the list says nothing of the rest"
+    own("agents", "list")
+    assert known(own) == {one.id for one in client.agents.list()}, "the whole list does"
+
+
+@pytest.mark.parametrize("line", ["agents list --results", "agents get nobody"])
+def test_whatever_reads_the_whole_list_forgets_what_is_not_there(own: Terminal, client: TradeClient, line: str) -> None:
+    own("agents", "list")
+    (path,) = (own.home / "completion").iterdir()
+    path.write_text(path.read_text() + "agents\tagt_gone\tcalm\n")
+    assert "agt_gone" in known(own)
+    own(*line.split())
+    assert known(own) == {one.id for one in client.agents.list()}
+
+
+def test_a_mock_that_is_empty_again_has_nothing_to_offer(trade: Terminal) -> None:
+    trade("--mock", "agents", "list")
+    (path,) = (trade.home / "completion").iterdir()
+    assert "agt_" in path.read_text()
+    assert trade("--mock", "mock", "reset", "--yes").code == 0
+    assert "agt_" not in path.read_text()
+    trade("--world", "side", "agents", "list")
+    assert trade("mock", "worlds", "remove", "side", "--yes").code == 0
+    assert list((trade.home / "completion").iterdir()) == [path]
 
 
 def test_a_command_that_failed_keeps_what_it_had_seen(own: Terminal) -> None:

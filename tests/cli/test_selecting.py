@@ -143,6 +143,27 @@ def test_a_later_page_decides_nothing(service: Scripted, trade: Terminal) -> Non
     assert [item["risk"]["stop_loss_pct"] for item in run.lines] == [3.0, None]
 
 
+@pytest.mark.parametrize(
+    "name", ["nothing.x", "name.a.b", "tags.b.c", "chain_id.a.b", "risk.nothing.x", "risk.stop_loss_pct.x", "id.agt_1"]
+)
+def test_a_field_below_what_is_no_object_is_refused(one: Terminal, name: str) -> None:
+    run = one("agents", "get", "agt_1", "--fields", name, "-o", "json")
+    assert (run.code, run.problem["message"]) == (2, f"--fields: there is no field {name}")
+
+
+@pytest.mark.parametrize("held", [{"more": None}, {"more": {}}, {"more": {"and": None}}, {"more": {"and": {}}}])
+def test_a_field_below_what_is_null_or_empty_is_null(service: Scripted, trade: Terminal, held: dict[str, Any]) -> None:
+    service.says(200, FULL | held)
+    run = trade("agents", "get", "agt_1", "--fields", "more.and.more", "-o", "csv")
+    assert (run.code, run.out) == (0, 'more.and.more\n""\n')
+
+
+def test_a_query_that_cannot_be_asked_costs_nothing(buyer: Terminal, shop: MockServer) -> None:
+    for query in ("length(@, @)", "length()", "nope(@)"):
+        assert buyer("market", "prices", "ETH", "--max-price", "0.10", "--query", query).code == 2
+    shop.payments.assert_charged(times=0)
+
+
 def test_what_is_bought_or_written_is_checked_before(trade: Terminal, buyer: Terminal, shop: MockServer) -> None:
     run = buyer("market", "prices", "ETH", "--max-price", "0.10", "--fields", "symbl")
     assert run.problem["hint"] == "did you mean symbol?"
@@ -181,6 +202,8 @@ QUERIES = [
     ("length(@)", "csv", "value\n2\n"),
     ("length(@)", "yaml", "2\n"),
     ("length(@)", "table", "2\n"),
+    ("merge([0], {x: `1`}, {y: `2`}).y", "json", "2\n"),
+    ("not_null([0].nothing, [1].nothing, [1].id)", "table", "agt_2\n"),
     ("[0].id", "table", "agt_1\n"),
     ("[0].id", "json", '"agt_1"\n'),
     ("[0].id", "md", "| value |\n| --- |\n| agt_1 |\n"),
@@ -229,11 +252,16 @@ def test_a_query_over_one_thing(one: Terminal) -> None:
         ("a.'x", "position", "for example"),
         ("lenght(@)", "there is no function lenght", "did you mean length()?"),
         ("[].nope(@)", "there is no function nope", "there are: abs"),
-        ("length()", "length() takes 1 arguments, not 0", "for example"),
+        ("length()", "length() takes 1 argument, not 0", "for example"),
+        ("length(@, @)", "length() takes 1 argument, not 2", "for example"),
+        ("[].join(',')", "join() takes 2 arguments, not 1", "for example"),
+        ("[].contains(@, 'a', 'b')", "contains() takes 2 arguments, not 3", "for example"),
+        ("sort(max_by(@, &id, &id))", "max_by() takes 2 arguments, not 3", "for example"),
+        ("merge()", "merge() takes at least 1 argument, not 0", "for example"),
         ("(" * 20_000, "", "for example"),
         (HOSTILE, "position", "for example"),
     ],
-    ids=range(9),
+    ids=range(14),
 )
 def test_a_wrong_query_is_refused_before_anything_is_sent(
     trade: Terminal, service: Scripted, query: str, message: str, hint: str

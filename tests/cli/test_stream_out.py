@@ -112,7 +112,9 @@ def test_the_last_id_of_a_file(tmp_path: Path) -> None:
         ("csv", "type,id,x\nsignal,a,1\nsignal,b,2\n", "b"),
         ("csv", "type,x\nsignal,1\n", None),
         ("csv", "id\n", "id"),
-        ("csv", 'id,x\na,"1\n2"\n', None),
+        ("csv", 'id,x\na,"1\n2"\n', "a"),
+        ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', "b"),
+        ("csv", 'id,x\na,"1\n2', None),
         ("tsv", "id\tx\na\t1\n", "a"),
         ("yaml", "- id: a\n", None),
     ]

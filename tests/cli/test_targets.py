@@ -64,7 +64,9 @@ ADDRESS = "0x" + "cd" * 20
     [
         "agents update AGENT_ID --name n",
         pytest.param("agents delete AGENT_ID", marks=pytest.mark.long),
-        pytest.param("agents create --name n --wallet-id wal_1 --chain base", marks=pytest.mark.long),
+        pytest.param(
+            "agents create --name n --wallet-id wal_000000000000000000000000 --chain base", marks=pytest.mark.long
+        ),
         pytest.param("wallets connect --label l --chain base --address 0x1 --signature 0x2", marks=pytest.mark.long),
         f"pay trust {ADDRESS}",
         pytest.param("pay budget set --per-day 5", marks=pytest.mark.long),

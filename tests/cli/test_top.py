@@ -11,7 +11,8 @@ from tradesdk_cli.board.keys import parse_keys
 from tradesdk_cli.board.state import SIGNALS_KEPT, Board, Limit, News, after, agent_rows, changes, position_rows
 from tradesdk_cli.board.view import PARTS, View, divide, in_order, pressed
 
-from ._services import HOSTILE, agent
+from ._services import HOSTILE, Scripted, agent
+from ._terminal import Terminal
 
 NOW = Moment(1000.0, 1767268800.0)
 
@@ -90,6 +91,42 @@ def test_how_far_a_position_is_from_its_nearest_stop_and_its_profit() -> None:
     near, none = position_rows(board)
     assert (near["to_stop_pct"], near["to_profit_pct"]) == (pytest.approx(-10.0), pytest.approx(50.0))
     assert none["to_stop_pct"] is None
+
+
+PRICES = ("stop_loss_price", "trailing_stop_price", "take_profit_price")
+
+
+@pytest.mark.parametrize(
+    ("prices", "to_stop", "to_profit", "stops"),
+    [
+        ((0.0, 0.0, 0.0), "-", "-", ["-", "-", "-"]),
+        ((0.0, 1.8, 0.0), "-10.00%", "-", ["-", "$1.8000", "-"]),
+        ((1.5, 0.0, 3.0), "-25.00%", "+50.00%", ["$1.5000", "-", "$3.0000"]),
+        ((1.5, 1.8, 1.0), "-10.00%", "passed", ["$1.5000", "$1.8000", "$1.0000"]),
+        ((2.5, 0.0, -1.0), "passed", "-", ["$2.5000", "-", "-$1.0000"]),
+    ],
+)
+def test_a_price_of_0_is_no_rule_in_the_list_and_on_the_board(
+    trade: Terminal,
+    service: Scripted,
+    prices: tuple[float, ...],
+    to_stop: str,
+    to_profit: str,
+    stops: list[str],
+) -> None:
+    item = position(1, **dict(zip(PRICES, prices, strict=True)))
+    service.says(200, {"data": [item]})
+    headings, cells = (line.split() for line in trade("positions", "list", "-o", "table").out.splitlines())
+    row = dict(zip(headings, cells[: headings.index("opened")], strict=False))
+    assert (row["to_stop"], row["to_profit"]) == (to_stop, to_profit)
+    assert trade("positions", "list", "-o", "table", "--fields", ",".join(PRICES)).out.split()[3:] == stops
+    assert trade("positions", "list", "-o", "json").json == [item], "programs get what the service sends"
+    drawn = [
+        line.plain.split() for line in draw(after(filled(), news("positions", [item])), View(), 120, 40, NOW).lines
+    ]
+    headings, cells = drawn[(at := next(n for n, words in enumerate(drawn) if "to_stop" in words))], drawn[at + 1]
+    row = dict(zip(headings, cells, strict=False))
+    assert (row["to_stop"], row["to_profit"]) == (to_stop, to_profit)
 
 
 def test_each_signal_once_newest_first() -> None:

@@ -144,8 +144,9 @@ def test_a_new_agent_and_its_wallet(own: Terminal, client: TradeClient, wallet: 
     assert "warning" not in fits
     other = own(*line, "bnb", "--wallet-id", wallet, answers="n\n", env={"NO_COLOR": "1"}).err
     assert "warning: the wallet is connected on base, and the agent is to trade on bnb\n" in other
-    missing = own(*line, "bnb", "--wallet-id", "wal_0", answers="n\n", env={"NO_COLOR": "1"}).err
-    assert "warning: no connected wallet has the id wal_0: trade wallets list\n" in missing
+    nobody = f"wal_{0:024x}"
+    missing = own(*line, "bnb", "--wallet-id", nobody, answers="n\n", env={"NO_COLOR": "1"}).err
+    assert f"warning: no connected wallet has the id {nobody}: trade wallets list\n" in missing
 
 
 @pytest.mark.parametrize(
@@ -221,6 +222,22 @@ def test_dry_run_shows_what_is_sent(own: Terminal, server: MockServer, agent: st
         own(*line.split(), "--yes")
         shown = dry.json
         assert (shown["method"], shown["path"], shown.get("body")) == writes(server, own)[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("agents delete AGENT", "nothing was sent (--dry-run)"),
+        ("agents update AGENT --max-positions 2", "nothing was sent (--dry-run)"),
+        ("mock reset", "nothing was sent (--dry-run)"),
+        ("pay budget set --per-day 5", "nothing was changed (--dry-run)"),
+        ("pay trust 0x52908400098527886E0F7030069857D2E4169EE7", "nothing was changed (--dry-run)"),
+    ],
+)
+def test_a_person_reads_what_a_dry_run_left_undone(own: Terminal, agent: str, line: str, said: str) -> None:
+    run = own(*line.replace("AGENT", agent).split(), "--dry-run", "-o", "table")
+    assert run.code == 0, run.err
+    assert run.err.splitlines()[-1] == said
 
 
 def test_dry_run_needs_neither_key_nor_service(trade: Terminal) -> None:

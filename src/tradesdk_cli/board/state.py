@@ -8,6 +8,7 @@ from typing import Any
 
 from tradesdk_cli.charts.sparks import closed_results
 from tradesdk_cli.results.cells import price
+from tradesdk_cli.results.views import to_profit, to_stop
 from tradesdk_cli.text import one_line
 
 SIGNALS_KEPT = 200
@@ -159,22 +160,15 @@ def position_rows(board: Board) -> list[dict[str, Any]]:
     names = {agent["id"]: agent["name"] for agent in board.agents}
     rows = []
     for position in board.positions:
-        stops = [position.get("stop_loss_price"), position.get("trailing_stop_price")]
-        known = [stop for stop in stops if stop]
         rows.append(
             {
                 **position,
                 "agent": names.get(position.get("agent_id"), position.get("agent_id")),
-                "to_stop_pct": _away(position, max(known) if known else None),
-                "to_profit_pct": _away(position, position.get("take_profit_price")),
+                "to_stop_pct": to_stop(position),
+                "to_profit_pct": to_profit(position),
             }
         )
     return rows
-
-
-def _away(position: Item, there: float | None) -> float | None:
-    now = position.get("current_price_usd")
-    return (there / now - 1) * 100 if there and now else None
 
 
 def snapshot(board: Board, target: Item, now: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tradesdk_cli.context import wire
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.options import CHAINS
 from tradesdk_cli.results.views import SIGNALS, Column
-from tradesdk_cli.text import one_line
+from tradesdk_cli.text import one_line, to_paste
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tradesdk_cli.charts.plotting import Chart
     from tradesdk_cli.context import Session
+    from tradesdk_cli.lookup import NotThere
 
 _RESULTS = (
     Column("timestamp", "time", title="time"),
@@ -47,22 +48,29 @@ class Wanted:
 
 
 def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> None:
-    """Draws a token's price at its signals."""
+    """Draws a token's price at its signals.
+
+    Raises:
+        NotThere: no signals name such a token.
+        UsageProblem: several tokens call themselves so.
+    """
     chains = [chain] if chain is not None else list(CHAINS.values())
     named = " or ".join(name for name, number in CHAINS.items() if number in chains)
+    limited = wanted.start is not None or wanted.end is not None
+    known, others = False, dict[str, str]()
     for number in chains:
-        address = _address(run, symbol, number)
+        address = _address(run, symbol, number, others)
         rows = [] if address is None else _signals(run, number, address, wanted)
         if rows:
             break
+        known = known or address is not None
     else:
-        program = run.settings.program
         where = next(name for name, number in CHAINS.items() if number == chains[0])
-        run.out.note(
-            f"no signals of {one_line(symbol, 80)} on {named}"
-            + (" in that time" if wanted.start is not None or wanted.end is not None else "")
-            + f"; see what there are: {program} signals latest --chain {where}"
-        )
+        text, see = f"no signals of {one_line(symbol, 80)}", f"{run.settings.program} signals latest --chain {where}"
+        if not known or not limited:
+            among = "" if known or _is_address(symbol) else f" among the latest {_LOOK_BACK}"
+            raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
+        run.out.note(f"{text} on {named} in that time; see what there are: {see}")
         return
     from tradesdk_cli.charts.plotting import Chart, Mark
     from tradesdk_cli.results.cells import price
@@ -87,7 +95,9 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
 
 def plot_agent(run: Session, agent_id: str, wanted: Wanted) -> None:
     """Draws what an agent's closed trades add up to, and what its open positions would add."""
-    agent = run.client.agents.get(agent_id)
+    from tradesdk_cli.lookup import AGENTS, reached
+
+    agent_id, agent = reached(run, AGENTS, agent_id, lambda found: (found, run.client.agents.get(found)))
     found = run.client.trades.list(agent_id=agent_id, status="closed", limit=_PAGE, max_items=wanted.limit)
     read = [wire(trade) for trade in found]
     closed = sorted(
@@ -150,18 +160,35 @@ def _period(points: Sequence[tuple[float, float]]) -> str:
     return f"at {first}" if first == last else f"{first} to {last}"
 
 
-def _address(run: Session, symbol: str, chain: int) -> str | None:
+def _is_address(symbol: str) -> bool:
+    return symbol[:2].lower() == "0x"
+
+
+def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, str]) -> NotThere:
+    from tradesdk_cli.helping.spellings import closest
+    from tradesdk_cli.lookup import NotThere
+
+    near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
+    lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
+    return NotThere(text, f"did you mean: {lines}" if near else f"see what there are: {see}")
+
+
+def _address(run: Session, symbol: str, chain: int, others: dict[str, str]) -> str | None:
     """The address that signals of this symbol name; None when there are none.
+
+    The symbols that were seen are added to `others`, by themselves in lower case.
 
     Raises:
         UsageProblem: several tokens call themselves so.
     """
-    if symbol[:2].lower() == "0x":
+    if _is_address(symbol):
         return symbol
     signals, asked = run.client.signals, symbol.strip().casefold()
 
     def named(found: Any) -> list[str]:
-        return list(dict.fromkeys(one.token_address for one in found if one.token_symbol.casefold() == asked))
+        seen = list(found)
+        others.update((one.token_symbol.casefold(), one.token_symbol) for one in seen)
+        return list(dict.fromkeys(one.token_address for one in seen if one.token_symbol.casefold() == asked))
 
     addresses = named(signals.latest(chain=chain, limit=_PAGE)) or named(
         signals.history(chain=chain, limit=_PAGE, max_items=_LOOK_BACK)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import Chain, Confidence, DryRun, Yes, number, pages, whole
+from tradesdk_cli.options import AgentId, Chain, Confidence, DryRun, Yes, number, pages, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 from tradesdk_cli.text import one_line
 
@@ -36,7 +36,6 @@ class ResultSort(StrEnum):
     by_name = "name"
 
 
-AgentId = Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")]
 MaxPositions = Annotated[
     int | None,
     typer.Option("--max-positions", parser=whole(), metavar="N", help="Open positions at the same time."),
@@ -79,7 +78,7 @@ def trading_rules(
 @app.command(
     "list",
     cls=TradeCommand,
-    epilog=examples("trade agents list", "trade agents list --losing --all"),
+    epilog=examples("trade agents list", "trade agents list --losing --limit 3"),
 )
 @gathered(walk=pages)
 def list_agents(
@@ -100,7 +99,8 @@ def list_agents(
     """List agents; the first 20 when nothing else is said.
 
     With --results, the line of characters is what the latest closed trades add up to, at most 100 of them. Each line
-    has a scale of its own: it shows ups and downs, not how much.
+    has a scale of its own: it shows ups and downs, not how much. --losing and --sort rank all agents, and --limit cuts
+    the ranked list.
     """
     if results or losing or sort is not None:
         from tradesdk_cli.agentresults import show_results
@@ -121,8 +121,10 @@ def list_agents(
 @app.command("get", cls=TradeCommand, epilog=examples("trade agents get AGENT_ID", "trade agents get AGENT_ID -o json"))
 def get(ctx: typer.Context, agent_id: AgentId) -> None:
     """Show one agent with its risk rules and its results so far."""
+    from tradesdk_cli.lookup import AGENTS, reached
+
     with session(ctx) as run:
-        run.show(run.client.agents.get(agent_id))
+        run.show(reached(run, AGENTS, agent_id, lambda found: run.client.agents.get(found)))
 
 
 @app.command(
@@ -139,7 +141,7 @@ def create(
     *,
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What you call it.")],
     wallet_id: Annotated[
-        str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: trade wallets list.")
+        str, typer.Option("--wallet-id", metavar="ID", help="A connected wallet: its id, label or address.")
     ],
     chain: Chain,
     rules: dict[str, Any],
@@ -148,13 +150,15 @@ def create(
 ) -> None:
     """Create an agent. It is idle at first."""
     from tradesdk import Agent
+    from tradesdk_cli.lookup import WALLETS, id_of
     from tradesdk_cli.writes.agentchanges import creation
     from tradesdk_cli.writes.changes import check
 
-    body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
     with session(ctx) as run:
         run.out.expect(Agent)
         check(f"create the agent {name}", yes=yes, dry_run=dry_run)
+        wallet_id = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
+        body = {"name": name, "wallet_id": wallet_id, "chain_id": chain, **rules}
         change = creation(run, body, dry_run=dry_run)
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.show(run.client.agents.create(**_arguments(body)))
@@ -175,7 +179,8 @@ def update(
     *,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="A new name.")] = None,
     wallet_id: Annotated[
-        str | None, typer.Option("--wallet-id", metavar="ID", help="Another connected wallet.")
+        str | None,
+        typer.Option("--wallet-id", metavar="ID", help="Another connected wallet: its id, label or address."),
     ] = None,
     rules: dict[str, Any],
     status: Annotated[str | None, typer.Option("--status", hidden=True, help="Not possible; says what is.")] = None,
@@ -192,13 +197,18 @@ def update(
     if not body:
         raise UsageProblem("nothing to change was named", "for example: trade agents update AGENT_ID --name calmer")
     from tradesdk import Agent
+    from tradesdk_cli.lookup import AGENTS, WALLETS, id_of, reached
     from tradesdk_cli.writes.agentchanges import update as changed
     from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
         run.out.expect(Agent)
         check(f"change the agent {agent_id}", yes=yes, dry_run=dry_run)
-        change, agent = changed(run, agent_id, body, dry_run=dry_run)
+        if wallet_id is not None:
+            body["wallet_id"] = id_of(run, WALLETS, wallet_id, dry_run=dry_run)
+        change, agent_id, agent = reached(
+            run, AGENTS, agent_id, lambda found: changed(run, found, body, dry_run=dry_run), dry_run=dry_run
+        )
         if agent is not None and not change.differences():
             run.out.note(f"{one_line(agent.name, 60)} ({agent_id}) is like that already: there is nothing to change")
             run.show(agent)
@@ -213,14 +223,19 @@ def update(
 )
 def delete(ctx: typer.Context, agent_id: AgentId, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete an agent for good. An active one must be stopped first."""
+    from tradesdk_cli.helping import remembered
+    from tradesdk_cli.lookup import AGENTS, reached
     from tradesdk_cli.writes.agentchanges import deletion
     from tradesdk_cli.writes.changes import check
 
     with session(ctx) as run:
         check(f"delete the agent {agent_id} for good", yes=yes, dry_run=dry_run)
-        change = deletion(run, agent_id, yes=yes, dry_run=dry_run)
+        change, agent_id = reached(
+            run, AGENTS, agent_id, lambda found: deletion(run, found, yes=yes, dry_run=dry_run), dry_run=dry_run
+        )
         if run.approve(change, yes=yes, dry_run=dry_run):
             run.client.agents.delete(agent_id)
+            remembered.forget(AGENTS.many, agent_id)
             run.out.one({"id": agent_id, "deleted": True})
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.options import AnyChain, parse_moment, whole
+from tradesdk_cli.options import AgentId, AnyChain, parse_moment, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def token(
 def agent(
     ctx: typer.Context,
     *,
-    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID", help="The agent's id.")],
+    agent_id: AgentId,
     wanted: Wanted,
 ) -> None:
     """Draw what an agent has won or lost over time.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.options import pages
+from tradesdk_cli.options import AgentFilter, pages
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
@@ -32,22 +32,31 @@ class Status(StrEnum):
 def list_trades(
     ctx: typer.Context,
     *,
-    agent_id: Annotated[str | None, typer.Option("--agent-id", metavar="ID", help="Only trades of this agent.")] = None,
+    agent_id: AgentFilter = None,
     status: Annotated[Status | None, typer.Option("--status", help="Only trades in this state.")] = None,
     walk: Walk,
 ) -> None:
     """List trades; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.lookup import AGENTS, id_of
     from tradesdk_cli.results.views import TRADES
 
     with session(ctx) as run:
+        agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
         found = Source("trades", "Trade", "/v1/trades", run.client.trades.list, filters)
         run.show_list(TRADES, walk, found, empty="no trades" + (" like this" if agent_id or status else ""))
 
 
 @app.command("get", cls=TradeCommand, epilog=examples("trade trades get TRADE_ID", "trade trades get TRADE_ID -o json"))
-def get(ctx: typer.Context, trade_id: Annotated[str, typer.Argument(metavar="TRADE_ID")]) -> None:
+def get(
+    ctx: typer.Context,
+    trade_id: Annotated[
+        str, typer.Argument(metavar="TRADE_ID", help="The trade: its id, or, of the newest 1,000, its beginning.")
+    ],
+) -> None:
     """Show one trade with the hashes of its transactions."""
+    from tradesdk_cli.lookup import TRADES, reached
+
     with session(ctx) as run:
-        run.show(run.client.trades.get(trade_id))
+        run.show(reached(run, TRADES, trade_id, lambda found: run.client.trades.get(found)))

@@ -113,7 +113,15 @@ def _signer(address: str | None) -> LocalSigner:
     cls=TradeCommand,
     epilog=examples("trade wallets balance WALLET_ID", "trade wallets balance WALLET_ID -o json"),
 )
-def balance(ctx: typer.Context, wallet_id: Annotated[str, typer.Argument(metavar="WALLET_ID")]) -> None:
+def balance(
+    ctx: typer.Context,
+    wallet_id: Annotated[
+        str,
+        typer.Argument(metavar="WALLET_ID", help="The wallet: its id, label or address, or the beginning of its id."),
+    ],
+) -> None:
     """Show what a wallet holds, in USD and token by token."""
+    from tradesdk_cli.lookup import WALLETS, reached
+
     with session(ctx) as run:
-        run.show(run.client.wallets.balance(wallet_id))
+        run.show(reached(run, WALLETS, wallet_id, lambda found: run.client.wallets.balance(found)))

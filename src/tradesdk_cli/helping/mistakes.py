@@ -125,6 +125,8 @@ def _meant(group: Any, word: str, after: list[str], *, at_root: bool) -> list[_M
     elif (re.search(r"[_\d]", word) or lower == "id") and "get" in names:
         return [(("get",), [word, *after])]  # an id where its verb should be
     near: list[_Meant] = [((name,), after) for name in closest(lower, names)]
+    if not near and group.name == "plot":  # what is to be plotted, where its kind should be
+        return [(("agent" if re.search("[_-]", word) else "token",), [word, *after])]
     if near or not at_root:
         return near
     owners = [noun for noun in names if noun != "mock" and lower in _commands_of(group, (noun,))]

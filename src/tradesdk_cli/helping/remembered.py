@@ -33,6 +33,8 @@ _SAFE_WORDS = re.compile(r"[A-Za-z0-9 _.,+-]{0,48}")
 _CHAINS = {8453: "base", 56: "bnb"}
 
 _seen: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS}
+_gone: dict[str, set[str]] = {kind: set() for kind in _KINDS}
+_whole: set[str] = set()
 
 
 def safe_words(text: str) -> str:
@@ -107,10 +109,28 @@ def _add(kind: str, value: object, about: str) -> None:
         seen[value] = about or seen.get(value, "")
 
 
+def forget(kind: str, value: str) -> None:
+    """It was deleted, or the service does not know it."""
+    _seen[kind].pop(value, None)
+    _gone[kind].add(value)
+
+
+def all_seen(*kinds: str) -> None:
+    """What this command sees of these kinds is all there is: the rest is forgotten."""
+    _whole.update(kinds)
+
+
+def forget_all() -> None:
+    """All of it was deleted: a mock that is empty again."""
+    all_seen(*_KINDS)
+
+
 def forget_pending() -> None:
-    """Begins anew: nothing was seen yet."""
-    for seen in _seen.values():
-        seen.clear()
+    """Start over: nothing was seen yet."""
+    for kind in _KINDS:
+        _seen[kind].clear()
+        _gone[kind].clear()
+    _whole.clear()
 
 
 def file_of(settings: Settings) -> Path:
@@ -127,7 +147,7 @@ def file_of(settings: Settings) -> Path:
 
 def keep(settings: Settings) -> None:
     """Writes what was seen on top of what was there. Any failure is silent."""
-    if any(_seen.values()):
+    if any((*_seen.values(), *_gone.values(), _whole)):
         with suppress(OSError, ValueError, CliError):
             _write(file_of(settings))
     forget_pending()
@@ -135,8 +155,8 @@ def keep(settings: Settings) -> None:
 
 def _write(path: Path) -> None:
     old = _read(path)
-    new = {kind: _merged(_seen[kind], old.get(kind, {})) for kind in _KINDS}
-    if new == old:
+    new = {kind: _merged(kind, old.get(kind, {})) for kind in _KINDS}
+    if new == (old or {kind: {} for kind in _KINDS}):
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -155,7 +175,9 @@ def _write(path: Path) -> None:
         forgotten.unlink(missing_ok=True)
 
 
-def _merged(seen: dict[str, str], old: dict[str, str]) -> dict[str, str]:
+def _merged(kind: str, old: dict[str, str]) -> dict[str, str]:
+    seen, gone = _seen[kind], _gone[kind]
+    old = {value: about for value, about in old.items() if value not in gone and (kind not in _whole or value in seen)}
     if seen.items() <= old.items():
         return old  # nothing new: its order is as good
     merged = seen | {value: about for value, about in old.items() if value not in seen}

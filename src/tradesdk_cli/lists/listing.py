@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tradesdk_cli.errors import Interrupted
+from tradesdk_cli.helping import remembered
 from tradesdk_cli.lists.progress import Progress, counted
 from tradesdk_cli.lists.stopping import Deferral, deferring
 
@@ -62,6 +63,8 @@ def _walk(
             progress.clear()
             out.note("interrupted" if pages.count else "interrupted before anything came")
             raise Interrupted(_exit_code(interrupt)) from None
+    if pull is None and walk.cursor is None and walk.next_cursor is None and not source.typed():
+        remembered.all_seen(source.what)
     if pages.ended is not None:
         _tell_ended(out, walk, source, pages, pull)
     if walk.next_cursor is not None and pull is None:

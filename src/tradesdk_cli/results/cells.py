@@ -56,13 +56,13 @@ def cell(kind: Kind, value: Any, now: float | None = None) -> Text:
 
     With `now` (Unix seconds) a time is told from there: `3 min ago`; without it, it is a moment in UTC.
     """
-    if value is None:
+    if value is None or (kind == "trigger" and value == 0):
         return Text("-", style="dim")
     if isinstance(value, int) and value.bit_length() > _BITS:
         return Text(f"{'-' if value < 0 else ''}2^{value.bit_length()}")  # Python refuses to write it out
     if kind in ("time", "moment") and (seconds := seconds_of(value)) is not None:
         return Text(moment(seconds) if now is None or kind == "moment" else short_ago(seconds, now))
-    if kind in ("usd", "price") and isinstance(value, str) and (exact := _EXACT.fullmatch(value)):
+    if kind in ("usd", "price", "trigger") and isinstance(value, str) and (exact := _EXACT.fullmatch(value)):
         return Text(f"{exact[1]}${int(exact[2]):,}{exact[3] or ''}")  # text is exact: no digit is left out
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         # A selector of emoji style has no width of its own, and terminals differ in what it does to its neighbour.
@@ -84,7 +84,7 @@ def _number(kind: Kind, value: float) -> Text:
         return Text(_signed(value, _amount(abs(value)), "$").lstrip("+"))
     if kind == "percent":
         return Text(f"{_signed(value, _amount(abs(value))).lstrip('+')}%")
-    if kind == "price":
+    if kind in ("price", "trigger"):
         return Text(_signed(value, price(abs(value)), "$").lstrip("+"))
     if kind == "rate":
         return Text(price(value))
@@ -204,6 +204,7 @@ _KINDS: dict[str, Kind] = {
     "total_trades": "number",
     "confidence": "share",
     "winRate": "percent",
+    **dict.fromkeys(("stop_loss_price", "trailing_stop_price", "take_profit_price"), "trigger"),
     "valid_after": "time",
     "valid_before": "time",
     **dict.fromkeys(("totalBuyUSD", "totalSellUSD", "marketCap"), "usd"),

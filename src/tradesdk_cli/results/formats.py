@@ -1,7 +1,8 @@
 """How values look in each machine format: JSON, YAML, CSV, TSV and Markdown, as text. Pure: nothing is printed here.
 
 Names and values are the service's own, numbers are exactly as JSON has them. What cannot be printed is written as an
-escape in every format. In CSV, TSV and Markdown nested fields have dotted names and lists are JSON.
+escape in every format; only CSV keeps the line breaks of a value. In CSV, TSV and Markdown nested fields have dotted
+names and lists are JSON.
 """
 
 from __future__ import annotations
@@ -122,31 +123,33 @@ def _yaml_char(char: str, ascii_only: bool) -> str:
 # CSV and TSV
 
 # What a spreadsheet takes for a formula, also after spaces, and in its full-width form. A semicolon is what separates
-# cells where the comma is the decimal mark. Tabs and line breaks are escapes by then.
-_FORMULA = re.compile(r"(^|;)([ \"]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+# cells where the comma is the decimal mark, and a line break separates rows for whoever ignores quotes. Tabs and
+# carriage returns are escapes by then.
+_FORMULA = re.compile(r"(^|[;\n])([ \"]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 
 
-def harmless(text: str) -> str:
-    """`text` on one line, with an apostrophe in front of what a spreadsheet would calculate."""
+def harmless(text: str, *, lines: bool = False) -> str:
+    """`text` with an apostrophe in front of what a spreadsheet would calculate; on one line, or with its `lines`."""
     if _NUMBER.fullmatch(text):
         return text
-    return _FORMULA.sub(r"\1\2'", visible(text))
+    shown = "\n".join(map(visible, text.split("\n"))) if lines else visible(text)
+    return _FORMULA.sub(r"\1\2'", shown)
 
 
-def plain(value: Any) -> str:
+def plain(value: Any, *, lines: bool = False) -> str:
     """A value as a cell, before quotes: nothing for null, numbers as in JSON, lists as JSON, text made harmless."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return harmless(value)
+        return harmless(value, lines=lines)
     text = to_json(value)
     return _FORMULA.sub(r"\1\2'", text) if isinstance(value, list | dict) else text
 
 
 def _csv(value: Any) -> str:
-    text = plain(value)
-    return _quoted(text) if any(char in text for char in ',";') or text != text.strip() or value == "" else text
+    text = plain(value, lines=True)
+    return _quoted(text) if any(char in text for char in ',";\n') or text != text.strip() or value == "" else text
 
 
 def _tsv(value: Any) -> str:
@@ -193,7 +196,7 @@ class Rows:
 
     def header(self) -> str:
         """The header."""
-        first = self._line(self.names)
+        first = self._line(list(map(visible, self.names)))  # one line in every format: it is what a file is known by
         if self._form != "md":
             return first
         return first + "".join("| ---: " if name in self._right else "| --- " for name in self.names) + "|\n"

@@ -41,16 +41,14 @@ class OutFile:
         Where the ending alone says how, `known` are those that the command knows besides the formats' own.
 
         Raises:
-            UsageProblem: it is a folder, its folder is not there, or one of them may not be written; or the ending
-                says something else than what could be in it.
+            UsageProblem: it is a folder or a symbolic link, its folder is not there, or one of them may not be written;
+                or the ending says something else than what could be in it.
         """
         self.path = path
         self.shown = visible(str(path))
         self.form = of_ending(path.suffix)
         """The format that its ending asks for; None when it says nothing."""
-        # What a link points at is replaced, and the link stays.
-        self._target = _followed(path)
-        self._special = _refuse_unwritable(self._target, self.shown)
+        self._special = _refuse_unwritable(path, self.shown)
         if known is not None and not self._special:
             _refuse_foreign(path.suffix.lower(), tuple(known))
         self._file: FileIO | None = None
@@ -89,7 +87,7 @@ class OutFile:
         if self._beside is None:
             self._close()
             return self.shown
-        place = self._target.with_name(f"{self._target.name}.part") if partly else self._target
+        place = self.path.with_name(f"{self.path.name}.part") if partly else self.path
         beside, self._beside = self._beside, None
         try:
             self._close()
@@ -138,7 +136,7 @@ class OutFile:
         """
         if self._special:
             raise UsageProblem(f"--out: {self.shown} is not a file to go on in", "choose a file")
-        there = self._target.stat().st_size if self._target.exists() else 0
+        there = self.path.stat().st_size if self.path.exists() else 0
         if there < offset:
             raise UsageProblem(
                 f"--out: {self.shown} is shorter than it was: {there} bytes of {offset}",
@@ -177,7 +175,7 @@ class OutFile:
     def _open(self, mode: str) -> FileIO:
         if self._file is None:
             try:
-                self._file = FileIO(self._target, mode, opener=_opener)
+                self._file = FileIO(self.path, mode, opener=_opener)
                 if self._cut_at is not None:
                     self._take(self._file)
                     self._file.truncate(self._cut_at)
@@ -210,10 +208,10 @@ class OutFile:
     def _open_beside(self) -> None:
         import tempfile  # only a result that goes into a file needs it
 
-        number, name = tempfile.mkstemp(prefix=f".{self._target.name[:80]}.", dir=self._target.parent)
+        number, name = tempfile.mkstemp(prefix=f".{self.path.name[:80]}.", dir=self.path.parent)
         self._beside = Path(name)
         self._file = FileIO(number, "wb")
-        os.chmod(name, _mode_for(self._target))
+        os.chmod(name, _mode_for(self.path))
 
     def _opened(self) -> FileIO:
         return self._open("ab") if self._file is None else self._file
@@ -236,10 +234,10 @@ class OutFile:
         """The first line of the file. An end without a line break gets one: whatever broke off there stays apart."""
         if self._cut_at is not None:
             self._open("ab")
-        if self._special or not self._target.exists():
+        if self._special or not self.path.exists():
             return None
         try:
-            with open(self._target, "rb+") as file:
+            with open(self.path, "rb+") as file:
                 first = file.readline(_BLOCK)
                 if not first:
                     return None
@@ -257,13 +255,6 @@ class OutFile:
         return FileUnwritable(f"{self.shown} cannot be written: {error.strerror}", hint)
 
 
-def _followed(path: Path) -> Path:
-    try:
-        return Path(os.path.realpath(path)) if path.is_symlink() else path
-    except OSError as error:
-        raise UsageProblem(f"--out: {visible(str(path))}: {error.strerror}", "choose another file") from None
-
-
 def _refuse_unwritable(path: Path, shown: str) -> bool:
     """Whether it is a device or a pipe, which is written as it is."""
     try:
@@ -275,6 +266,14 @@ def _refuse_unwritable(path: Path, shown: str) -> bool:
         raise UsageProblem(f"--out: {shown} cannot be written: {reason}", "choose another file") from None
     if kind is not None and stat.S_ISDIR(kind):
         raise UsageProblem(f"--out: {shown} is a folder", f"name a file in it: --out {shown.rstrip('/')}/trades.csv")
+    if path.is_symlink() and (kind is None or stat.S_ISREG(kind)):
+        from shlex import quote
+
+        # Neither the link nor its target is replaced by surprise. Links to devices and pipes (/dev/stdout) work.
+        there = visible(os.path.realpath(path))
+        raise UsageProblem(
+            f"--out: {shown} is a symbolic link to {there}", f"to write there, name that file: --out {quote(there)}"
+        )
     if kind is not None and not os.access(path, os.W_OK):
         raise UsageProblem(f"--out: {shown} may not be written", "choose another file")
     if kind is not None and not stat.S_ISREG(kind):

@@ -147,8 +147,8 @@ def _at(item: Any, name: str) -> Any:
 
 def _null_on_the_way(item: Any, name: str) -> bool:
     """Whether `name` may be a field of what is null, or empty, here."""
-    first, dot, rest = name.partition(".")
-    if not dot or not isinstance(item, dict) or first not in item:
+    first, _, rest = name.partition(".")
+    if not isinstance(item, dict) or first not in item:
         return False
     return item[first] is None or item[first] == {} or _null_on_the_way(item[first], rest)
 
@@ -252,8 +252,10 @@ def _check_functions(node: Any) -> None:
         signature = table[name]["signature"]
         variadic = bool(signature) and bool(signature[-1].get("variadic"))
         if given < len(signature) or (given > len(signature) and not variadic):
-            wanted = f"at least {len(signature)}" if variadic else str(len(signature))
-            raise UsageProblem(f"--query: {name}() takes {wanted} arguments, not {given}", _EXAMPLE)
+            from tradesdk_cli.lists.progress import counted  # only a mistake needs it
+
+            wanted = ("at least " if variadic else "") + counted(len(signature), "arguments")
+            raise UsageProblem(f"--query: {name}() takes {wanted}, not {given}", _EXAMPLE)
     for child in node["children"]:
         if isinstance(child, dict):
             _check_functions(child)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         "share",
         "usd",
         "price",
+        "trigger",
         "rate",
         "pnl",
         "change",
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
         "moment",
         "chain",
     ]
-    """`time` is told from now where that helps, `moment` never; `to_stop` and `to_profit` are changes that are left."""
+    """`time` is told from now where that helps, `moment` never; `to_stop` and `to_profit` are changes that are left;
+    a `trigger` is a price at which something is sold, 0 where there is none."""
 
 _FAR = 1e9
-RIGHT = ("number", "share", "usd", "price", "rate", "pnl", "change", "to_stop", "to_profit", "percent")
+RIGHT = ("number", "share", "usd", "price", "trigger", "rate", "pnl", "change", "to_stop", "to_profit", "percent")
 """The kinds that are aligned to the right."""
 
 
@@ -59,20 +61,21 @@ class Column:
         return self.kind in RIGHT
 
 
-def _to_stop(position: Mapping[str, Any]) -> float | None:
-    """How far the price may move until a stop ends it, in per cent; of two, the one that it comes to first."""
+def to_stop(position: Mapping[str, Any]) -> float | None:
+    """How far the price may move until a stop sells it, in per cent; of two, the one that it comes to first."""
     stops = (_away(position, name) for name in ("stop_loss_price", "trailing_stop_price"))
     return max((away for away in stops if away is not None), default=None)
 
 
-def _to_profit(position: Mapping[str, Any]) -> float | None:
+def to_profit(position: Mapping[str, Any]) -> float | None:
+    """How far the price may move until it is sold at its take profit, in per cent."""
     return _away(position, "take_profit_price")
 
 
 def _away(position: Mapping[str, Any], name: str) -> float | None:
     now, there = position.get("current_price_usd"), position.get(name)
-    if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0:
-        return None
+    if not isinstance(now, (int, float)) or not isinstance(there, (int, float)) or now <= 0 or there <= 0:
+        return None  # a price of 0 triggers nothing: the agent has no such rule
     away = (there / now - 1) * 100
     return away if abs(away) < _FAR else None
 
@@ -130,13 +133,13 @@ POSITIONS = (
     Column("token_symbol", title="token"),
     Column("unrealized_pnl_usd", "pnl", title="pnl"),
     Column("current_price_usd", "price", optional=True, title="price"),
-    Column("to_stop", "to_stop", optional=True, of=_to_stop),
-    Column("to_profit", "to_profit", optional=True, of=_to_profit),
+    Column("to_stop", "to_stop", optional=True, of=to_stop),
+    Column("to_profit", "to_profit", optional=True, of=to_profit),
     Column("opened_at", "time", optional=True, title="opened"),
     Column("entry_price_usd", "price", optional=True, title="entry"),
-    Column("stop_loss_price", "price", optional=True, title="stop_loss"),
-    Column("trailing_stop_price", "price", optional=True, title="trailing_stop"),
-    Column("take_profit_price", "price", optional=True, title="take_profit"),
+    Column("stop_loss_price", "trigger", optional=True, title="stop_loss"),
+    Column("trailing_stop_price", "trigger", optional=True, title="trailing_stop"),
+    Column("take_profit_price", "trigger", optional=True, title="take_profit"),
     Column("chain_id", "chain", optional=True, title="chain"),
     Column("agent_id", "id", optional=True),
     Column("token_address", "id", optional=True),

@@ -52,22 +52,22 @@ def creation(run: Session, body: dict[str, Any], *, dry_run: bool) -> Change:
     return Change(what, "POST", "/v1/agents", body, about=about, warnings=warnings)
 
 
-def update(run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool) -> tuple[Change, Agent | None]:
-    """New settings, beside those that the agent has; and the agent as it is, if there was a service to ask."""
+def update(run: Session, agent_id: str, body: dict[str, Any], *, dry_run: bool) -> tuple[Change, str, Agent | None]:
+    """New settings, beside those that the agent has; its id; and the agent as it is, if there was a service to ask."""
     agent = _looked_up(run, lambda client: client.agents.get(agent_id), dry_run=dry_run)
     path = f"/v1/agents/{agent_id}"
     if agent is None:
-        return Change(f"change the agent {agent_id}", "PATCH", path, body), None
+        return Change(f"change the agent {agent_id}", "PATCH", path, body), agent_id, None
     about: dict[str, Any] = {"agent": agent.name, "status": agent.status}
     if "risk" in body and not run.out.machine_notes:
         known = "they keep the rules they have" if run.settings.mock else "whether they follow is not documented"
         about |= _open_positions(run, agent_id, known)
     what = f"change the agent {one_line(agent.name, 60)} ({agent_id})"
-    return Change(what, "PATCH", path, body, dict(flat(wire(agent))), about), agent
+    return Change(what, "PATCH", path, body, dict(flat(wire(agent))), about), agent_id, agent
 
 
-def deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> Change:
-    """An agent that is deleted, with what it is.
+def deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> tuple[Change, str]:
+    """An agent that is deleted, with what it is; and its id.
 
     Raises:
         StillActive: it has to be stopped first. With `yes` the service itself is left to say so.
@@ -75,7 +75,7 @@ def deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> Change
     path = f"/v1/agents/{agent_id}"
     agent = _looked_up(run, lambda client: client.agents.get(agent_id), dry_run=dry_run)
     if agent is None:
-        return Change(f"delete the agent {agent_id} for good", "DELETE", path)
+        return Change(f"delete the agent {agent_id} for good", "DELETE", path), agent_id
     named = f"the agent {one_line(agent.name, 60)} ({agent_id})"
     warnings: tuple[str, ...] = ()
     if agent.status == "active":
@@ -88,7 +88,7 @@ def deletion(run: Session, agent_id: str, *, yes: bool, dry_run: bool) -> Change
         about |= wire(agent.stats)
     if not run.out.machine_notes:
         about |= _open_positions(run, agent_id, "what becomes of them is not documented")
-    return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings)
+    return Change(f"delete {named} for good", "DELETE", path, about=about, warnings=warnings), agent_id
 
 
 def unsupported(run: Session, verb: str, agent_id: str) -> NotInTheApi:

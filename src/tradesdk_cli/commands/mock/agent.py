@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tradesdk_cli.commands.mock.asking import ask, word
+from tradesdk_cli.options import AgentId
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 app = single("Start or stop an agent, or put it into another state.")
@@ -31,7 +32,7 @@ class Move(StrEnum):
 )
 def agent(
     ctx: typer.Context,
-    agent_id: Annotated[str, typer.Argument(metavar="AGENT_ID", help="As trade agents list shows it.")],
+    agent_id: AgentId,
     move: Annotated[Move, typer.Argument(metavar="start|stop|active|idle|paused|error", help="What becomes of it.")],
 ) -> None:
     """Start or stop an agent, or put it into another state.
@@ -39,9 +40,10 @@ def agent(
     To start one that is active, or to stop one that is idle, is refused; active, idle, paused and error are set
     whatever state it is in. The service itself shows no endpoint for this.
     """
-    path = f"agents/{word(agent_id)}"
+    from tradesdk_cli.lookup import AGENTS, reached
+
+    verb, body = (move.value, None) if move in (Move.start, Move.stop) else ("status", {"status": move.value})
     with session(ctx) as run:
-        if move in (Move.start, Move.stop):
-            run.out.one(ask(run, "POST", f"{path}/{move.value}"))
-        else:
-            run.out.one(ask(run, "POST", f"{path}/status", {"status": move.value}))
+        run.out.one(
+            reached(run, AGENTS, agent_id, lambda found: ask(run, "POST", f"agents/{word(found)}/{verb}", body))
+        )

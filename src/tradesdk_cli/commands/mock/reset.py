@@ -39,6 +39,7 @@ def reset(
     again by itself, and what was paid in that world is forgotten on both sides.
     """
     from tradesdk_cli.commands.mock.shown import show_status
+    from tradesdk_cli.helping import remembered
     from tradesdk_cli.writes.changes import Change
 
     tenants = list(dict.fromkeys(populate or []))
@@ -52,6 +53,7 @@ def reset(
         change = Change(what, "POST", "/_mock/reset", body)
         if run.approve(change, yes=yes, dry_run=dry_run):
             status = ask(run, "POST", "reset", body, gives=STATUS)
+            remembered.forget_all()
             if run.settings.mock:
                 from tradesdk_cli.embedded import forget_payments
 

@@ -41,6 +41,7 @@ def restore(
     mock holds now is forgotten, and open streams end. What was paid in the embedded world is forgotten on both sides.
     """
     from tradesdk_cli.commands.mock.shown import show_status
+    from tradesdk_cli.helping import remembered
     from tradesdk_cli.writes.changes import Change
 
     with session(ctx) as run:
@@ -49,6 +50,7 @@ def restore(
         what = f"restore {file} in {place(run)}: forget what it holds now"
         if run.approve(Change(what, "POST", "/_mock/restore"), yes=yes, dry_run=dry_run):
             _embedded(run, file) if run.settings.mock else _served(run, file)
+            remembered.forget_all()
             show_status(run.out, ask(run, "GET", "status", gives=STATUS))
 
 

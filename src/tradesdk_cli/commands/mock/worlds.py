@@ -51,6 +51,10 @@ def remove(
     dry_run: DryRun = False,
 ) -> None:
     """Remove an embedded world: its state, its wallet of play money and what was paid there."""
+    from dataclasses import replace
+
+    from tradesdk_cli.helping import remembered
+
     with session(ctx) as run:
         if name not in _names(run.settings):
             raise UsageProblem(f"there is no world {name!r}", "see what there is: trade mock worlds list")
@@ -70,7 +74,7 @@ def remove(
                 from tradesdk_cli.errors import Declined
 
                 raise Declined("nothing was removed")
-        for file in files:
+        for file in (*files, remembered.file_of(replace(run.settings, mock=True, world=name))):
             file.unlink(missing_ok=True)
         run.out.one(result)
 

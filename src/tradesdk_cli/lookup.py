@@ -1,0 +1,175 @@
+"""Names in place of ids: an agent by its name, a wallet by its label or address, each by the beginning of its id."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tradesdk_cli.context import wire
+from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
+from tradesdk_cli.helping import remembered
+from tradesdk_cli.text import one_line, to_paste
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tradesdk_cli.context import Session
+
+T = TypeVar("T")
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ID = re.compile(rf"[a-z]{{2,8}}_[0-9A-Za-z]+|{_UUID}")
+_BEGINNING = re.compile(r"[a-z]{2,8}_[0-9A-Za-z]{4,}")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Things that have ids.
+
+    Attributes:
+        one: the word for one.
+        many: the word for several, also of the client's resource and of what is kept for completion.
+        prefix: how their ids begin.
+        names: the fields that name one.
+        most: how many are read to look one up; None: all.
+    """
+
+    one: str
+    many: str
+    prefix: str
+    names: tuple[str, ...] = ()
+    most: int | None = None
+
+
+AGENTS = Kind("agent", "agents", "agt", ("name",))
+WALLETS = Kind("wallet", "wallets", "wal", ("label", "address"))
+TRADES = Kind("trade", "trades", "trd", (), 1000)
+
+
+class NotThere(CliError):
+    """Nothing has this id or name."""
+
+    exit_code = NOT_FOUND
+    code = "not_found"
+
+
+def reached(run: Session, kind: Kind, text: str, read: Callable[[str], T], *, dry_run: bool = False) -> T:
+    """What `read` gives for the thing that `text` names.
+
+    What has the form of an id is tried as it is, so an id costs no request more. A dry run needs no service: without
+    one, `text` is taken for an id.
+
+    Raises:
+        NotThere, UsageProblem: `text` names nothing, or several.
+    """
+    from tradesdk import NotFoundError
+
+    missing: Exception | None = None
+    if not _may_name(kind, text):
+        return read(text)
+    if _ID.fullmatch(text):
+        try:
+            return read(text)
+        except (NotFoundError, RefusedByMock) as error:
+            if error.status != 404:
+                raise
+            remembered.forget(kind.many, text)
+            if _is_whole(kind, text):
+                raise
+            missing = error
+    try:
+        found = id_of(run, kind, text, dry_run=dry_run)
+    except (NotFoundError, ConfigProblem):
+        if missing is None:
+            raise
+        raise missing from None  # there is no list to look into
+    except NotThere as error:
+        error.status = None if missing is None else 404
+        raise
+    return read(found)
+
+
+def _is_whole(kind: Kind, text: str) -> bool:
+    """Whether `text` is an id for sure, and neither a name nor the beginning of an id."""
+    return re.fullmatch(rf"{kind.prefix}_[0-9A-Za-z]{{20,}}|{_UUID}", text) is not None
+
+
+def _may_name(kind: Kind, text: str) -> bool:
+    """Whether `text` may be a name, or the beginning of an id; whatever else it is, the SDK says."""
+    if not kind.names:
+        return _BEGINNING.fullmatch(text) is not None
+    return text.isprintable() and text.strip(" .") != ""
+
+
+def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
+    """The id of the thing that `text` names, which is said; an id is given back as it is, without a request.
+
+    Raises:
+        NotThere, UsageProblem: `text` names nothing, or several.
+    """
+    if _is_whole(kind, text) or not _may_name(kind, text):
+        return text
+    from tradesdk import APIConnectionError, ConfigError
+
+    try:
+        client = run.client.with_options(max_retries=0) if dry_run else run.client
+        things: list[Any] = list(getattr(client, kind.many).list(max_items=kind.most))
+    except (ConfigProblem, ConfigError, APIConnectionError):
+        if not dry_run:
+            raise
+        return text
+    if kind.most is None:
+        remembered.all_seen(kind.many)
+    for thing in things:
+        wire(thing)
+    found = _meant(kind, text, things)
+    shown = one_line(text, 80)
+    if not found:
+        raise _not_there(run, kind, text, things)
+    if len(found) > 1:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        listed = ", ".join(_described(kind, thing) for thing in found[:_SHOWN])
+        raise UsageProblem(f"{len(found)} {kind.many} fit {shown}: {listed}{more}", "use the id of the one you mean")
+    thing = found[0]
+    if thing.id != text:
+        run.out.event("named", f"{shown} is {thing.id}", name=text, id=thing.id)
+    return str(thing.id)
+
+
+def _meant(kind: Kind, text: str, things: Sequence[Any]) -> list[Any]:
+    """The things of this id; else of this name; else of this name in any case; else whose ids begin so."""
+    folded = text.casefold()
+    tests: tuple[Callable[[Any], bool], ...] = (
+        lambda thing: bool(thing.id == text),
+        lambda thing: text in _names(kind, thing),
+        lambda thing: folded in [name.casefold() for name in _names(kind, thing)],
+        lambda thing: _BEGINNING.fullmatch(text) is not None and thing.id.startswith(text),
+    )
+    return next(filter(None, ([thing for thing in things if test(thing)] for test in tests)), [])
+
+
+def _names(kind: Kind, thing: Any) -> list[str]:
+    return [getattr(thing, name) for name in kind.names]
+
+
+def _described(kind: Kind, thing: Any) -> str:
+    names = "".join(f" ({one_line(name, 40)})" for name in _names(kind, thing)[:1])
+    return f"{one_line(thing.id, 80)}{names}"
+
+
+def _not_there(run: Session, kind: Kind, text: str, things: Sequence[Any]) -> NotThere:
+    from tradesdk_cli.helping.spellings import closest
+    from tradesdk_cli.settings.entries import looks_secret
+
+    words = {word.casefold(): word for thing in reversed(things) for word in (thing.id, *_names(kind, thing))}
+    near = to_paste(words[word] for word in closest(text.casefold(), list(words)))
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    among = f" among the newest {kind.most:,}" if kind.most is not None and len(things) == kind.most else ""
+    named = "id or name" if kind.names else "id"
+    mistyped = looks_secret(text) and not text.startswith(f"{kind.prefix}_")  # a key, where an id belongs
+    return NotThere(
+        f"no {kind.one}{among} has " + (f"that {named}" if mistyped else f"the {named} {one_line(text, 80)}"),
+        f"{meant}see what there is: {run.settings.program} {kind.many} list",
+    )
