@@ -141,9 +141,7 @@ class CheckpointFile:
             try:
                 if lock.lost():  # somebody cleaned up: without a lock, two could write here
                     lock.release()
-                    self._lock = None
-                    self._take(lock)
-                    self._lock = lock
+                    self._take(lock)  # or not now: the next save tries it again
                 wholefile.replace(self._real, data)
             except OSError as error:
                 raise self._failed(error, "written") from error
