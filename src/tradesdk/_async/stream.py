@@ -6,14 +6,14 @@ import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._checkpoint import CheckpointFile
+from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import AsyncLookBack
-from .primitives import AsyncGate, AsyncSlots, Interrupted, in_thread, shielded, surely
+from .primitives import AsyncGate, AsyncSlots, Interrupted, surely
 from .streamlink import AsyncStreamLink
 
 if TYPE_CHECKING:
@@ -157,9 +157,10 @@ class AsyncSignalStream(Generic[ItemT]):
             raise
         except BaseException:
             # A cancelled read has cut the connection; what it would have brought is found in the history.
-            with shielded():
+            try:
                 await self._link.aclose()
-            self._follower.interrupted(self._calls.clock.monotonic())
+            finally:
+                self._follower.interrupted(self._calls.clock.monotonic())
             raise
 
     async def _step(self) -> bool:
@@ -237,12 +238,22 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _begin(self) -> None:
         state = None
-        if (checkpoint := self._checkpoint) is not None:
-            state = await in_thread(checkpoint.open, lambda _: checkpoint.close())
+        if self._checkpoint is not None:
+            state = await self._open_checkpoint(self._checkpoint)
         self._follower.begin(state)
         self._begun = True
         if state is None and self._asked.since is None:
             await self._look_back.before()
+
+    async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
+        found: list[CheckpointState | None] = []
+        try:
+            await surely(lambda: found.append(checkpoint.open()))
+        except BaseException:
+            if found:  # whoever is cancelled here may ask again
+                await surely(checkpoint.close)
+            raise
+        return found[0]
 
     async def _connect(self) -> None:
         clock = self._calls.clock
@@ -264,10 +275,12 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def aclose(self) -> None:
         """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
-        if self._gate.close():
-            await self._link.aclose()
-        if not self._entered:
-            await self._release()
+        try:
+            if self._gate.close():
+                await self._link.aclose()
+        finally:
+            if not self._entered:
+                await self._release()
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
@@ -280,8 +293,9 @@ class AsyncSignalStream(Generic[ItemT]):
         except Interrupted:  # somebody has closed it: there is nothing to iterate
             await self._link.aclose()
         except BaseException:
-            with shielded():
+            try:
                 await self._link.aclose()
+            finally:
                 await self._release()
             raise
         return self
@@ -297,8 +311,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 await self._acknowledge_taken()
         finally:
             self._entered = False
-            with shielded():
-                await self.aclose()
+            await self.aclose()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._calls.base_url}>"

@@ -7,14 +7,14 @@ import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._checkpoint import CheckpointFile
+from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import LookBack
-from .primitives import Gate, Interrupted, Slots, in_thread, shielded, surely
+from .primitives import Gate, Interrupted, Slots, surely
 from .streamlink import StreamLink
 
 if TYPE_CHECKING:
@@ -158,9 +158,10 @@ class SignalStream(Generic[ItemT]):
             raise
         except BaseException:
             # A cancelled read has cut the connection; what it would have brought is found in the history.
-            with shielded():
+            try:
                 self._link.close()
-            self._follower.interrupted(self._calls.clock.monotonic())
+            finally:
+                self._follower.interrupted(self._calls.clock.monotonic())
             raise
 
     def _step(self) -> bool:
@@ -238,12 +239,22 @@ class SignalStream(Generic[ItemT]):
 
     def _begin(self) -> None:
         state = None
-        if (checkpoint := self._checkpoint) is not None:
-            state = in_thread(checkpoint.open, lambda _: checkpoint.close())
+        if self._checkpoint is not None:
+            state = self._open_checkpoint(self._checkpoint)
         self._follower.begin(state)
         self._begun = True
         if state is None and self._asked.since is None:
             self._look_back.before()
+
+    def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
+        found: list[CheckpointState | None] = []
+        try:
+            surely(lambda: found.append(checkpoint.open()))
+        except BaseException:
+            if found:  # whoever is cancelled here may ask again
+                surely(checkpoint.close)
+            raise
+        return found[0]
 
     def _connect(self) -> None:
         clock = self._calls.clock
@@ -265,10 +276,12 @@ class SignalStream(Generic[ItemT]):
 
     def close(self) -> None:
         """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
-        if self._gate.close():
-            self._link.close()
-        if not self._entered:
-            self._release()
+        try:
+            if self._gate.close():
+                self._link.close()
+        finally:
+            if not self._entered:
+                self._release()
 
     def _release(self) -> None:
         if self._checkpoint is not None:
@@ -281,8 +294,9 @@ class SignalStream(Generic[ItemT]):
         except Interrupted:  # somebody has closed it: there is nothing to iterate
             self._link.close()
         except BaseException:
-            with shielded():
+            try:
                 self._link.close()
+            finally:
                 self._release()
             raise
         return self
@@ -298,8 +312,7 @@ class SignalStream(Generic[ItemT]):
                 self._acknowledge_taken()
         finally:
             self._entered = False
-            with shielded():
-                self.close()
+            self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._calls.base_url}>"
