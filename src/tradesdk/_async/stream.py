@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -10,6 +11,7 @@ from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._streamevents import unix
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import AsyncLookBack
@@ -61,7 +63,9 @@ class AsyncSignalStream(Generic[ItemT]):
         self._look_back = AsyncLookBack(self._calls, self._gate, self._follower, asked.chain, asked.recovery_timeout)
         self._checkpoint = checkpoint
         self._saving = AsyncSlots(1)
-        self._taken: str | None = None  # what the consumer has got and is perhaps not done with
+        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
+        self._unsaved = False  # whether something was acknowledged that is not in the checkpoint
+        self._kept_from = -math.inf  # from when on signals are wanted, by the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
@@ -78,9 +82,10 @@ class AsyncSignalStream(Generic[ItemT]):
         return self._follower.catching_up
 
     async def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again. That is on the disk when this returns.
+        """The signal is dealt with: after a restart it does not come again. That is in the file when this returns.
 
         Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
+        The file is synced at most once a second: after a power cut, not after a kill, the last ones may come again.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.
@@ -88,16 +93,29 @@ class AsyncSignalStream(Generic[ItemT]):
         """
         if self._checkpoint is None:
             raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
-        self._follower.acknowledge(signal.id)
-        await self._save(self._checkpoint)
+        await self._acknowledge(self._checkpoint, signal)
+
+    async def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
+        await self._saving.take(None)
+        try:
+            self._unsaved |= self._follower.acknowledge(signal.id)
+            if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
+                await self._save_state(checkpoint)
+            self._unsaved = False
+        finally:
+            self._saving.give_back()
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         await self._saving.take(None)
         try:
-            state = self._follower.state()
-            await surely(lambda: checkpoint.save(state))
+            await self._save_state(checkpoint)
         finally:
             self._saving.give_back()
+
+    async def _save_state(self, checkpoint: CheckpointFile) -> None:
+        state = self._follower.state()
+        await surely(lambda: checkpoint.save(state))
+        self._kept_from = state.begin
 
     # iterating
 
@@ -121,15 +139,16 @@ class AsyncSignalStream(Generic[ItemT]):
             except Interrupted:
                 await self._link.aclose()
                 raise StopAsyncIteration from None
+        if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
+            await self._save(self._checkpoint)  # the first signal has shown that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
-            self._taken = item.id
+            self._taken = item
         return item  # type: ignore[return-value] # what was asked for
 
     async def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
-            self._follower.acknowledge(self._taken)
-            await self._save(self._checkpoint)
+            await self._acknowledge(self._checkpoint, self._taken)
             self._taken = None
 
     async def _advance(self) -> None:
@@ -309,6 +328,8 @@ class AsyncSignalStream(Generic[ItemT]):
         try:
             if exc_type is None:
                 await self._acknowledge_taken()
+                if self._checkpoint is not None and self._checkpoint.has_lines:
+                    await self._save(self._checkpoint)
         finally:
             self._entered = False
             await self.aclose()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._streamevents import unix
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import LookBack
@@ -62,7 +64,9 @@ class SignalStream(Generic[ItemT]):
         self._look_back = LookBack(self._calls, self._gate, self._follower, asked.chain, asked.recovery_timeout)
         self._checkpoint = checkpoint
         self._saving = Slots(1)
-        self._taken: str | None = None  # what the consumer has got and is perhaps not done with
+        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
+        self._unsaved = False  # whether something was acknowledged that is not in the checkpoint
+        self._kept_from = -math.inf  # from when on signals are wanted, by the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
@@ -79,9 +83,10 @@ class SignalStream(Generic[ItemT]):
         return self._follower.catching_up
 
     def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again. That is on the disk when this returns.
+        """The signal is dealt with: after a restart it does not come again. That is in the file when this returns.
 
         Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
+        The file is synced at most once a second: after a power cut, not after a kill, the last ones may come again.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.
@@ -89,16 +94,29 @@ class SignalStream(Generic[ItemT]):
         """
         if self._checkpoint is None:
             raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
-        self._follower.acknowledge(signal.id)
-        self._save(self._checkpoint)
+        self._acknowledge(self._checkpoint, signal)
+
+    def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
+        self._saving.take(None)
+        try:
+            self._unsaved |= self._follower.acknowledge(signal.id)
+            if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
+                self._save_state(checkpoint)
+            self._unsaved = False
+        finally:
+            self._saving.give_back()
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         self._saving.take(None)
         try:
-            state = self._follower.state()
-            surely(lambda: checkpoint.save(state))
+            self._save_state(checkpoint)
         finally:
             self._saving.give_back()
+
+    def _save_state(self, checkpoint: CheckpointFile) -> None:
+        state = self._follower.state()
+        surely(lambda: checkpoint.save(state))
+        self._kept_from = state.begin
 
     # iterating
 
@@ -122,15 +140,16 @@ class SignalStream(Generic[ItemT]):
             except Interrupted:
                 self._link.close()
                 raise StopIteration from None
+        if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
+            self._save(self._checkpoint)  # the first signal has shown that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
-            self._taken = item.id
+            self._taken = item
         return item  # type: ignore[return-value] # what was asked for
 
     def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
-            self._follower.acknowledge(self._taken)
-            self._save(self._checkpoint)
+            self._acknowledge(self._checkpoint, self._taken)
             self._taken = None
 
     def _advance(self) -> None:
@@ -310,6 +329,8 @@ class SignalStream(Generic[ItemT]):
         try:
             if exc_type is None:
                 self._acknowledge_taken()
+                if self._checkpoint is not None and self._checkpoint.has_lines:
+                    self._save(self._checkpoint)
         finally:
             self._entered = False
             self.close()
