@@ -1,8 +1,8 @@
 """The file in which a stream keeps how far it got, so that the next run goes on from there.
 
-Its first line is a state as JSON, put in the place of everything before and synced. Each line behind it is a signal
-that was acknowledged since: `["id",time]`. Writing a whole state costs as much as it remembers, so that happens once in
-a while; a line costs the same whether there is one signal in a minute or a thousand in a second.
+The first line is a state as JSON. It replaces the whole file, and is synced. Each line after it is a signal that was
+acknowledged since: `["id",time]`, appended and not synced. A state is as large as what it remembers, so it is written
+only now and then; a line costs the same at one signal a minute and at a thousand a second.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LARGEST = 64 * 1024 * 1024
 """Bytes. What a stream remembers takes a few MiB at most."""
 
 OFTEN = 1.0
-"""Seconds between two whole states, as long as lines can be put behind the last one."""
+"""Seconds between two whole states, at least, while lines can be appended."""
 SHARE = 20
-"""A whole state may take one part in so many of the time: on a slow disk they are written less often."""
+"""Whole states take at most one part in so many of the time: on a slow disk they are written less often."""
 MOST_LINES = 256 * 1024
-"""Bytes of lines. More of them only behind a state that is larger: so each byte of a state is paid for by a line."""
+"""Bytes of lines after a small state. After a larger one, as many bytes as it has: so the total stays proportional."""
 
 _YEAR_1 = -62_135_596_800.0
 _YEAR_10000 = 253_402_300_800.0
@@ -110,9 +110,9 @@ class CheckpointFile:
         self._lock: FileLock | None = None
         self._real = self.path
         self._ours: list[tuple[int, int]] = []
-        """What the file has: its bytes and their checksum. Two while it is not certain whether it was replaced."""
-        self._line = b""  # of which nobody knows how much stands behind that
-        self._whole = 0  # bytes of the state that the lines are behind
+        """Size and checksum of what we wrote or read. Two pairs while a replacement may or may not have taken place."""
+        self._line = b""  # an append that failed: any part of it may be in the file
+        self._whole = 0  # bytes of the state, without lines
         self._until = 0.0  # when the next whole state is due
 
     def __repr__(self) -> str:
@@ -152,19 +152,19 @@ class CheckpointFile:
         """Replace what the file says, as a whole or not at all; on disk when this returns.
 
         Raises:
-            CheckpointError: it cannot be written, was replaced by somebody else, or is not open in this process. The
-                file is as it was, and the next `save` tries it again.
+            CheckpointError: it cannot be written, another program has changed it, or it is not open in this process.
+                The file is as it was, and the next `save` tries again.
         """
         self._taken()  # before waiting: in a forked child, whoever has the guard may not exist
         data = self._encoded(state)
         with self._guard:
             lock = self._taken()
             began = monotonic()
-            self._until = 0.0  # no lines behind what may not be what it should
+            self._until = 0.0  # no lines until it is known what they are appended to
             try:
                 if lock.lost():  # somebody cleaned up: without a lock, two could write here
                     lock.release()
-                    self._take(lock)  # or not now: the next save tries it again
+                    self._take(lock)  # if it fails, the next save tries again
                 self._must_be_as_it_was()
                 new = len(data), crc32(data)
                 self._ours.append(new)
@@ -176,10 +176,9 @@ class CheckpointFile:
             self._until = now + max(OFTEN, SHARE * (now - began))
 
     def add(self, signal_id: str, when: float) -> bool:
-        """Put a line behind the state: this signal is acknowledged too. It outlives a process that is killed.
+        """Append that this signal is acknowledged. Killing the process does not undo it; a power cut may.
 
-        It is not synced: a system that dies may lose the lines since the last `save`. False: it is time for a `save`,
-        or nothing else helps.
+        False: nothing was appended, and the caller has to `save`. A state is due, or the append failed.
 
         Raises:
             CheckpointError: it is not open in this process.
@@ -204,7 +203,7 @@ class CheckpointFile:
 
     @property
     def has_lines(self) -> bool:
-        """Whether more was acknowledged than the state in the file says."""
+        """Whether there are lines after the state."""
         return bool(self._ours) and self._ours[0][0] > self._whole
 
     def close(self) -> None:
@@ -247,12 +246,12 @@ class CheckpointFile:
             raise self._failed(error, "read") from error
         if names > 1:
             raise self._error(
-                f"has {names} names (hard links), and is replaced under one of them only",
-                "remove the other names, make a copy and use that one, or choose another file",
+                f"has {names} names (hard links), and only one of them would be kept up to date",
+                "copy it and use the copy, or remove the other names",
             )
 
     def _must_be_as_it_was(self) -> None:
-        """What somebody else has put there is not ours to replace. Removed, it is made anew."""
+        """Do not overwrite what another program wrote. A file that was removed is made again."""
         try:
             found = wholefile.content(self._real, LARGEST)
         except ValueError as error:
@@ -262,10 +261,10 @@ class CheckpointFile:
             if same or found is None:
                 self._ours = same
                 return
-            what = "somebody else has changed or replaced it"
+            what = "another program has changed or replaced it"
         raise self._error(
             f"cannot be written: {what}",
-            "move what is there away, and this stream goes on; or end it, and a new one goes on from what is there",
+            "move that file away and this stream goes on; or end the stream and start another, which reads that file",
         )
 
     def _is(self, found: bytes, size: int, check: int) -> bool:
@@ -392,12 +391,12 @@ def _dumped(value: object) -> bytes:
 
 
 def _split(data: bytes) -> tuple[Any, list[bytes]]:
-    """The state, and the lines behind it."""
+    """The state, and the lines after it."""
     first, *lines = data.split(b"\n")
     try:
-        return parse_json(first), lines[:-1]  # what has no end is half a line
+        return parse_json(first), lines[:-1]  # the last one is empty or torn
     except ValueError:
-        return parse_json(data), []  # somebody's editor has made several lines of it
+        return parse_json(data), []  # pretty-printed by hand
 
 
 def _pair(pair: object) -> tuple[str, float]:
@@ -416,7 +415,7 @@ def _state(found: dict[str, Any], lines: list[bytes]) -> CheckpointState:
 
 
 def _added(lines: list[bytes], known: set[str]) -> Iterator[tuple[str, float]]:
-    """As far as they are whole: what a system left there that died is not what was written, and then comes again."""
+    """Up to the first line that a crash of the system has damaged. Signals after it come again; none is lost."""
     for line in lines:
         try:
             signal_id, when = _pair(parse_json(line))

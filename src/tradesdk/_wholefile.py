@@ -1,6 +1,6 @@
 """A small file that is only ever there as a whole: written beside, synced, and put in its place.
 
-Lines may be put behind it, which are not synced.
+Lines may be appended to it, which are not synced.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def replace(path: str, data: bytes) -> None:
 
 
 def append(path: str, data: bytes, size: int) -> bool:
-    """Put `data` behind the `size` bytes of a file. False: it has others, or not all of `data` could be written.
+    """Append `data` to a file of `size` bytes. False: it has another size, or only a part could be written.
 
-    Killing the process does not undo it. A system that dies may have none of it, a part, or zeros.
+    Killing the process does not undo it. After a power cut there may be none of it, a part, or zeros.
 
     Raises:
-        OSError: there is no such file, or it cannot be written; some of `data` may be there.
+        OSError: there is no such file, or it cannot be written. A part of `data` may be there.
     """
-    # A pipe would make us wait for somebody who reads.
+    # Without O_NONBLOCK, opening a pipe would wait for a reader.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
     try:
         return os.fstat(file).st_size == size and os.write(file, data) == len(data)
@@ -81,10 +81,10 @@ def append(path: str, data: bytes, size: int) -> bool:
 
 
 def names(path: str) -> int:
-    """How many names a file has; 0 when there is none.
+    """How many names (hard links) a file has; 0 when there is none.
 
     Raises:
-        OSError: nobody can say.
+        OSError: it cannot be found out.
     """
     try:
         return os.stat(path).st_nlink

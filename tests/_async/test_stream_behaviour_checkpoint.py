@@ -233,7 +233,7 @@ async def test_somebody_else_replaces_it(tmp_path: Path) -> None:
         assert getattr(await anext(stream), "id", "") == "s1"
         path.write_text("a note")
         for _ in range(2):
-            with pytest.raises(CheckpointError, match="somebody else has changed or replaced it"):
+            with pytest.raises(CheckpointError, match="another program has changed or replaced it"):
                 await anext(stream)
         assert path.read_text() == "a note"
         path.unlink()

@@ -232,7 +232,7 @@ def test_somebody_else_replaces_it(tmp_path: Path) -> None:
         assert getattr(next(stream), "id", "") == "s1"
         path.write_text("a note")
         for _ in range(2):
-            with pytest.raises(CheckpointError, match="somebody else has changed or replaced it"):
+            with pytest.raises(CheckpointError, match="another program has changed or replaced it"):
                 next(stream)
         assert path.read_text() == "a note"
         path.unlink()

@@ -13,7 +13,7 @@ import anyio
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, TradeClient, TradeError, _checkpoint
+from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, TradeError, _checkpoint
 from tradesdk.models.stream import StreamSignal
 
 from .._answers import BASE, KEY
@@ -169,7 +169,7 @@ async def test_leaving_it_leaves_nothing_to_the_garbage_collector() -> None:
             gc.collect()
 
 
-# Whole runs: entering, reading, acknowledging, leaving.
+# Whole runs: entering, reading, acknowledging, reconnecting, leaving.
 
 
 class Cancelling:
@@ -250,17 +250,28 @@ async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope
     """
     now = int(time.time())
 
+    streams = 0
+
     def answering(visit: Visit) -> None:
+        nonlocal streams
         if b"/stream" in visit.head:
-            visit.send(OPEN, *(signal_event(number, now) for number in range(1, 5)))
-            visit.hold()
-        visit.send(EMPTY)
+            streams += 1
+            first = streams == 1
+            visit.send(OPEN, *(signal_event(number, now) for number in range(1, 3 if first else 5)))
+            if first:
+                visit.send(b"0\r\n\r\n")  # the third signal comes on another connection
+            else:
+                visit.hold()
+        else:
+            visit.send(EMPTY)
 
     options: dict[str, Any] = {"chain": CHAIN, "since": now - 5, "settle": 0.0}
+    at_once = RetryPolicy(base=0, jitter=0, cap=0.001)
     with hostile(answering) as server:
         for at in runs:
+            streams = 0
             options["checkpoint"] = path / f"{at}.json"
-            async with AsyncTradeClient(api_key=KEY, base_url=server.url) as client:
+            async with AsyncTradeClient(api_key=KEY, base_url=server.url, retry=at_once) as client:
                 got: list[str] = []
 
                 async def run(client: AsyncTradeClient = client, got: list[str] = got) -> None:

@@ -104,10 +104,17 @@ def test_rubbish_behind_the_state_is_where_it_ends(path: Path, what: str) -> Non
 
 # Changed by somebody else while a stream uses it
 
+
+def other_file(path: Path) -> Path:
+    other = path.with_name("other")
+    other.write_bytes(text())
+    return other
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written anew": lambda path: path.write_bytes(text(position=NOW + 50)),
     "written anew, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
-    "replaced": lambda path: (path.with_name("new").write_bytes(text()), os.replace(path.with_name("new"), path)),
+    "replaced": lambda path: other_file(path).replace(path),
     "more behind it": lambda path: path.write_bytes(path.read_bytes() + LINES[0]),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
     "emptied": lambda path: path.write_bytes(b""),
@@ -132,8 +139,8 @@ def test_what_somebody_else_has_put_there_is_not_replaced(
     for _ in range(2):
         error = refused(file, state(2))
         assert "cannot be written: " in error.message
-        assert "somebody else" in error.message or "more than 1 MiB" in error.message
-        assert "move what is there away" in error.hint
+        assert "another program" in error.message or "more than 1 MiB" in error.message
+        assert "move that file away" in error.hint
         assert not file.add("a", NOW)
         assert (path.stat().st_size, path.read_bytes()[:10_000]) == theirs
     if lines:
@@ -152,7 +159,7 @@ def test_one_that_appears_where_there_was_none(path: Path) -> None:
     file = checkpoint(path)
     assert file.open() is None
     path.write_bytes(text())
-    assert "somebody else" in refused(file, state(1)).message
+    assert "another program" in refused(file, state(1)).message
     assert path.read_bytes() == text()
     file.close()
     assert kept(path) is not None

@@ -114,13 +114,13 @@ def shielded() -> AbstractContextManager[object]:
 
 
 async def finished(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Clean up to the end, even for somebody who is cancelled; the cancellation goes on afterwards."""
+    """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
     cancelled: BaseException | None = None
     with anyio.CancelScope(shield=True):
         if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
             await step()
             return
-        task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, and this is another task
+        task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
         while not task.done():
             try:
                 await asyncio.wait([task])

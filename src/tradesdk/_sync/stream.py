@@ -65,8 +65,8 @@ class SignalStream(Generic[ItemT]):
         self._checkpoint = checkpoint
         self._saving = Slots(1)
         self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
-        self._unsaved = False  # whether something was acknowledged that is not in the checkpoint
-        self._kept_from = -math.inf  # from when on signals are wanted, by the checkpoint
+        self._unsaved = False  # whether the checkpoint lacks an acknowledgement
+        self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
@@ -83,10 +83,11 @@ class SignalStream(Generic[ItemT]):
         return self._follower.catching_up
 
     def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again. That is in the file when this returns.
+        """The signal is dealt with: after a restart it does not come again.
 
-        Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
-        The file is synced at most once a second: after a power cut, not after a kill, the last ones may come again.
+        When this returns it is in the file, so killing the process does not undo it. The file is synced about once a
+        second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also while
+        another task waits for the next. Doing it again does nothing.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.
@@ -141,7 +142,7 @@ class SignalStream(Generic[ItemT]):
                 self._link.close()
                 raise StopIteration from None
         if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
-            self._save(self._checkpoint)  # the first signal has shown that it begins earlier
+            self._save(self._checkpoint)  # the first signal showed that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
             self._taken = item
@@ -270,7 +271,7 @@ class SignalStream(Generic[ItemT]):
         try:
             surely(lambda: found.append(checkpoint.open()))
         except BaseException:
-            if found:  # whoever is cancelled here may ask again
+            if found:  # cancelled: the next try opens it again
                 surely(checkpoint.close)
             raise
         return found[0]
