@@ -266,14 +266,19 @@ class AsyncSignalStream(Generic[ItemT]):
             await self._look_back.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: list[CheckpointState | None] = []
+        found: CheckpointState | None = None
+
+        def opening() -> None:
+            nonlocal found
+            checkpoint.close()  # interrupted, this runs twice
+            found = checkpoint.open()
+
         try:
-            await surely(lambda: found.append(checkpoint.open()))
-        except BaseException:
-            if found:  # cancelled: the next try opens it again
-                await surely(checkpoint.close)
+            await surely(opening)
+        except BaseException:  # the next try opens it again
+            await surely(checkpoint.close)
             raise
-        return found[0]
+        return found
 
     async def _connect(self) -> None:
         clock = self._calls.clock

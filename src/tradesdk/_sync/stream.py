@@ -267,14 +267,19 @@ class SignalStream(Generic[ItemT]):
             self._look_back.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
-        found: list[CheckpointState | None] = []
+        found: CheckpointState | None = None
+
+        def opening() -> None:
+            nonlocal found
+            checkpoint.close()  # interrupted, this runs twice
+            found = checkpoint.open()
+
         try:
-            surely(lambda: found.append(checkpoint.open()))
-        except BaseException:
-            if found:  # cancelled: the next try opens it again
-                surely(checkpoint.close)
+            surely(opening)
+        except BaseException:  # the next try opens it again
+            surely(checkpoint.close)
             raise
-        return found[0]
+        return found
 
     def _connect(self) -> None:
         clock = self._calls.clock
