@@ -25,7 +25,7 @@ OVERLAP = 10.0
 """Seconds that every look reaches back behind the position: signals needn't arrive in the order of their times."""
 AUDITED_PAGES = 20
 """Pages that an audit reads at most: it must not use up the rate limit where there are very many signals."""
-_MOST_KEPT = 1_000  # ids in a checkpoint, only to find what the stream left out
+_MOST_KEPT = 1_000  # ids in a checkpoint, which is written whole for every signal
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
 
