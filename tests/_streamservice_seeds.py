@@ -1,6 +1,7 @@
 """How many plans of a stream are played: 20 in each flavour, or more with TRADE_STREAM_SEEDS (in fives).
 
-`TRADE_STREAM_SEEDS=1000 pytest -m long -k stream_promise` plays a thousand.
+`TRADE_STREAM_SEEDS=1000 pytest -m long -k stream_promise` plays a thousand. `TRADE_SEED` is the seed of the
+first one that only a long run plays; scripts/long draws it.
 """
 
 import os
@@ -18,4 +19,5 @@ def quick() -> list[int]:
 def chunks() -> list[int]:
     """The first seed of each five."""
     count = max(20, int(os.environ.get("TRADE_STREAM_SEEDS", "20")))
-    return list(range(QUICK, QUICK + count, CHUNK))
+    first = int(os.environ.get("TRADE_SEED", QUICK))
+    return list(range(first, first + count, CHUNK))

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import signal
 
 import pytest
+from hypothesis import settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells do it for what they start in the background
     with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends it
         signal.signal(signal.SIGINT, signal.default_int_handler)  # else what the tests start could not be interrupted
+
+# The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed, and draws anew.
+SEED = os.environ.get("TRADE_SEED", "")
+settings.register_profile("the same", deadline=None, derandomize=True, database=None)
+settings.register_profile("anew", deadline=None, print_blob=True)
+settings.load_profile("anew" if SEED else "the same")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    random.seed(SEED + item.nodeid)  # what the clients draw: jitter
+
 
 # Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
 # run, and these are played by scripts/long.

@@ -91,7 +91,7 @@ def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> Non
     required = metadata(wheel).get_all("Requires-Dist", ())
     core = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line}
     assert {"httpx", "pydantic", "typer", "rich", "eth-account"} <= core
-    assert core & {"uvicorn", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
+    assert core & {"uvicorn", "pyyaml", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
 
 
 def test_sdist_can_be_built_from(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
@@ -170,6 +170,10 @@ def test_core_install_can_do_the_work(installed: Installed) -> None:
         listed = installed.run("trade", "agents", "list", "-o", "json", **env)
         assert (listed.stderr, listed.returncode) == ("", 0)
         assert '"name": "installed"' in listed.stdout
+        written = installed.run("trade", "agents", "list", "-o", "yaml", **env)
+        assert (written.stderr, written.returncode) == ("", 0)
+        assert "  name: installed\n" in written.stdout
+    assert "No module named 'yaml'" in installed.run("python", "-c", "import yaml").stderr
     version = installed.run("trade", "--version")
     assert version.returncode == 0
     assert tradesdk.__version__ in version.stdout

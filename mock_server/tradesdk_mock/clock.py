@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-# The year 5138: later times don't fit the form of an HTTP date. A running clock stops a second before.
+# The year 5138: later times don't fit the form of an HTTP date. A running clock stops a second before, or where it was
+# set to if that is later.
 END = 1e11
 MAX_SPEED = 10_000.0
 
@@ -61,7 +62,7 @@ class MockClock:
             if left <= 0:
                 return 0.0
             seconds = left / self._speed
-            return None if self._frozen or ts >= END or seconds == float("inf") else seconds
+            return None if self._frozen or ts > END - 1 or seconds == float("inf") else seconds
 
     def freeze(self) -> None:
         """Stop here; the clock moves only when told to."""
@@ -116,7 +117,8 @@ class MockClock:
                 check_time(to)
                 if to < now and not allow_backwards:
                     raise ValueError(f"the clock shows {now:.3f}; going back to {to:.3f} needs allow_backwards=True")
-            if by is not None and not 0 <= by < END - (now if to is None else to):
+            # Both bounds: a sum of floats may be rounded up to END.
+            if by is not None and not (0 <= by < END and (now if to is None else to) + by < END):
                 raise ValueError(f"can't advance by {by!r} seconds")
             if speed is not None and not 0 < speed <= MAX_SPEED:
                 raise ValueError(f"{speed!r} is not a speed: above 0 and at most 10,000")
@@ -173,7 +175,9 @@ class MockClock:
         self.sleep(wakes - self.now())
 
     def _now_at(self, real: float) -> float:
-        return self._shown if self._frozen else min(self._shown + (real - self._real) * self._speed, END - 1)
+        if self._frozen:
+            return self._shown
+        return min(self._shown + (real - self._real) * self._speed, max(self._shown, END - 1))
 
     def _mono_at(self, real_mono: float) -> float:
         return self._mono if self._frozen else self._mono + (real_mono - self._real_mono) * self._speed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from .errors import Header, wrong_method
+from .errors import ApiError, Header, wrong_method
 from .web import Answer
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ _PAGE_HEADERS: tuple[Header, ...] = (
 @lru_cache(maxsize=1)
 def document() -> Document:
     """The description as it was written, without `servers`. Shared: not to be changed."""
-    import yaml
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        message = 'The description of the service needs pyyaml: pip install "tradesdk[mock]".'
+        raise ApiError(500, "internal_error", message) from None
 
     # The loader in C is ten times as fast, and isn't everywhere.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -37,9 +37,7 @@ class RateLimiter:
 
     def hit(self, key_id: str, limit: int, now: float) -> Verdict:
         """Count one request. A refused one isn't counted, so that waiting until `reset` is always enough."""
-        start, used = self._windows.get(key_id, (0, 0))
-        if not start <= now < start + WINDOW:
-            start, used = int(now), 0
+        start, used = self._window(key_id, now)
         allowed = used < limit
         if allowed:
             used += 1
@@ -48,10 +46,13 @@ class RateLimiter:
 
     def peek(self, key_id: str, limit: int, now: float) -> Verdict:
         """Where the key stands, without counting anything."""
-        start, used = self._windows.get(key_id, (0, 0))
-        if not start <= now < start + WINDOW:
-            start, used = int(now), 0
+        start, used = self._window(key_id, now)
         return Verdict(limit, max(0, limit - used), start + WINDOW)
+
+    def _window(self, key_id: str, now: float) -> tuple[int, int]:
+        """When the key's window began, and the requests counted in it; a new one where that is over."""
+        start, used = self._windows.get(key_id, (0, 0))
+        return (start, used) if start <= now < start + WINDOW else (int(now), 0)
 
     def clear(self) -> None:
         self._windows.clear()

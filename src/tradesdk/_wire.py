@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from functools import lru_cache
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING
 
 import httpx
@@ -18,6 +19,21 @@ if TYPE_CHECKING:
 
 # Raised by the HTTP library for a request: its own errors, and what its layers below sometimes let through.
 HTTP_ERRORS = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError)
+
+
+class NoCookies(CookieJar):
+    """Keeps none, and takes no lock for it: an interrupt in the library's own would leave that locked."""
+
+    def extract_cookies(self, response: object, request: object) -> None: ...
+
+
+class Place:
+    """A place among the connections, in a queue, among the creates under way. It is free once this is gone.
+
+    For calls that a signal's handler may interrupt anywhere, even where they clean up.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 @lru_cache(maxsize=256)

@@ -34,6 +34,10 @@ def main(argv: "Sequence[str] | None" = None) -> int:
         return 0
     from tradesdk_cli.app import run
 
+    if argv is None and "httpx" not in sys.modules:
+        # httpx imports a command line of its own where click is installed, as uvicorn brings it, and does without
+        # where that fails. None makes it fail; only in our own process, never in a caller's.
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]
     return run(args)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from tradesdk import (
     TradeClient,
     Wallet,
 )
+from tradesdk._wire import Place
 
 from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
 from .._clock import START, VirtualClock, http_date
@@ -181,11 +183,21 @@ def test_what_goes_wrong_later_does_not_hide_that_it_may_have_happened(trouble: 
 def test_while_another_create_alike_is_under_way_what_is_found_may_be_the_others() -> None:
     service = Service(lost(), ok(page([summary("a9")])))
     client = client_of(service)
-    client._calls.creating.append(("mine", "w1", 8453))
+    another = Place()
+    client._calls.creating[ref(another)] = ("mine", "w1", 8453)
     with pytest.raises(AmbiguousOutcomeError) as caught:
         create(client)
     assert caught.value.candidates == ("a9",)
-    assert client._calls.creating == [("mine", "w1", 8453)]
+    assert list(client._calls.creating) == [ref(another)]
+
+
+def test_an_interrupted_create_stands_in_nobodys_way() -> None:
+    service = Service(lost(), ok(page([summary("a9")])), ok(agent("a9")))
+    client = client_of(service)
+    interrupted = Place()
+    client._calls.creating[ref(interrupted)] = ("mine", "w1", 8453)
+    del interrupted
+    assert (create(client)).id == "a9"
 
 
 def test_several_are_ambiguous() -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ import contextlib, io, json, sys
 from tradesdk_cli.__main__ import main
 with contextlib.redirect_stdout(io.StringIO()):
     for argv in json.loads(sys.argv[1]):
-        code = main(argv)
+        sys.argv[1:] = argv
+        code = main()
         assert code == 0, (argv, code)
-print(json.dumps(sorted(sys.modules)))
+print(json.dumps(sorted(name for name, module in sys.modules.items() if module)))
 """
 
 
@@ -149,8 +151,18 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
     modules = loaded(world, "agents list")
     assert {"httpx", "pydantic"} <= modules
-    # Not rich itself: httpx imports it for its own command line where it can.
-    assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "eth_account", "uvicorn"}
+    assert not modules & {"tradesdk_cli.results.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
+
+
+def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
+    """It takes as long as the rest of httpx, and is there as soon as an extra brings click."""
+    assert find_spec("click")
+    assert not loaded(world, "agents list -o table") & {"httpx._main", "click", "pygments"}
+    code = "from tradesdk_cli.__main__ import main; main(['agents', 'list']); import httpx._main; httpx._main.main"
+    done = subprocess.run(  # our own interpreter
+        [sys.executable, "-c", code], env=world.environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 @pytest.mark.parametrize(

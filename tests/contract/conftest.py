@@ -6,8 +6,9 @@ from itertools import count
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
+from .._clock import START
 from ._wire import Wire
 
 tenants = count(1)
@@ -21,8 +22,8 @@ def bare_http() -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[MockServer]:
-    """One world for a whole file; its clock runs."""
-    with MockServer(seed=7) as server:
+    """One world for a whole file, on a clock that stands still: no agent trades between two looks at a list."""
+    with MockServer(seed=7, clock=MockClock(START)) as server:
         yield server
 
 

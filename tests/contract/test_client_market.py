@@ -34,8 +34,9 @@ from tradesdk import (
     TopPerformersData,
     TradeError,
 )
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from .._clock import START
 from .._paidservice import CountingSigner
 
 ATTACKER = "0x6666666666666666666666666666666666666666"
@@ -44,7 +45,7 @@ DOMAIN = {"name": "USD Coin", "version": "2"}
 
 @pytest.fixture(scope="module")
 def market() -> Iterator[MockServer]:
-    with MockServer(seed=7, signals="scripted") as server:
+    with MockServer(seed=7, signals="scripted", clock=MockClock(START)) as server:
         server.populate("somebody")
         yield server
 

@@ -13,7 +13,9 @@ from tradesdk import RawResponse
 from tradesdk import _market as market
 from tradesdk._market import MarketRequest, TokenQuery
 from tradesdk._response import Headers
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
+
+from .._clock import START
 
 FIVE = ["BRETT", "toshi", "degen-base", "ICYSEA", "0x4200000000000000000000000000000000000006"]
 
@@ -21,7 +23,8 @@ FIVE = ["BRETT", "toshi", "degen-base", "ICYSEA", "0x420000000000000000000000000
 @pytest.fixture(scope="module", params=["off", "on"], ids=["as specified", "with what comes later"])
 def open_market(request: pytest.FixtureRequest) -> Iterator[MockServer]:
     """Market data for nothing, with 200 signals of one token."""
-    with MockServer(seed=7, gaps=GapOptions(paywall="open", unknown_values=request.param)) as server:
+    gaps = GapOptions(paywall="open", unknown_values=request.param)
+    with MockServer(seed=7, gaps=gaps, clock=MockClock(START)) as server:
         server.populate("somebody")
         for number in range(200):
             server.emit_signal(token="BRETT", direction="SELL" if number % 2 else "BUY")

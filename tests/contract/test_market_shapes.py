@@ -19,7 +19,7 @@ from ._wire import Wire
 @pytest.fixture(scope="module")
 def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
     """Market data for nothing, and no key."""
-    with MockServer(seed=7, gaps=GapOptions(paywall="open")) as server:
+    with MockServer(seed=7, gaps=GapOptions(paywall="open"), clock=MockClock(TIME)) as server:
         yield Wire(server, bare_http, None)
 
 

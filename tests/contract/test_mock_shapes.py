@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
+from .._clock import START
 from ._golden import LISTS, RECORDS, errors, load
 from ._wire import Wire, proof
 
@@ -211,7 +212,7 @@ BREAKING = {"errors/500_internal_error.json", "errors/503_service_unavailable.js
 @pytest.fixture
 def breakable(bare_http: httpx.Client, tmp_path: Path) -> Iterator[Wire]:
     """A server of its own, with a state file that can be harmed."""
-    with MockServer(seed=7, db=tmp_path / "state.sqlite3") as server:
+    with MockServer(seed=7, db=tmp_path / "state.sqlite3", clock=MockClock(START)) as server:
         yield Wire(server, bare_http, server.create_key(tenant="broken").value)
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
+from .._clock import START
 from ._wire import Wire, error_of
 
 RISK = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
@@ -50,8 +51,7 @@ steps = st.lists(st.tuples(st.booleans(), good, bad, st.sampled_from(STATES)), m
 @pytest.fixture(scope="module")
 def patching(bare_http: httpx.Client) -> Iterator[Wire]:
     """A server in its own time: a minute passes before every patch, so that no rate limit is met. Nothing is traded."""
-    with MockServer(seed=7, signals="scripted") as server:
-        server.clock.freeze()
+    with MockServer(seed=7, signals="scripted", clock=MockClock(START)) as server:
         yield Wire(server, bare_http, server.create_key(plan="enterprise", tenant="patching").value)
 
 
@@ -90,14 +90,14 @@ def play(wire: Wire, wallet: str, sequence: list[tuple[bool, dict[str, Any], dic
     assert wire.delete(path).status_code == 204
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, database=None)
+@settings(max_examples=10)
 @given(sequence=steps)
 def test_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)
 
 
 @pytest.mark.long
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=500)
 @given(sequence=steps)
 def test_many_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockServer
 
+from .._clock import START
 from ._wire import Wire, error_of
 
 accounts = count(1)
@@ -18,8 +19,7 @@ HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 @pytest.fixture(scope="module")
 def still() -> Iterator[MockServer]:
     """A server whose clock moves only when told to."""
-    with MockServer(seed=7) as server:
-        server.clock.freeze()
+    with MockServer(seed=7, clock=MockClock(START)) as server:
         yield server
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from functools import partial
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
@@ -16,9 +21,10 @@ import pytest
 from tradesdk import AsyncTradeClient
 from tradesdk._async.transport import AsyncConnections
 
-from .._answers import ACCOUNT, KEY, Service, failed
+from .._answers import ACCOUNT, KEY, Service, failed, page, summary
+from .._answers import agent as whole
 from .._async._client import client_of
-from .._clock import VirtualClock
+from .._clock import START, VirtualClock
 from .._hostile import Visit, answer, hostile
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
@@ -162,3 +168,125 @@ async def test_a_timeout_around_a_call_is_the_users() -> None:
                 with anyio.fail_after(0.05):
                     await client.account.get()
         assert len(server.visits) == 1
+
+
+class CancelledAt:
+    """Awaits `call` and cancels its task at the suspension `at`: `early` while it waits, `late` when what it waits for
+    has come and it does not know yet, `storm` at the next 25 as well. `reached` says whether there were so many."""
+
+    def __init__(self, call: Awaitable[object], at: int, mode: str) -> None:
+        self._call, self._at, self._mode = call, at, mode
+        self.suspensions = 0
+
+    @property
+    def reached(self) -> bool:
+        return self.suspensions >= self._at
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        steps = self._call.__await__()
+        sent, error = None, None
+        while True:
+            try:
+                future = steps.send(sent) if error is None else steps.throw(error)
+            except StopIteration as over:
+                return over.value
+            self.suspensions += 1
+            if 0 <= self.suspensions - self._at < (25 if self._mode == "storm" else 1):
+                if self._mode == "late" and future is not None:
+                    future.add_done_callback(lambda _: task.cancel())
+                else:
+                    loop.call_soon(task.cancel)
+            sent = error = None
+            try:
+                sent = yield future
+            except BaseException as raised:
+                error = raised
+
+
+async def cancelled_everywhere(call: Callable[[], Awaitable[object]], after: Callable[[], Awaitable[None]]) -> int:
+    """Cancel `call` once at each of its suspensions, in each mode, and do `after` each time; how many there were."""
+    most = 0
+    for mode in ("early", "late", "storm"):
+        at, reached = 0, True
+        while reached:
+            at += 1
+            cancelled = CancelledAt(call(), at, mode)
+            task = asyncio.create_task(_of(cancelled))
+            await asyncio.wait([task], timeout=10)
+            assert task.done(), (mode, at)
+            assert task.cancelled() or task.exception() is None
+            reached = cancelled.reached
+            await after()
+        most = max(most, at - 1)
+    return most
+
+
+async def _of(cancelled: CancelledAt) -> object:
+    return await cancelled
+
+
+@pytest.mark.usefixtures("_nothing_is_collected")
+@pytest.mark.parametrize("kept", [True, False], ids=["a connection that is kept", "a new connection"])
+def test_at_every_suspension(kept: bool) -> None:
+    """The one connection is there for the next call, and none is left open beside it."""
+
+    def answering(visit: Visit) -> None:
+        visit.send(GOOD)
+        if not kept:
+            visit.close()
+
+    async def run() -> None:
+        async with single(server.url) as client:
+
+            async def next_one() -> None:
+                assert (await asyncio.wait_for(client.account.get(), 5)).id == "acc_1"
+                assert await asyncio.to_thread(partial(server.settled, open_connections=1))
+
+            assert await cancelled_everywhere(client.account.get, next_one) >= 3
+
+    with hostile(answering) as server:
+        asyncio.run(run())
+
+
+@pytest.mark.usefixtures("_nothing_is_collected")
+@pytest.mark.parametrize("lost", [False, True], ids=["answered", "whose answer is lost"])
+def test_a_create_at_every_suspension(lost: bool) -> None:
+    """It is sent once at most, also where it is looked for; and the next one has nothing to do with it."""
+    posted: list[str] = []
+    names = map("agent {}".format, count())
+
+    def answering(visit: Visit) -> None:
+        if visit.head.startswith(b"POST"):
+            posted.append(json.loads(visit.body)["name"])
+            visit.reset() if lost else visit.send(answer(json.dumps(whole(posted[-1], name=posted[-1])).encode()))
+        elif visit.head.startswith(b"GET /v1/agents?"):
+            visit.send(
+                answer(
+                    json.dumps(
+                        page([summary(name, name=name, created_at=START + 10**6) for name in posted[-50:]])
+                    ).encode()
+                )
+            )
+        elif visit.head.startswith(b"GET /v1/agents/"):
+            name = unquote(visit.head.split()[1].decode()).rpartition("/")[2]
+            visit.send(answer(json.dumps(whole(name, name=name)).encode()))
+        else:
+            visit.send(GOOD)
+
+    async def run() -> None:
+        async with single(server.url) as client:
+
+            async def next_one() -> None:
+                assert (await asyncio.wait_for(client.account.get(), 5)).id == "acc_1"
+                assert client._calls.creating == {}
+
+            def create() -> Awaitable[object]:
+                return client.agents.create(name=next(names), wallet_id="w1", chain_id=8453)
+
+            assert await cancelled_everywhere(create, next_one) >= (8 if lost else 3)
+            assert len(posted) == len(set(posted)) > 10
+
+    with hostile(answering) as server:
+        asyncio.run(run())

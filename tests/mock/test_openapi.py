@@ -167,8 +167,14 @@ from tradesdk_mock.exchange import Request
 with MockService(seed=7) as mock:
     mock.engine.answer(Request("GET", "/v1/account", headers=[(b"authorization", b"Bearer mock_full_me")]))
     before = {"yaml", "tradesdk_mock.openapi"} & set(sys.modules)
+    sys.modules["yaml"] = None
+    without = mock.engine.answer(Request("GET", "/openapi.json"))
+    del sys.modules["yaml"]
     status = mock.engine.answer(Request("GET", "/openapi.json")).status
+print(without.status, without.body.decode())
 print(before, status, "yaml" in sys.modules, "tradesdk_mock.openapipage" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("set() 200 True False\n", "")
+    without, then = done.stdout.splitlines()
+    assert 'pip install \\"tradesdk[mock]\\"' in without
+    assert (then, done.stderr) == ("set() 200 True False", "")

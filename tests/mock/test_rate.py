@@ -55,6 +55,15 @@ def test_waiting_as_told_is_always_enough(server: MockServer) -> None:
         ok(http.get("/v1/account"))
 
 
+def test_an_answer_that_is_not_counted_shows_the_window_as_it_is(server: MockServer, api: httpx.Client) -> None:
+    assert standing(api.get("/v1/account")) == (300, 299, START + 60)
+    server.add_fault("status", status=503)
+    for later, told in ((0, (299, 60)), (59.9, (299, 60)), (0.1, (300, 120)), (-200, (300, -80))):
+        server.clock.set(server.clock.now() + later, allow_backwards=True)
+        answer = api.get("/v1/account")
+        assert (answer.status_code, standing(answer)) == (503, (300, told[0], START + told[1]))
+
+
 def test_keys_of_one_tenant_are_counted_apart(api: httpx.Client, reader: httpx.Client) -> None:
     api.get("/v1/account")
     api.get("/v1/account")

@@ -3,6 +3,7 @@
 import copy
 import json
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 floats = st.floats(allow_nan=False, allow_infinity=False)
 numbers = floats | st.integers(-(2**53), 2**53)
 integers = st.integers(-(2**63), 2**70)
+confidences = st.floats(0, 1) | st.integers(0, 1)
 times = st.integers(YEAR_1, YEAR_9999)
 unknown = st.dictionaries(
     texts.map("new_".__add__), st.none() | st.booleans() | integers | floats | texts | st.lists(texts, max_size=2)
@@ -65,7 +67,7 @@ summary: Strategies = {
     "wallet_id": texts,
     "created_at": times,
 }
-agent = {**summary, "risk": risk, "min_confidence": numbers, "max_positions": integers}
+agent = {**summary, "risk": risk, "min_confidence": confidences, "max_positions": integers}
 token: Strategies = {"id": texts, "token_address": texts, "token_symbol": texts, "chain_id": integers}
 trade = {
     **token,
@@ -77,7 +79,7 @@ trade = {
     "opened_at": times,
     "closed_at": st.none() | times,
 }
-signal = {**token, "direction": texts, "confidence": numbers, "price_usd": numbers, "timestamp": times}
+signal = {**token, "direction": texts, "confidence": confidences, "price_usd": numbers, "timestamp": times}
 balance = wire(token_address=texts, token_symbol=texts, balance=numbers, balance_usd=numbers)
 prices = [
     *("entry_price_usd", "current_price_usd", "unrealized_pnl_usd"),
@@ -225,7 +227,62 @@ def test_numbers_are_finite(number: float) -> None:
         Account.model_validate({**ACCOUNT, "new_field": {"deep": [number]}})
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "5%", [], {}])
+SIGNAL = {
+    **dict.fromkeys(("id", "token_address", "token_symbol", "direction"), "x"),
+    "chain_id": 8453,
+    "confidence": 0.5,
+    "price_usd": 1.5,
+    "timestamp": 0,
+    "type": "signal",
+}
+BALANCE = {"wallet_id": "w", "native_balance_usd": 1.5, "token_balances": [], "updated_at": 0}
+NUMBERS: list[tuple[type[Model], dict[str, Any], str]] = [
+    *((model, SIGNAL, field) for model in (Signal, StreamSignal) for field in ("chain_id", "confidence", "price_usd")),
+    (AgentStats, {"total_trades": 1, "win_rate_pct": 1.5, "total_pnl_usd": 1.5}, "total_trades"),
+    (AgentStats, {"total_trades": 1, "win_rate_pct": 1.5, "total_pnl_usd": 1.5}, "win_rate_pct"),
+    (Quota, {"used": 1, "limit": 1}, "limit"),
+    (WalletBalance, BALANCE, "native_balance_usd"),
+]
+
+
+@pytest.mark.parametrize("wrong", [True, False, "1", None])
+@pytest.mark.parametrize(("model", "fields", "name"), NUMBERS)
+def test_only_a_number_is_a_number(model: type[Model], fields: dict[str, Any], name: str, wrong: object) -> None:
+    """JSON's `true` is no 1, wherever a number is due."""
+    read(model, fields)
+    with pytest.raises(ValidationError) as caught:
+        read(model, {**fields, name: wrong})
+    assert [problem["loc"] for problem in caught.value.errors()] == [(name,)]
+
+
+@pytest.mark.parametrize("value", ["8453.0", "8.453e3", "845300e-2"])
+def test_an_integer_in_any_writing(value: str) -> None:
+    """JSON knows one kind of number."""
+    got = Signal.model_validate_json(json.dumps(SIGNAL).replace("8453", value)).chain_id
+    assert (got, type(got)) == (8453, int)
+    with pytest.raises(ValidationError, match="valid integer"):
+        read(Signal, {**SIGNAL, "chain_id": 8453.5})
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, 0.999])
+def test_a_confidence_is_0_to_1(value: float) -> None:
+    assert read(Signal, {**SIGNAL, "confidence": value}) == Signal.model_validate({**SIGNAL, "confidence": value})
+
+
+@pytest.mark.parametrize("value", [2.0, 1.0000001, -0.1, 100])
+def test_and_nothing_else_is(value: float) -> None:
+    for model in (Signal, StreamSignal):
+        with pytest.raises(ValidationError, match="confidence"):
+            read(model, {**SIGNAL, "confidence": value})
+    with pytest.raises(ValidationError, match="min_confidence"):
+        read(Agent, {**AGENT, "min_confidence": value})
+
+
+def test_rules_may_be_written_as_decimals() -> None:
+    assert Risk(stop_loss_pct=Decimal("2.5")).stop_loss_pct == 2.5  # type: ignore[arg-type] # as at run time
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "5%", True, [], {}])
 def test_a_rule_that_is_no_number_is_refused_in_one_line(wrong: float) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^stop_loss_pct should be a [a-z, ]*number[a-z, ]*$") as caught:
         Risk(stop_loss_pct=wrong)

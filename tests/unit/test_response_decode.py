@@ -110,6 +110,20 @@ def test_what_is_no_such_model_is_refused_with_a_reason(content: bytes, reason: 
     assert error.response.content == content
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "reason"), [("confidence", 2.0, "less than"), ("chain_id", True, "integer")]
+)
+def test_a_number_that_is_none_is_refused_in_one_line(field: str, value: object, reason: str) -> None:
+    """And the bytes are kept."""
+    content = json.dumps({**SIGNAL, field: value}).encode()
+    error = refused(lambda: decode_model(Signal, "GET", URL, answer(content)))
+    assert reason in error.message
+    assert error.message.startswith(f"expected Signal, but {field} should be ")
+    assert "more)" not in error.message
+    assert error.response is not None
+    assert error.response.content == content
+
+
 def test_204_where_a_body_is_due() -> None:
     assert "the answer (204) is empty" in refused(lambda: account(b"", status=204)).message
 

@@ -11,9 +11,11 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, cast
+from weakref import ReferenceType
 
 import httpcore
 
+from .._wire import Place
 from .primitives import shielded
 
 
@@ -30,7 +32,7 @@ class AsyncTimedConnection(httpcore.AsyncHTTPConnection):
         self.give_up = math.inf
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
-        self.lasting = False
+        self.place: ReferenceType[Place] | None = None
 
     def reads_from(self, stream: httpcore.AsyncNetworkStream) -> None:
         """It stands, or has become a secure one."""

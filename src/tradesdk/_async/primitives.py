@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
+from weakref import ReferenceType
 
 import anyio
 import anyio.to_thread
@@ -14,6 +15,7 @@ from anyio.lowlevel import current_token
 
 from .._clock import Clock
 from .._forks import bind
+from .._wire import Place
 from ..errors import TradeError
 
 T = TypeVar("T")
@@ -25,7 +27,7 @@ class AsyncSlots:
     def __init__(self, places: int) -> None:
         self._free = anyio.Semaphore(places, max_value=places)
 
-    async def take(self, timeout: float | None) -> bool:
+    async def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
         """Take a place; False when none became free within `timeout` seconds."""
         try:
             self._free.acquire_nowait()
@@ -36,7 +38,8 @@ class AsyncSlots:
             return False
         return True
 
-    def give_back(self) -> None:
+    def give_back(self, place: ReferenceType[Place]) -> None:
+        """Let somebody else have it."""
         self._free.release()
 
 

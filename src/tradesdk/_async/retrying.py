@@ -107,7 +107,7 @@ class AsyncRetrial(Generic[T]):
             new, unsure = await self._matches(look)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and calls.creating.count(look.wanted) == 1:
+            if len(new) == 1 and not unsure and calls.alone_with(look.wanted):
                 calls.made.append(new[0].id)
                 found: T = (
                     new[0] if look.fetch is None else await calls.call(look.fetch(new[0].id), give_up=self._give_up)

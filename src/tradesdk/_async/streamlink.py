@@ -71,7 +71,7 @@ class AsyncStreamLink:
             timeout=httpx.Timeout(connect=timeout.connect, read=read_timeout, write=timeout.write, pool=timeout.pool),
             auth=None,
             follow_redirects=False,
-            extensions={"trace": self._gate.trace} if calls.injected else {"watch": self._gate.watch, "lasting": True},
+            extensions={"trace": self._gate.trace} if calls.injected else {"watch": self._gate.watch},
         )
         try:
             response = (await opening.__aenter__()).response

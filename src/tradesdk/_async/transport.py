@@ -12,10 +12,12 @@ import math
 import ssl
 import time
 from collections.abc import AsyncIterator
+from weakref import ReferenceType
 
 import httpcore
 import httpx
 
+from .._wire import Place
 from .network import AsyncTimedConnection
 from .primitives import AsyncHome, AsyncSlots
 
@@ -38,14 +40,14 @@ class AsyncConnections(httpx.AsyncBaseTransport):
         url = request.url
         if self._home.is_new():
             self._start_afresh()
-        # A stream lasts: in a place of its own for ever, a hundred of them would leave none for calls.
-        lasting = request.extensions.get("lasting", False)
-        if not lasting and not await self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+        # A stream takes none: it lasts, and a hundred of them would leave none for calls.
+        place: ReferenceType[Place] | None = request.extensions.get("place")
+        if place is not None and not await self._slots.take(request.extensions["timeout"]["pool"], place):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = await self._connection(url)
-            connection.lasting = lasting
+            connection.place = place
             connection.watch = request.extensions.get("watch")
             if connection.watch is not None:
                 connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
@@ -60,11 +62,10 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                 )
             )
         except BaseException as error:
-            if connection is None:
-                if not lasting:
-                    self._slots.give_back()
-            else:
-                await self.finished(url, connection)
+            if connection is not None:
+                await self.finished(url, connection, whole=False)
+            elif place is not None:
+                self._slots.give_back(place)
             if isinstance(error, _ERRORS):
                 raise _as_httpx(error, request) from error
             raise
@@ -80,6 +81,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
         self._of_parent = self._idle
         self._idle = {}
         self._slots = AsyncSlots(self._max_connections)
+        self._home = AsyncHome()
 
     async def _connection(self, url: httpx.URL) -> AsyncTimedConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
@@ -99,14 +101,17 @@ class AsyncConnections(httpx.AsyncBaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    async def finished(self, url: httpx.URL, connection: AsyncTimedConnection) -> None:
-        """A connection is no longer in use: keep it if it can serve again, else close it."""
-        lasting = connection.lasting  # now: once it is back in the list, somebody else may have it
+    async def finished(self, url: httpx.URL, connection: AsyncTimedConnection, *, whole: bool) -> None:
+        """A connection is no longer in use: keep it if it can serve again, else close it.
+
+        What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
+        """
+        place = connection.place  # now: once it is back in the list, somebody else may have it
         connection.watch = None
         try:
             if connection.is_closed():
                 return
-            if self._closed or not connection.is_idle() or connection.has_leftover():
+            if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 await connection.aclose()
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
@@ -120,8 +125,8 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                     idle.remove(oldest)
                     await oldest.aclose()
         finally:
-            if not lasting:
-                self._slots.give_back()
+            if place is not None:
+                self._slots.give_back(place)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -152,7 +157,7 @@ class AsyncBody(httpx.AsyncByteStream):
         self._request = request
         self._connection = connection
         self._response = response
-        self._closed = False
+        self._closed = self._whole = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
@@ -160,6 +165,7 @@ class AsyncBody(httpx.AsyncByteStream):
             async for chunk in self._response.aiter_stream():
                 if not self._closed:
                     yield chunk
+            self._whole = not self._closed
         except _ERRORS as error:
             if not self._closed:
                 raise _as_httpx(error, self._request) from error
@@ -168,12 +174,13 @@ class AsyncBody(httpx.AsyncByteStream):
         if self._closed:
             return
         self._closed = True
+        whole = False
         try:
             await self._response.aclose()
-            if self._response.status in (204, 304) and _announces_body(self._response):
-                await self._connection.aclose()  # else that body would be read as the next answer
+            # The body of an answer that may have none would be read as the next answer.
+            whole = self._whole and not (self._response.status in (204, 304) and _announces_body(self._response))
         finally:
-            await self._connections.finished(self._request.url, self._connection)
+            await self._connections.finished(self._request.url, self._connection, whole=whole)
 
 
 def _announces_body(response: httpcore.Response) -> bool:

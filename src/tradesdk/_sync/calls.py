@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
+from weakref import ReferenceType, ref
 
 import httpx
 
@@ -18,7 +19,7 @@ from .._request import Request
 from .._response import BodyReader, Headers, RawResponse, decode_nothing, moment_after, status_error
 from .._retry import Operation, RetryBudget, RetryPolicy
 from .._throttle import Throttle
-from .._wire import HTTP_ERRORS, connection_error, headers_of, parsed_url, root_cause
+from .._wire import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
 from .._wirelog import Exchange, wire
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .primitives import sleep
@@ -58,8 +59,8 @@ class Calls:
     trace: Callable[..., object] | None = None
     """The same for an injected client, in the way of its own library."""
 
-    creating: list[tuple[object, ...]] = field(default_factory=list)
-    """Creates that are under way, by what is wanted: while there are two alike, what is found may be the other's."""
+    creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
+    """What the creates under way want: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
@@ -87,12 +88,17 @@ class Calls:
             give_up = started + self.deadline
         if request.look is None:
             return self._call(request, give_up, began=None)
-        wanted = request.look.wanted
-        self.creating.append(wanted)
+        place = Place()
         try:
+            self.creating[ref(place)] = request.look.wanted
             return self._call(request, give_up, began=(started, self.clock.now()))
         finally:
-            self.creating.remove(wanted)
+            self.creating.pop(ref(place), None)
+            del place
+
+    def alone_with(self, wanted: tuple[object, ...]) -> bool:
+        """Whether one create at most wants this now. Of an interrupted one the place is gone, if nothing else."""
+        return [other for place, other in list(self.creating.items()) if place() is not None].count(wanted) <= 1
 
     def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
@@ -147,9 +153,10 @@ class Calls:
             raise TradeError("this client is closed; make another one")
         clock = self.clock
         started = clock.monotonic()
+        place = Place()  # nothing else holds it
         looked: Exchange | None = None
         try:
-            outgoing = self._outgoing(request, url, give_up - started, payment)
+            outgoing = self._outgoing(request, url, give_up - started, payment, ref(place))
             if wire.level:
                 looked = Exchange(  # no name for the headers: a traceback would show what it stands for
                     request.method, str(outgoing.url), outgoing.headers.multi_items(), request.body, clock.monotonic
@@ -171,6 +178,8 @@ class Calls:
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
+        finally:
+            del place  # not when the traceback goes, which somebody may keep
         ended = clock.monotonic()
         response = RawResponse(incoming.status_code, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
@@ -225,7 +234,9 @@ class Calls:
         if late and cut:
             raise httpx.ReadTimeout("the answer was not complete at the deadline")
 
-    def _outgoing(self, request: Request[T], url: str, time_left: float, payment: Payment | None) -> httpx.Request:
+    def _outgoing(
+        self, request: Request[T], url: str, time_left: float, payment: Payment | None, place: ReferenceType[Place]
+    ) -> httpx.Request:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
             headers = httpx.Headers(self.header_list(request.body))
@@ -248,7 +259,7 @@ class Calls:
             parsed_url(url),
             headers=headers,
             content=request.body,
-            extensions={"timeout": timeout, "deadline": time_left, "watch": self.watch},
+            extensions={"timeout": timeout, "deadline": time_left, "watch": self.watch, "place": place},
         )
 
     def header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import http.cookiejar
 import urllib.request
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -18,7 +17,7 @@ from .._config import Timeout
 from .._request import raw_request
 from .._response import RateLimit, RawResponse, decode_raw
 from .._retry import RetryPolicy
-from .._wire import parsed_url
+from .._wire import NoCookies, parsed_url
 from ..errors import ConfigError, printable
 from .calls import Calls
 
@@ -202,7 +201,7 @@ class TradeClient:
 
 def open_http_client(base_url: str) -> httpx.Client:
     """An HTTP client of our own: through the environment's proxy where it names one, else straight to the service."""
-    cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+    cookies = NoCookies()
     try:
         url = parsed_url(base_url)
     except (httpx.InvalidURL, UnicodeError):

@@ -12,9 +12,11 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, cast
+from weakref import ReferenceType
 
 import httpcore
 
+from .._wire import Place
 from .primitives import shielded
 
 
@@ -31,7 +33,7 @@ class TimedConnection(httpcore.HTTPConnection):
         self.give_up = math.inf
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
-        self.lasting = False
+        self.place: ReferenceType[Place] | None = None
 
     def reads_from(self, stream: httpcore.NetworkStream) -> None:
         """It stands, or has become a secure one."""

@@ -2,32 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 from .._clock import Clock, SystemClock
 from .._forks import bind
-from .._wire import cut_off
+from .._wire import Place, cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
 
+_LOOK_AGAIN = 0.05  # seconds; a holder that is gone tells nobody
+
 
 class Slots:
-    """A number of places; `take` waits for a free one."""
+    """A number of places; `take` waits for a free one.
+
+    A signal's handler may raise between any two steps, and so before anything is given back. Therefore nothing here
+    holds a lock, and the places taken are not counted: they are those whose holders are still alive.
+    """
 
     def __init__(self, places: int) -> None:
-        self._free = threading.BoundedSemaphore(places)
+        self._places = places
+        self._taken: set[ReferenceType[Place]] = set()
+        self._freed: SimpleQueue[None] = SimpleQueue()  # for those who wait: look again
 
-    def take(self, timeout: float | None) -> bool:
+    def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
         """Take a place; False when none became free within `timeout` seconds."""
-        return self._free.acquire(timeout=timeout)
+        if self._took(place):
+            return True
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            for other in list(self._taken):
+                if other() is None:
+                    self._taken.discard(other)
+            while True:
+                if self._took(place):
+                    return True
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                try:
+                    self._freed.get(timeout=min(left, _LOOK_AGAIN))
+                except Empty:
+                    break
 
-    def give_back(self) -> None:
-        self._free.release()
+    def _took(self, place: ReferenceType[Place]) -> bool:
+        while len(self._taken) < self._places:
+            self._taken.add(place)
+            if len(self._taken) <= self._places:
+                return True
+            self._taken.discard(place)  # two threads at once
+        return False
+
+    def give_back(self, place: ReferenceType[Place]) -> None:
+        """Let somebody else have it. Twice does no harm."""
+        self._taken.discard(place)
+        if self._freed.qsize() < self._places:
+            self._freed.put(None)
 
 
 def sleep(clock: Clock, seconds: float) -> None:
@@ -112,11 +151,8 @@ class Home:
         self._process = os.getpid()
 
     def is_new(self) -> bool:
-        """Whether this process was forked since the last time."""
-        process = os.getpid()
-        new = process != self._process
-        self._process = process
-        return new
+        """Whether this process was forked since this was made."""
+        return os.getpid() != self._process
 
 
 def shielded() -> AbstractContextManager[object]:
@@ -160,26 +196,17 @@ class Turns:
 
     def __init__(self) -> None:
         # By process: in a forked one nobody would give those of the parent back.
-        self._of: dict[int, tuple[threading.Lock, dict[str, tuple[threading.Lock, int]]]] = {}
+        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Slots]]] = {}
 
     @contextmanager
     def of(self, key: str, timeout: float) -> Iterator[bool]:
         """The turn, or False when it did not come within `timeout` seconds."""
-        guard, locks = self._of.setdefault(os.getpid(), (threading.Lock(), {}))
+        guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
         with guard:
-            lock, users = locks.get(key) or (threading.Lock(), 0)
-            locks[key] = (lock, users + 1)
+            turn = turns.get(key) or turns.setdefault(key, Slots(1))
+        place = Place()
+        mine = turn.take(timeout, ref(place))
         try:
-            mine = lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
-            try:
-                yield mine
-            finally:
-                if mine:
-                    lock.release()
+            yield mine
         finally:
-            with guard:
-                lock, users = locks[key]
-                if users == 1:
-                    del locks[key]
-                else:
-                    locks[key] = (lock, users - 1)
+            turn.give_back(ref(place))

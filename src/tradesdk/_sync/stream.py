@@ -7,12 +7,14 @@ import logging
 import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import ref
 
 from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
 from .._streamevents import unix
+from .._wire import Place
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import LookBack
@@ -98,21 +100,23 @@ class SignalStream(Generic[ItemT]):
         self._acknowledge(self._checkpoint, signal)
 
     def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
-        self._saving.take(None)
+        place = Place()
+        self._saving.take(None, ref(place))
         try:
             self._unsaved |= self._follower.acknowledge(signal.id)
             if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
                 self._save_state(checkpoint)
             self._unsaved = False
         finally:
-            self._saving.give_back()
+            self._saving.give_back(ref(place))
 
     def _save(self, checkpoint: CheckpointFile) -> None:
-        self._saving.take(None)
+        place = Place()
+        self._saving.take(None, ref(place))
         try:
             self._save_state(checkpoint)
         finally:
-            self._saving.give_back()
+            self._saving.give_back(ref(place))
 
     def _save_state(self, checkpoint: CheckpointFile) -> None:
         state = self._follower.state()

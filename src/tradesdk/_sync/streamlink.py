@@ -72,7 +72,7 @@ class StreamLink:
             timeout=httpx.Timeout(connect=timeout.connect, read=read_timeout, write=timeout.write, pool=timeout.pool),
             auth=None,
             follow_redirects=False,
-            extensions={"trace": self._gate.trace} if calls.injected else {"watch": self._gate.watch, "lasting": True},
+            extensions={"trace": self._gate.trace} if calls.injected else {"watch": self._gate.watch},
         )
         try:
             response = (opening.__enter__()).response

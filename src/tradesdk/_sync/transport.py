@@ -13,10 +13,12 @@ import math
 import ssl
 import time
 from collections.abc import Iterator
+from weakref import ReferenceType
 
 import httpcore
 import httpx
 
+from .._wire import Place
 from .network import TimedConnection
 from .primitives import Home, Slots
 
@@ -39,14 +41,14 @@ class Connections(httpx.BaseTransport):
         url = request.url
         if self._home.is_new():
             self._start_afresh()
-        # A stream lasts: in a place of its own for ever, a hundred of them would leave none for calls.
-        lasting = request.extensions.get("lasting", False)
-        if not lasting and not self._slots.take(request.extensions.get("timeout", {}).get("pool")):
+        # A stream takes none: it lasts, and a hundred of them would leave none for calls.
+        place: ReferenceType[Place] | None = request.extensions.get("place")
+        if place is not None and not self._slots.take(request.extensions["timeout"]["pool"], place):
             raise httpx.PoolTimeout("no connection became free in time", request=request)
         connection = None
         try:
             connection = self._connection(url)
-            connection.lasting = lasting
+            connection.place = place
             connection.watch = request.extensions.get("watch")
             if connection.watch is not None:
                 connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
@@ -61,11 +63,10 @@ class Connections(httpx.BaseTransport):
                 )
             )
         except BaseException as error:
-            if connection is None:
-                if not lasting:
-                    self._slots.give_back()
-            else:
-                self.finished(url, connection)
+            if connection is not None:
+                self.finished(url, connection, whole=False)
+            elif place is not None:
+                self._slots.give_back(place)
             if isinstance(error, _ERRORS):
                 raise _as_httpx(error, request) from error
             raise
@@ -81,6 +82,7 @@ class Connections(httpx.BaseTransport):
         self._of_parent = self._idle
         self._idle = {}
         self._slots = Slots(self._max_connections)
+        self._home = Home()
 
     def _connection(self, url: httpx.URL) -> TimedConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
@@ -100,14 +102,17 @@ class Connections(httpx.BaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    def finished(self, url: httpx.URL, connection: TimedConnection) -> None:
-        """A connection is no longer in use: keep it if it can serve again, else close it."""
-        lasting = connection.lasting  # now: once it is back in the list, somebody else may have it
+    def finished(self, url: httpx.URL, connection: TimedConnection, *, whole: bool) -> None:
+        """A connection is no longer in use: keep it if it can serve again, else close it.
+
+        What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
+        """
+        place = connection.place  # now: once it is back in the list, somebody else may have it
         connection.watch = None
         try:
             if connection.is_closed():
                 return
-            if self._closed or not connection.is_idle() or connection.has_leftover():
+            if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 connection.close()
                 return
             idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
@@ -121,8 +126,8 @@ class Connections(httpx.BaseTransport):
                     idle.remove(oldest)
                     oldest.close()
         finally:
-            if not lasting:
-                self._slots.give_back()
+            if place is not None:
+                self._slots.give_back(place)
 
     def close(self) -> None:
         self._closed = True
@@ -153,7 +158,7 @@ class Body(httpx.SyncByteStream):
         self._request = request
         self._connection = connection
         self._response = response
-        self._closed = False
+        self._closed = self._whole = False
 
     def __iter__(self) -> Iterator[bytes]:
         # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
@@ -161,6 +166,7 @@ class Body(httpx.SyncByteStream):
             for chunk in self._response.iter_stream():
                 if not self._closed:
                     yield chunk
+            self._whole = not self._closed
         except _ERRORS as error:
             if not self._closed:
                 raise _as_httpx(error, self._request) from error
@@ -169,12 +175,13 @@ class Body(httpx.SyncByteStream):
         if self._closed:
             return
         self._closed = True
+        whole = False
         try:
             self._response.close()
-            if self._response.status in (204, 304) and _announces_body(self._response):
-                self._connection.close()  # else that body would be read as the next answer
+            # The body of an answer that may have none would be read as the next answer.
+            whole = self._whole and not (self._response.status in (204, 304) and _announces_body(self._response))
         finally:
-            self._connections.finished(self._request.url, self._connection)
+            self._connections.finished(self._request.url, self._connection, whole=whole)
 
 
 def _announces_body(response: httpcore.Response) -> bool:

@@ -1,7 +1,7 @@
 """The account and what it has used."""
 
 from ._base import Model
-from ._types import Plan, Timestamp
+from ._types import Integer, Plan, Timestamp
 
 
 class Account(Model):
@@ -30,8 +30,8 @@ class Quota(Model):
         limit: the most the plan allows.
     """
 
-    used: int
-    limit: int
+    used: Integer
+    limit: Integer
 
 
 class Usage(Model):

@@ -1,12 +1,23 @@
 """Trading agents and their risk rules."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
+from pydantic_core import PydanticKnownError
 
 from ..errors import InvalidArgumentError
 from ._base import Model
-from ._types import AgentStatus, Timestamp
+from ._types import AgentStatus, Confidence, Integer, Number, Timestamp
+
+
+def _not_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+# Whoever makes a rule may write it as a `Decimal` or as text, which `Number` refuses.
+_Percent: TypeAlias = Annotated[float, BeforeValidator(_not_bool)]
 
 
 class Risk(Model):
@@ -29,10 +40,10 @@ class Risk(Model):
                 name = ".".join(str(part) for part in problem["loc"])
                 raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
 
-    position_size_pct: float | None = None
-    stop_loss_pct: float | None = None
-    trailing_stop_pct: float | None = None
-    take_profit_pct: float | None = None
+    position_size_pct: _Percent | None = None
+    stop_loss_pct: _Percent | None = None
+    trailing_stop_pct: _Percent | None = None
+    take_profit_pct: _Percent | None = None
 
 
 class AgentStats(Model):
@@ -44,9 +55,9 @@ class AgentStats(Model):
         total_pnl_usd: realised profit or loss in USD.
     """
 
-    total_trades: int
-    win_rate_pct: float
-    total_pnl_usd: float
+    total_trades: Integer
+    win_rate_pct: Number
+    total_pnl_usd: Number
 
 
 class AgentSummary(Model):
@@ -64,7 +75,7 @@ class AgentSummary(Model):
     id: str
     name: str
     status: AgentStatus
-    chain_id: int
+    chain_id: Integer
     wallet_id: str
     created_at: Timestamp
 
@@ -81,7 +92,7 @@ class Agent(AgentSummary):
     """
 
     risk: Risk
-    min_confidence: float
-    max_positions: int
+    min_confidence: Confidence
+    max_positions: Integer
     stats: AgentStats | None = None
     updated_at: Timestamp | None = None

@@ -1,7 +1,7 @@
 """Open positions."""
 
 from ._base import Model
-from ._types import Timestamp
+from ._types import Integer, Number, Timestamp
 
 
 class Position(Model):
@@ -26,11 +26,11 @@ class Position(Model):
     agent_id: str
     token_address: str
     token_symbol: str
-    chain_id: int
-    entry_price_usd: float
-    current_price_usd: float
-    unrealized_pnl_usd: float
-    stop_loss_price: float
-    take_profit_price: float
-    trailing_stop_price: float
+    chain_id: Integer
+    entry_price_usd: Number
+    current_price_usd: Number
+    unrealized_pnl_usd: Number
+    stop_loss_price: Number
+    take_profit_price: Number
+    trailing_stop_price: Number
     opened_at: Timestamp

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import FailFast, Field
 
 from ._base import Model
-from ._types import Direction, Timestamp
+from ._types import Confidence, Direction, Integer, Number, Timestamp
 
 
 class Signal(Model):
@@ -25,10 +25,10 @@ class Signal(Model):
     id: str
     token_address: str
     token_symbol: str
-    chain_id: int
+    chain_id: Integer
     direction: Direction
-    confidence: float
-    price_usd: float
+    confidence: Confidence
+    price_usd: Number
     timestamp: Timestamp
 
 

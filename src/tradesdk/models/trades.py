@@ -1,7 +1,7 @@
 """Trades."""
 
 from ._base import Model
-from ._types import Direction, Timestamp, TradeStatus
+from ._types import Direction, Integer, Number, Timestamp, TradeStatus
 
 
 class Trade(Model):
@@ -27,12 +27,12 @@ class Trade(Model):
     agent_id: str
     token_address: str
     token_symbol: str
-    chain_id: int
+    chain_id: Integer
     direction: Direction
-    entry_price_usd: float
-    exit_price_usd: float | None
-    pnl_usd: float | None
-    roi_pct: float | None
+    entry_price_usd: Number
+    exit_price_usd: Number | None
+    pnl_usd: Number | None
+    roi_pct: Number | None
     status: TradeStatus
     opened_at: Timestamp
     closed_at: Timestamp | None

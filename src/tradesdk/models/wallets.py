@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import FailFast
 
 from ._base import Model
-from ._types import Timestamp
+from ._types import Integer, Number, Timestamp
 
 
 class Wallet(Model):
@@ -21,7 +21,7 @@ class Wallet(Model):
 
     id: str
     address: str
-    chain_id: int
+    chain_id: Integer
     label: str
     created_at: Timestamp
 
@@ -38,8 +38,8 @@ class TokenBalance(Model):
 
     token_address: str
     token_symbol: str
-    balance: float
-    balance_usd: float
+    balance: Number
+    balance_usd: Number
 
 
 class WalletBalance(Model):
@@ -53,6 +53,6 @@ class WalletBalance(Model):
     """
 
     wallet_id: str
-    native_balance_usd: float
+    native_balance_usd: Number
     token_balances: Annotated[list[TokenBalance], FailFast()]
     updated_at: Timestamp
