@@ -10,6 +10,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ EVENTS = 10_000
 WARM_UP = 500
 ROUNDS = 25
 GROWTH = (5_000, 50_000, 500_000)
+KEPT = (5_000, 50_000)  # signals with a checkpoint
 GROWTH_ROUNDS = 5
 BEGIN = 1_800_000_000
 A_SECOND = 100  # signals
@@ -126,6 +128,21 @@ def ours(service: Service, lap: Lap) -> None:
         assert stream.stats.signals - stream.stats.replayed - stream.stats.late >= EVENTS // 2
 
 
+def ours_kept(service: Service, lap: Lap) -> None:
+    """With a checkpoint, in which each signal is acknowledged."""
+    from tradesdk import TradeClient
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        httpx.Client(transport=service) as http,
+        TradeClient(api_key="mock_full_me", base_url=URL, http_client=http) as client,
+        client.signals.stream(chain=8453, since=BEGIN, settle=0, checkpoint=f"{folder}/checkpoint.json") as stream,
+    ):
+        for signal in stream:
+            if lap.took(signal):
+                break
+
+
 def ours_async(service: Service, lap: Lap) -> None:
     from tradesdk import AsyncTradeClient
 
@@ -187,12 +204,14 @@ def openai(service: Service, lap: Lap) -> None:
                 break
 
 
+KEEPING = "tradesdk, with a checkpoint"
 SUBJECTS: dict[str, Callable[[Service, Lap], None]] = {
     "tradesdk": ours,
     "httpx-sse": theirs,
     "openai": openai,
     "tradesdk, async": ours_async,
     "httpx-sse, async": theirs_async,
+    KEEPING: ours_kept,
 }
 
 
@@ -215,7 +234,7 @@ def in_a_process(subject: str, way: str, count: int = EVENTS) -> Probe:
 
 def main() -> bool:
     peers = ["httpx", "httpx-sse", "pydantic", *(name for name in ("openai",) if installed(name))]
-    names = [name for name in SUBJECTS if name != "openai" or name in peers]
+    names = [name for name in SUBJECTS if name != KEEPING and (name != "openai" or name in peers)]
     probes = {f"{name}, {way}": in_a_process(name, way) for way in (BULK, ONE) for name in names}
     bars = [
         Bar(f"tradesdk{flavour}, {way}", f"httpx-sse{flavour}, {way}", most)
@@ -231,6 +250,12 @@ def main() -> bool:
     sizes = {f"{count:,} signals": in_a_process("tradesdk", BULK, count) for count in GROWTH}
     small, *large = sizes
     title = f"A signal of tradesdk in streams of different length, {BULK}"
+    figures = measure(sizes, rounds=GROWTH_ROUNDS, warm_up=1)
+    held = report(title, figures, [Bar(name, small, 1.2) for name in large], unit="µs", peers=peers) and held
+
+    sizes = {f"{count:,} signals": in_a_process(KEEPING, BULK, count) for count in KEPT}
+    small, *large = sizes
+    title = f"The same with a checkpoint, {A_SECOND} signals a second"
     figures = measure(sizes, rounds=GROWTH_ROUNDS, warm_up=1)
     return report(title, figures, [Bar(name, small, 1.2) for name in large], unit="µs", peers=peers) and held
 

@@ -1,4 +1,9 @@
-"""The file in which a stream keeps how far it got, so that the next run goes on from there."""
+"""The file in which a stream keeps how far it got, so that the next run goes on from there.
+
+The first line is a state as JSON. It replaces the whole file, and is synced. Each line after it is a signal that was
+acknowledged since: `["id",time]`, appended and not synced. A state is as large as what it remembers, so it is written
+only now and then; a line costs the same at one signal a minute and at a thousand a second.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,13 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
+from zlib import crc32
 
 from . import _wholefile as wholefile
 from ._filelock import FileLock, InUseError
@@ -21,6 +29,13 @@ from .errors import CheckpointError, InvalidArgumentError, printable
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
 """Bytes. What a stream remembers takes a few MiB at most."""
+
+OFTEN = 1.0
+"""Seconds between two whole states, at least, while lines can be appended."""
+SHARE = 20
+"""Whole states take at most one part in so many of the time: on a slow disk they are written less often."""
+MOST_LINES = 256 * 1024
+"""Bytes of lines after a small state. After a larger one, as many bytes as it has: so the total stays proportional."""
 
 _YEAR_1 = -62_135_596_800.0
 _YEAR_10000 = 253_402_300_800.0
@@ -52,9 +67,8 @@ class CheckpointState:
                 raise ValueError(f"{name} is no time after 1970")
         if self.position < self.begin:
             raise ValueError("position is before begin")
-        for _, mark in self.handled:
-            if not _YEAR_1 <= mark < _YEAR_10000:
-                raise ValueError("a time in handled is none")
+        if not all(_is_time(mark) for _, mark in self.handled):
+            raise ValueError("a time in handled is none")
 
 
 def fingerprint(key: str) -> str:
@@ -95,6 +109,11 @@ class CheckpointFile:
         self._guard = threading.RLock()  # a handler of signals may close what it interrupts
         self._lock: FileLock | None = None
         self._real = self.path
+        self._ours: list[tuple[int, int]] = []
+        """Size and checksum of what we wrote or read. Two pairs while a replacement may or may not have taken place."""
+        self._line = b""  # an append that failed: any part of it may be in the file
+        self._whole = 0  # bytes of the state, without lines
+        self._until = 0.0  # when the next whole state is due
 
     def __repr__(self) -> str:
         return f"CheckpointFile({self.path!r})"
@@ -120,6 +139,7 @@ class CheckpointFile:
             lock = FileLock(f"{self._real}.lock")
             self._take(lock)
             try:
+                self._must_have_one_name()
                 state = self._read()
                 self._try_to_write()
             except BaseException:
@@ -132,21 +152,59 @@ class CheckpointFile:
         """Replace what the file says, as a whole or not at all; on disk when this returns.
 
         Raises:
-            CheckpointError: it cannot be written, or is not open in this process. The file is as it was.
+            CheckpointError: it cannot be written, another program has changed it, or it is not open in this process.
+                The file is as it was, and the next `save` tries again.
         """
         self._taken()  # before waiting: in a forked child, whoever has the guard may not exist
         data = self._encoded(state)
         with self._guard:
             lock = self._taken()
+            began = monotonic()
+            self._until = 0.0  # no lines until it is known what they are appended to
             try:
                 if lock.lost():  # somebody cleaned up: without a lock, two could write here
                     lock.release()
-                    self._lock = None
-                    self._take(lock)
-                    self._lock = lock
+                    self._take(lock)  # if it fails, the next save tries again
+                self._must_be_as_it_was()
+                new = len(data), crc32(data)
+                self._ours.append(new)
                 wholefile.replace(self._real, data)
             except OSError as error:
                 raise self._failed(error, "written") from error
+            self._ours, self._line, self._whole = [new], b"", len(data)
+            now = monotonic()
+            self._until = now + max(OFTEN, SHARE * (now - began))
+
+    def add(self, signal_id: str, when: float) -> bool:
+        """Append that this signal is acknowledged. Killing the process does not undo it; a power cut may.
+
+        False: nothing was appended, and the caller has to `save`. A state is due, or the append failed.
+
+        Raises:
+            CheckpointError: it is not open in this process.
+        """
+        self._taken()
+        with self._guard:
+            lock = self._taken()
+            if monotonic() >= self._until or not _is_time(when):
+                return False
+            size, check = self._ours[0]
+            line = _dumped([signal_id, when])
+            if size - self._whole > max(MOST_LINES, self._whole) or size + len(line) > LARGEST:
+                return False
+            until, self._until, self._line = self._until, 0.0, line
+            try:
+                if lock.lost() or not wholefile.append(self._real, line, size):
+                    return False
+            except OSError:
+                return False
+            self._ours, self._line, self._until = [(size + len(line), crc32(line, check))], b"", until
+            return True
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether there are lines after the state."""
+        return bool(self._ours) and self._ours[0][0] > self._whole
 
     def close(self) -> None:
         """Give the lock back. Once is enough, and more does no harm."""
@@ -181,12 +239,45 @@ class CheckpointFile:
         except OSError as error:
             raise self._failed(error, "written") from error
 
+    def _must_have_one_name(self) -> None:
+        try:
+            names = wholefile.names(self._real)
+        except OSError as error:
+            raise self._failed(error, "read") from error
+        if names > 1:
+            raise self._error(
+                f"has {names} names (hard links), and only one of them would be kept up to date",
+                "copy it and use the copy, or remove the other names",
+            )
+
+    def _must_be_as_it_was(self) -> None:
+        """Do not overwrite what another program wrote. A file that was removed is made again."""
+        try:
+            found = wholefile.content(self._real, LARGEST)
+        except ValueError as error:
+            what = str(error)
+        else:
+            same = [each for each in self._ours if found is not None and self._is(found, *each)]
+            if same or found is None:
+                self._ours = same
+                return
+            what = "another program has changed or replaced it"
+        raise self._error(
+            f"cannot be written: {what}",
+            "move that file away and this stream goes on; or end the stream and start another, which reads that file",
+        )
+
+    def _is(self, found: bytes, size: int, check: int) -> bool:
+        return len(found) >= size and crc32(found[:size]) == check and self._line.startswith(found[size:])
+
     def _read(self) -> CheckpointState | None:
+        self._ours, self._line, self._until = [], b"", 0.0
         try:
             data = wholefile.content(self._real, LARGEST)
             if data is None:
                 return None
-            found = parse_json(data)
+            self._ours, self._whole = [(len(data), crc32(data))], len(data)
+            found, lines = _split(data)
             if not isinstance(found, dict):
                 raise ValueError("no JSON object")
             version = found.get("version")
@@ -203,7 +294,7 @@ class CheckpointFile:
             )
         try:
             self._must_be_ours(_text(found, "service"), _text(found, "key"), found.get("chain"))
-            return _state(found)
+            return _state(found, lines)
         except (ValueError, OverflowError) as error:
             raise self._damaged(str(error)) from None
 
@@ -223,7 +314,7 @@ class CheckpointFile:
             )
 
     def _encoded(self, state: CheckpointState) -> bytes:
-        text = json.dumps(
+        data = _dumped(
             {
                 "version": VERSION,
                 "service": self._service,
@@ -232,13 +323,11 @@ class CheckpointFile:
                 "begin": state.begin,
                 "position": state.position,
                 "handled": state.handled,
-            },
-            separators=(",", ":"),
-            allow_nan=False,
+            }
         )
-        if len(text) >= LARGEST:
+        if len(data) > LARGEST:
             raise self._error("would get too large to be read again", "acknowledge signals in about their order")
-        return text.encode("ascii") + b"\n"
+        return data
 
     def _error(self, what: str, hint: str) -> CheckpointError:
         return CheckpointError(f"the checkpoint {printable(self.path, 300)} {what}", path=self.path, hint=hint)
@@ -293,13 +382,47 @@ def _time(value: object, name: str) -> float:
     return float(value)
 
 
-def _state(found: dict[str, Any]) -> CheckpointState:
-    handled = []
+def _is_time(value: float) -> bool:
+    return _YEAR_1 <= value < _YEAR_10000
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def _split(data: bytes) -> tuple[Any, list[bytes]]:
+    """The state, and the lines after it."""
+    first, *lines = data.split(b"\n")
+    try:
+        return parse_json(first), lines[:-1]  # the last one is empty or torn
+    except ValueError:
+        return parse_json(data), []  # pretty-printed by hand
+
+
+def _pair(pair: object) -> tuple[str, float]:
+    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
+        raise ValueError("handled has something else than an id and a time")
+    return pair[0], _time(pair[1], "a time in handled")
+
+
+def _state(found: dict[str, Any], lines: list[bytes]) -> CheckpointState:
     pairs = found.get("handled")
     if not isinstance(pairs, list):
         raise ValueError("its handled is no list")
-    for pair in pairs:
-        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
-            raise ValueError("handled has something else than an id and a time")
-        handled.append((pair[0], _time(pair[1], "a time in handled")))
-    return CheckpointState(_time(found.get("begin"), "begin"), _time(found.get("position"), "position"), tuple(handled))
+    handled = [_pair(pair) for pair in pairs]
+    begin, position = _time(found.get("begin"), "begin"), _time(found.get("position"), "position")
+    return CheckpointState(begin, position, (*handled, *_added(lines, {signal_id for signal_id, _ in handled})))
+
+
+def _added(lines: list[bytes], known: set[str]) -> Iterator[tuple[str, float]]:
+    """Up to the first line that a crash of the system has damaged. Signals after it come again; none is lost."""
+    for line in lines:
+        try:
+            signal_id, when = _pair(parse_json(line))
+        except (ValueError, OverflowError):
+            return
+        if not _is_time(when):
+            return
+        if signal_id not in known:
+            known.add(signal_id)
+            yield signal_id, when

@@ -64,7 +64,9 @@ class FileLock:
         return self._process not in (0, os.getpid())
 
     def lost(self) -> bool:
-        """Whether the file was removed or replaced, so that somebody else could take a new one."""
+        """Whether it is not held any more, or its file was removed or replaced, so that somebody else could take it."""
+        if self._file < 0:
+            return True
         mine = os.fstat(self._file)
         try:
             found = os.lstat(self._path)
@@ -82,7 +84,6 @@ class FileLock:
                 _unlock(self._file)
             _held.pop(self._path, None)
             self._close()
-            self._process = 0
 
     def _close(self) -> None:
         file, self._file = self._file, -1

@@ -345,9 +345,10 @@ class Follower:
 
     # what goes out
 
-    def acknowledge(self, signal_id: str) -> None:
+    def acknowledge(self, signal_id: str) -> bool:
+        """The consumer is done with it. False when it was not waited for."""
         with self._lock:
-            self.replay.acknowledge(signal_id)
+            return self.replay.acknowledge(signal_id)
 
     def state(self) -> CheckpointState:
         """What a checkpoint has to keep."""

@@ -1,4 +1,7 @@
-"""A small file that is only ever there as a whole: written beside, synced, and put in its place."""
+"""A small file that is only ever there as a whole: written beside, synced, and put in its place.
+
+Lines may be appended to it, which are not synced.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +62,34 @@ def replace(path: str, data: bytes) -> None:
             os.unlink(temp)
         raise
     _sync_folder(os.path.dirname(path))
+
+
+def append(path: str, data: bytes, size: int) -> bool:
+    """Append `data` to a file of `size` bytes. False: it has another size, or only a part could be written.
+
+    Killing the process does not undo it. After a power cut there may be none of it, a part, or zeros.
+
+    Raises:
+        OSError: there is no such file, or it cannot be written. A part of `data` may be there.
+    """
+    # Without O_NONBLOCK, opening a pipe would wait for a reader.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
+    try:
+        return os.fstat(file).st_size == size and os.write(file, data) == len(data)
+    finally:
+        os.close(file)
+
+
+def names(path: str) -> int:
+    """How many names (hard links) a file has; 0 when there is none.
+
+    Raises:
+        OSError: it cannot be found out.
+    """
+    try:
+        return os.stat(path).st_nlink
+    except FileNotFoundError:
+        return 0
 
 
 def content(path: str, largest: int) -> bytes | None:

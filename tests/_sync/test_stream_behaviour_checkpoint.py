@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -164,19 +165,30 @@ def test_a_disk_that_is_full_from_the_beginning(tmp_path: Path, monkeypatch: pyt
     assert "No space left on device (ENOSPC)" in found.error.message
 
 
+class Disk:
+    """Has no room for the next `full` attempts to write."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = 0
+        self._replace, self._append = wholefile.replace, wholefile.append
+        monkeypatch.setattr(wholefile, "replace", self.replace)
+        monkeypatch.setattr(wholefile, "append", self.append)
+
+    def replace(self, path: str, data: bytes) -> None:
+        if self.full:
+            self.full -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._replace(path, data)
+
+    def append(self, path: str, data: bytes, size: int) -> bool:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._append(path, data, size)
+
+
 def test_a_disk_that_is_full_for_a_while_costs_no_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "place.json"
-    really = wholefile.replace
-    left = 0
-
-    def replace(file: str, data: bytes) -> None:
-        nonlocal left
-        if left:
-            left -= 1
-            raise OSError(errno.ENOSPC, "No space left on device")
-        really(file, data)
-
-    monkeypatch.setattr(wholefile, "replace", replace)
+    disk = Disk(monkeypatch)
     ids: list[str] = []
     errors: list[str] = []
     script = StreamScript([60.0, live("end", 60)], listed=LISTED)
@@ -187,7 +199,7 @@ def test_a_disk_that_is_full_for_a_while_costs_no_signal(tmp_path: Path, monkeyp
             except CheckpointError as error:
                 errors.append(str(error))
             else:
-                left = 2 if ids[-1] in ("s2", "s4") else 0
+                disk.full = 2 if ids[-1] in ("s2", "s4") else 0
     assert ids == ["s1", "s2", "s3", "s4", "s5", "end"]
     assert len(errors) == 4
     assert all("No space left on device (ENOSPC)" in error for error in errors)
@@ -197,21 +209,77 @@ def test_a_disk_that_is_full_for_a_while_costs_no_signal(tmp_path: Path, monkeyp
 
 def test_an_acknowledgement_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "place.json"
-    really = wholefile.replace
-
-    def full(file: str, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    disk = Disk(monkeypatch)
     script = StreamScript([60.0, live("end", 60)], listed=LISTED)
     with opened(script, checkpoint=path, since=SINCE, manual_ack=True, reports=False) as stream, stream:
-        first: Any = next(stream)
-        second: Any = next(stream)
-        monkeypatch.setattr(wholefile, "replace", full)
+        signals: Any = [next(stream) for _ in range(3)]
+        for _ in range(2):  # the second time as well: it is still not written
+            disk.full = 1
+            with pytest.raises(CheckpointError, match="ENOSPC"):
+                stream.ack(signals[0])
+        assert getattr(next(stream), "id", "") == "s4"
+        stream.ack(signals[1])  # with it the first one is written as well
+        assert elsewhere(path, 4) == ["s3", "s4", "s5", "end"]
+        disk.full = 1
         with pytest.raises(CheckpointError, match="ENOSPC"):
-            stream.ack(first)
-        monkeypatch.setattr(wholefile, "replace", really)
-        assert getattr(next(stream), "id", "") == "s3"
-        stream.ack(second)  # with it the first one is written as well
+            stream.ack(signals[2])
+        stream.ack(signals[2])
+        assert elsewhere(path, 3) == ["s4", "s5", "end"]
+    assert taken(path, 1) == ["s4"]
+
+
+def elsewhere(path: Path, most: int) -> list[str]:
+    """What a run would get if this one were killed now."""
+    other = path.with_name("copy.json")
+    shutil.copy(path, other)
+    return taken(other, most)
+
+
+def test_killed_at_any_signal_it_goes_on_there(tmp_path: Path) -> None:
+    """Acknowledged signals stand behind the state, until that is written again."""
+    path = tmp_path / "place.json"
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    left = ["s1", "s2", "s3", "s4", "s5", "end"]
+    with opened(script, checkpoint=path, since=SINCE, reports=False) as stream, stream:
+        for number, expected in enumerate(left):
+            assert getattr(next(stream), "id", "") == expected
+            killed = path.read_bytes()
+            other = tmp_path / f"{number}.json"
+            other.write_bytes(killed)
+            assert taken(other, 1) == [expected]
+            assert json.loads(killed.splitlines()[0])["begin"] == SINCE
+    found = json.loads(path.read_text())  # one state, once it was left
+    assert [signal_id for signal_id, _ in found["handled"]] == left
+
+
+def test_a_first_signal_that_is_older_than_the_stream_is_not_lost(tmp_path: Path) -> None:
+    """It shows that the stream lags behind, so what it brings is wanted; also after a crash over the first one."""
+    path = tmp_path / "place.json"
+
+    def crash(item: object) -> None:
+        if getattr(item, "id", "") == "old":
+            raise ZeroDivisionError
+
+    listed = [fields("old", -50), fields("next", -49)]
+    script = StreamScript([1.0, live("old", -50), live("next", -49)], listed=[])
+    found = followed(script, after=crash, checkpoint=path)
+    assert type(found.error) is ZeroDivisionError
+    assert found.ids == ["old"]
+    assert taken(path, 3, listed=listed) == ["old", "next", "end"]
+
+
+def test_somebody_else_replaces_it(tmp_path: Path) -> None:
+    path = tmp_path / "place.json"
+    script = StreamScript([60.0, live("end", 60)], listed=LISTED)
+    with opened(script, checkpoint=path, since=SINCE, reports=False) as stream, stream:
+        assert getattr(next(stream), "id", "") == "s1"
+        path.write_text("a note")
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match="another program has changed or replaced it"):
+                next(stream)
+        assert path.read_text() == "a note"
+        path.unlink()
+        assert getattr(next(stream), "id", "") == "s2"
     assert taken(path, 1) == ["s3"]
 
 

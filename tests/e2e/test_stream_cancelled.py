@@ -1,16 +1,19 @@
-"""Reads of a stream that are cancelled, and a second consumer, in virtual time."""
+"""Streams that are cancelled, wherever they wait: reads in virtual time, and whole runs on real sockets."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, TradeClient, TradeError
+from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, TradeError, _checkpoint
 from tradesdk.models.stream import StreamSignal
 
 from .._answers import BASE, KEY
@@ -18,6 +21,7 @@ from .._async._following import opened
 from .._hostile import Visit, answer, hostile
 from .._streamscript import CHAIN, Step, StreamScript, fields, live
 from .._streamservice_outages import most_within
+from ._streamplaces import EMPTY, OPEN, signal_event
 
 EVERY = 7.0
 
@@ -163,3 +167,160 @@ async def test_leaving_it_leaves_nothing_to_the_garbage_collector() -> None:
                 assert (await anext(stream)).id == "a"
             del stream
             gc.collect()
+
+
+# Whole runs: entering, reading, acknowledging, reconnecting, leaving.
+
+
+class Cancelling:
+    """Drives a run, and cancels it where it waits for the time number `at` (1, 2, …), and `times` - 1 waits after that.
+
+    `late`: when what it waits for is there, and it was not told yet.
+    """
+
+    def __init__(self, run: Coroutine[Any, Any, object], at: int, times: int = 1, *, late: bool = False) -> None:
+        self._steps = run.__await__()
+        self._cancelled = range(at, at + times)
+        self._late = late
+        self.cancel: Callable[[], object] = lambda: None
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        resume: Callable[[], Any] = lambda: self._steps.send(None)  # noqa: E731
+        while True:
+            try:
+                wanted = resume()
+            except StopIteration:
+                return
+            self.waits += 1
+            if self.waits in self._cancelled:
+                if self._late and wanted is not None:
+                    wanted.add_done_callback(lambda _: self.cancel())
+                else:
+                    self.cancel_soon()
+            try:
+                got = yield wanted
+            except BaseException as error:
+                resume = self._throwing(error)
+            else:
+                resume = self._sending(got)
+
+    def cancel_soon(self) -> None:
+        self.cancel()
+
+    def _throwing(self, error: BaseException) -> Callable[[], Any]:
+        return lambda: self._steps.throw(error)
+
+    def _sending(self, value: Any) -> Callable[[], Any]:
+        return lambda: self._steps.send(value)
+
+
+class OfATask(Cancelling):
+    """As `task.cancel()`, `asyncio.wait_for` and `asyncio.timeout` do it: no scope shields from that."""
+
+    def cancel_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self.cancel)  # the loop has to know first what is waited for
+
+    async def cancelled(self) -> bool:
+        async def driven() -> None:
+            await self
+
+        task = asyncio.ensure_future(driven())
+        self.cancel = task.cancel
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+        return task.cancelled()
+
+
+class OfAScope(Cancelling):
+    """As anyio and trio do it."""
+
+    async def cancelled(self) -> bool:
+        with anyio.CancelScope() as scope:
+            self.cancel = scope.cancel
+            await self
+        return scope.cancel_called  # what it cleaned up shielded may have been the last
+
+
+async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope], **how: Any) -> int:
+    """Cancels a run at each of `runs`, until one ends before; how often that one waited.
+
+    After each, nothing is held any more, and no signal lost.
+    """
+    now = int(time.time())
+
+    streams = 0
+
+    def answering(visit: Visit) -> None:
+        nonlocal streams
+        if b"/stream" in visit.head:
+            streams += 1
+            first = streams == 1
+            visit.send(OPEN, *(signal_event(number, now) for number in range(1, 3 if first else 5)))
+            if first:
+                visit.send(b"0\r\n\r\n")  # the third signal comes on another connection
+            else:
+                visit.hold()
+        else:
+            visit.send(EMPTY)
+
+    options: dict[str, Any] = {"chain": CHAIN, "since": now - 5, "settle": 0.0}
+    at_once = RetryPolicy(base=0, jitter=0, cap=0.001)
+    with hostile(answering) as server:
+        for at in runs:
+            streams = 0
+            options["checkpoint"] = path / f"{at}.json"
+            async with AsyncTradeClient(api_key=KEY, base_url=server.url, retry=at_once) as client:
+                got: list[str] = []
+
+                async def run(client: AsyncTradeClient = client, got: list[str] = got) -> None:
+                    async with client.signals.stream(**options) as stream:
+                        async for signal in stream:
+                            got.append(signal.id)
+                            if len(got) == 3:
+                                return
+
+                driven = driver(run(), at, **how)
+                was = await driven.cancelled()
+                assert was or driven.waits < at, f"at wait {at}, nobody was told of the cancellation"
+                async with client.signals.stream(**options) as stream:  # the checkpoint and its lock are free
+                    again = int((await anext(stream)).id.removeprefix("sig_"))
+                # Of those that were handed out, only the last one may be acknowledged or not.
+                assert again in (len(got), len(got) + 1), (at, got)
+            assert server.settled(open_connections=0), at
+            if driven.waits < at:
+                break
+    return driven.waits
+
+
+HOW: dict[str, tuple[type[OfATask | OfAScope], dict[str, Any]]] = {
+    "a task, early": (OfATask, {}),
+    "a task, late": (OfATask, {"late": True}),
+    "a task, again and again": (OfATask, {"times": 25}),
+    "a scope": (OfAScope, {}),
+}
+
+
+@pytest.mark.parametrize("how", ["a task, early", "a task, again and again"])
+async def test_cancelled_where_it_waits(tmp_path: Path, how: str) -> None:
+    """At some of the waits, and at all with which it ends."""
+    driver, options = HOW[how]
+    waits = await swept(tmp_path, [1000], driver)
+    await swept(tmp_path, [3, 12, *range(waits - 3, waits + 1)], driver, **options)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("often", [0.0, 1.0])
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.long
+async def test_cancelled_wherever_it_waits(
+    tmp_path: Path, how: str, often: float, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`often` 0: the whole state is saved for each signal, in a thread."""
+    driver, options = HOW[how]
+    if driver is OfATask and anyio_backend == "trio":
+        return  # has no other way than scopes
+    monkeypatch.setattr(_checkpoint, "OFTEN", often)
+    monkeypatch.setattr(_checkpoint, "SHARE", 0)
+    assert await swept(tmp_path, range(1, 1000), driver, **options) > 20

@@ -9,9 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tradesdk import TradeClient
+from tradesdk._checkpoint import CheckpointFile, CheckpointState
+
+from .._answers import BASE, KEY
 from .._hostile import Visit, hostile
+from .._streamscript import CHAIN, StreamScript, live
 from ._streamplaces import EMPTY, OPEN, signal_event
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such signals on this system")
@@ -136,3 +142,27 @@ def test_a_handler_that_closes_it_at_any_step(stride: int) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 500 / stride
+
+
+def test_an_interrupt_when_the_checkpoint_has_been_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock is not left behind: the stream may be asked again."""
+    really = CheckpointFile.open
+    interrupts = [KeyboardInterrupt]
+
+    def opening(file: CheckpointFile) -> CheckpointState | None:
+        state = really(file)
+        if interrupts:
+            raise interrupts.pop()
+        return state
+
+    monkeypatch.setattr(CheckpointFile, "open", opening)
+    script = StreamScript([1.0, live("a", 1)])
+    with (
+        httpx.Client(transport=script) as http,
+        TradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client,
+    ):
+        stream = client.signals.stream(chain=CHAIN, checkpoint=tmp_path / "place.json")
+        with pytest.raises(KeyboardInterrupt):
+            next(stream)
+        assert next(stream).id == "a"
+        stream.close()

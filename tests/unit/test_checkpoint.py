@@ -9,11 +9,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tradesdk import _checkpoint
 from tradesdk._checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
-from tradesdk.errors import ConfigError, InvalidArgumentError
+from tradesdk.errors import CheckpointError, ConfigError, InvalidArgumentError
 
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, kept, refused, state
 
@@ -120,6 +121,150 @@ def test_what_stands_in_the_file(path: Path) -> None:
     assert text.endswith("}\n")
     assert KEY not in text
     assert KEY[-4:] not in text
+
+
+# Lines behind the state
+
+
+class Time:
+    """What the file takes for the time. `step` passes with each look at it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.step = 0.0
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    time = Time()
+    monkeypatch.setattr(_checkpoint, "monotonic", time)
+    return time
+
+
+def test_what_is_added_is_found_behind_the_state(path: Path, time: Time) -> None:
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1, ids=1))
+    whole = path.read_bytes()
+    odd = (("a", NOW + 2), ("\U0001f600\0\n", -5.5), ("sig_1_0", NOW + 1), ("a", NOW + 2), ('"', 0.0))
+    for signal_id, when in odd:
+        assert file.add(signal_id, when)
+    assert file.has_lines
+    assert path.read_bytes().startswith(whole + b'["a",1760000002.0]\n')
+    assert path.read_bytes().isascii()
+    file.close()
+    one = state(1, ids=1)
+    assert kept(path) == dataclasses.replace(one, handled=(*one.handled, odd[0], odd[1], odd[4]))
+    assert file.open() != state(1, ids=1)
+    file.save(state(2))
+    assert not file.has_lines
+    assert json.loads(path.read_text())["position"] == NOW + 2
+    file.close()
+    assert kept(path) == state(2)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.text(), times), max_size=9, unique_by=lambda pair: pair[0]))
+def test_every_line_is_found_again(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, float]]) -> None:
+    path = tmp_path_factory.getbasetemp() / "lines.json"
+    path.unlink(missing_ok=True)
+    file = checkpoint(path)
+    file.open()
+    file.save(CheckpointState(0, 0))
+    added = [pair for pair in pairs if file.add(*pair)]
+    file.close()
+    assert kept(path) == CheckpointState(0, 0, tuple(added))
+
+
+def test_there_is_nothing_to_add_to_before_the_first_save(path: Path, time: Time) -> None:
+    for _ in range(2):
+        file = checkpoint(path)
+        file.open()
+        assert not file.add("a", NOW)
+        file.save(state(1))
+        assert file.add("a", NOW)
+        file.close()
+    assert "not open" in refused(file, state(2)).message
+    with pytest.raises(CheckpointError, match="is not open"):
+        file.add("b", NOW)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 253402300800.0, -1e11])
+def test_a_time_that_could_not_be_read_again_is_not_added(path: Path, time: Time, bad: float) -> None:
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    before = path.read_bytes()
+    assert not file.add("a", bad)
+    assert path.read_bytes() == before
+    file.close()
+
+
+def test_a_whole_state_is_due_once_in_a_while(path: Path, time: Time) -> None:
+    file = checkpoint(path)
+    file.open()
+    for number in range(3):
+        file.save(state(number))
+        time.now += 0.99
+        assert file.add("a", NOW)
+        time.now += 0.02
+        assert not file.add("b", NOW)
+    file.close()
+
+
+def test_on_a_slow_disk_it_is_less_often(path: Path, time: Time) -> None:
+    file = checkpoint(path)
+    file.open()
+    time.step = 2.0  # for a save
+    file.save(state(1))
+    time.step = 0.0
+    time.now += 39
+    assert file.add("a", NOW)
+    time.now += 2
+    assert not file.add("b", NOW)
+    file.close()
+
+
+@pytest.mark.parametrize("ids", [0, 1_000])
+def test_a_thousand_in_a_second_cost_what_one_costs(
+    path: Path, time: Time, monkeypatch: pytest.MonkeyPatch, ids: int
+) -> None:
+    """What is written stays in proportion to what is acknowledged, however much a state remembers."""
+    lines = 16 * 1024
+    monkeypatch.setattr(_checkpoint, "MOST_LINES", lines)
+    file = checkpoint(path)
+    file.open()
+    one = state(1, ids=ids)
+    file.save(one)
+    whole = path.stat().st_size
+    line = len(f'["sig_{0:024d}",{NOW}]\n')
+    written = largest = 0
+    for number in range(5_000):
+        before = path.stat().st_size
+        if not file.add(f"sig_{number:024d}", NOW):
+            file.save(one)
+            before = 0
+        written += path.stat().st_size - before
+        largest = max(largest, path.stat().st_size)
+    file.close()
+    assert written <= 2.2 * line * 5_000
+    assert whole + lines < largest <= whole + max(whole, lines) + 2 * line
+
+
+def test_a_file_of_several_lines_is_read_as_one_state(path: Path) -> None:
+    """Somebody has looked at it with an editor that likes to be neat."""
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    file.close()
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=2) + "\n")
+    assert kept(path) == state(1)
+    path.write_text(json.dumps(json.loads(path.read_text())))  # and no end of the line
+    assert kept(path) == state(1)
 
 
 def test_a_fingerprint_tells_keys_apart_and_not_more() -> None:
@@ -296,6 +441,31 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert second.is_symlink()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["folder", "link", "real", "second"]
     assert kept(real) == state(3)
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="there are no such links here")
+def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
+    """Replacing it would part the two, and one of them would say for ever what was true then."""
+    other = tmp_path / "other.json"
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    os.link(path, other)
+    for one in (checkpoint(path), checkpoint(other)):
+        if one.path == str(path):
+            assert "in use" in refused(one).message
+        else:
+            assert "has 2 names (hard links)" in refused(one).message
+    file.close()
+    before = path.read_bytes()
+    for one in (checkpoint(path), checkpoint(other)):
+        error = refused(one)
+        assert "has 2 names (hard links)" in error.message
+        assert "copy" in error.hint
+    assert path.read_bytes() == before
+    assert path.samefile(other)
+    other.unlink()
+    assert kept(path) == state(1)
 
 
 @posix

@@ -27,6 +27,12 @@ GOOD: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a whole state would be due, where a line is meant."""
+    monkeypatch.setattr(_checkpoint, "monotonic", lambda: 1_000.0)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint.json"
@@ -46,6 +52,129 @@ def test_the_good_one_is_good(path: Path) -> None:
     assert kept(path) == CheckpointState(NOW, NOW + 5, (("sig_1", NOW + 4.5),))
     path.write_bytes(text(begin=5, position=6, handled=[], note="of a later release that says it is of this version"))
     assert kept(path) == CheckpointState(5.0, 6.0)
+
+
+LINES = [b'["sig_2",1760000004.75]\n', b'["sig_3",1760000005]\n', b'["sig_4",1760000005.5]\n']
+ADDED = (("sig_2", NOW + 4.75), ("sig_3", NOW + 5), ("sig_4", NOW + 5.5))
+
+
+def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
+    """A system that died may have written any part of what stood behind the state; the state was synced."""
+    first = text() + b"\n"
+    whole = first + b"".join(LINES)
+    for end in range(len(first) - 1, len(whole) + 1):
+        path.write_bytes(whole[:end])
+        found = kept(path)
+        assert found is not None
+        complete = whole[len(first) : end].count(b"\n")
+        assert found.handled == (("sig_1", NOW + 4.5), *ADDED[:complete])
+
+
+RUBBISH = {
+    "zeros": bytes(4096),
+    "zeros and an end": bytes(40) + b"\n",
+    "nothing": b"\n",
+    "half a line": b'["sig_9",17\n',
+    "no pair": b'["sig_9"]\n',
+    "an object": b'{"sig_9": 5}\n',
+    "a number": b"[9, 5]\n",
+    "no time": b'["sig_9", "5"]\n',
+    "a time that is none": b'["sig_9", 1e12]\n',
+    "a time that is too large": b'["sig_9", 1e999]\n',
+    "an integer that is too large": b'["sig_9", 1' + b"0" * 400 + b"]\n",
+    "no UTF-8": b'["\xff", 5]\n',
+    "deep": b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("what", RUBBISH)
+def test_rubbish_behind_the_state_is_where_it_ends(path: Path, what: str) -> None:
+    """What stands after it is not believed either: it comes again, and nothing is lost."""
+    path.write_bytes(text() + b"\n" + LINES[0] + RUBBISH[what] + LINES[1])
+    file = checkpoint(path)
+    found = file.open()
+    assert found is not None
+    assert found.handled == (("sig_1", NOW + 4.5), ADDED[0])
+    assert not file.add("sig_5", NOW)  # behind rubbish it would not be found
+    file.save(found)
+    assert file.add("sig_5", NOW)
+    file.close()
+    assert kept(path) == CheckpointState(NOW, NOW + 5, (("sig_1", NOW + 4.5), ADDED[0], ("sig_5", NOW)))
+
+
+# Changed by somebody else while a stream uses it
+
+
+def other_file(path: Path) -> Path:
+    other = path.with_name("other")
+    other.write_bytes(text())
+    return other
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "written anew": lambda path: path.write_bytes(text(position=NOW + 50)),
+    "written anew, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
+    "replaced": lambda path: other_file(path).replace(path),
+    "more behind it": lambda path: path.write_bytes(path.read_bytes() + LINES[0]),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "too large": lambda path: os.truncate(path, 2 << 20),
+}
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_somebody_else_has_put_there_is_not_replaced(
+    path: Path, monkeypatch: pytest.MonkeyPatch, how: str, lines: int
+) -> None:
+    monkeypatch.setattr(_checkpoint, "LARGEST", 1 << 20)
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    for number in range(lines):
+        assert file.add(f"line {number}", NOW)
+    mine = path.read_bytes()
+    CHANGES[how](path)
+    theirs = path.stat().st_size, path.read_bytes()[:10_000]
+    for _ in range(2):
+        error = refused(file, state(2))
+        assert "cannot be written: " in error.message
+        assert "another program" in error.message or "more than 1 MiB" in error.message
+        assert "move that file away" in error.hint
+        assert not file.add("a", NOW)
+        assert (path.stat().st_size, path.read_bytes()[:10_000]) == theirs
+    if lines:
+        path.write_bytes(mine)  # put back what was there
+    else:
+        path.unlink()
+    file.save(state(3))
+    assert file.add("b", NOW)
+    file.close()
+    found = kept(path)
+    assert found is not None
+    assert found.handled == (*state(3).handled, ("b", NOW))
+
+
+def test_one_that_appears_where_there_was_none(path: Path) -> None:
+    file = checkpoint(path)
+    assert file.open() is None
+    path.write_bytes(text())
+    assert "another program" in refused(file, state(1)).message
+    assert path.read_bytes() == text()
+    file.close()
+    assert kept(path) is not None
+
+
+def test_one_that_is_removed_is_made_anew(path: Path) -> None:
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    path.unlink()
+    assert not file.add("a", NOW)
+    assert not path.exists()
+    file.save(state(2))
+    file.close()
+    assert kept(path) == state(2)
 
 
 DAMAGED = {

@@ -6,17 +6,25 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tradesdk._checkpoint import CheckpointFile
+from tradesdk import _checkpoint
+from tradesdk._checkpoint import CheckpointFile, CheckpointState
 
-from ._checkpoints import checkpoint, kept, refused, script, state
+from ._checkpoints import NOW, checkpoint, kept, refused, script, state
 from .test_ledger_full_disk import on_a_small_disk, possible
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits and modes are POSIX's")
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a whole state would be due, where a line is meant."""
+    monkeypatch.setattr(_checkpoint, "monotonic", lambda: 1_000.0)
 
 
 @pytest.fixture
@@ -34,6 +42,16 @@ def file(path: Path) -> CheckpointFile:
 
 def names(path: Path) -> list[str]:
     return sorted(one.name for one in path.parent.iterdir())
+
+
+def kept_beside(path: Path) -> CheckpointState | None:
+    """What is in it while a stream has it."""
+    other = path.with_name("copy.json")
+    shutil.copy(path, other)
+    found = kept(other)
+    other.unlink()
+    Path(f"{other}.lock").unlink()
+    return found
 
 
 def raising(number: int) -> Callable[..., Any]:
@@ -76,6 +94,74 @@ def test_a_step_that_fails_changes_nothing(
     assert kept(path) == state(3)
 
 
+@pytest.mark.parametrize("step", ["open", "fstat", "write", "close"])
+def test_a_line_that_cannot_be_added(
+    path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Then the whole state is tried, which says why if that cannot be written either."""
+    assert file.add("a", NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, raising(errno.EIO))
+        assert not file.add("b", NOW)
+        if step != "fstat":
+            assert "EIO" in refused(file, state(2)).message
+    assert not file.add("b", NOW)
+    file.save(state(3))
+    assert file.add("c", NOW)
+    file.close()
+    found = kept(path)
+    assert found is not None
+    assert found.handled == (*state(3).handled, ("c", NOW))
+
+
+@pytest.mark.parametrize("most", [0, 1, 7, 1000])
+def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """There was no room for all of it: it counts for nothing."""
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda handle, data: write(handle, data[:most]))
+        assert file.add("abcdefgh", NOW) is (most == 1000)
+    file.close()
+    found = kept(path)
+    assert found is not None
+    assert found.handled[3:] == ((("abcdefgh", NOW),) if most == 1000 else ())
+
+
+def test_half_a_line_is_replaced(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is not taken for something that somebody else has put there, nor added to."""
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda handle, data: write(handle, data[:9]))
+        assert not file.add("abcdefgh", NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", raising(errno.EBUSY))
+        for _ in range(2):
+            assert "EBUSY" in refused(file, state(2)).message
+    assert not file.add("i", NOW)
+    file.save(state(2))
+    file.close()
+    assert kept(path) == state(2)
+
+
+def test_an_interrupted_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ctrl-C, before or after it is written: the stream may go on, and what it wrote is its own."""
+    write = os.write
+
+    def interrupted(handle: int, data: bytes, *, after: bool) -> int:
+        if after:
+            write(handle, data)
+        raise KeyboardInterrupt
+
+    for number, after in enumerate([False, True], 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", partial(interrupted, after=after))
+            with pytest.raises(KeyboardInterrupt):
+                file.add("a", NOW)
+        file.save(state(number))
+        assert file.add("b", NOW)
+    file.close()
+
+
 def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not every file system can; but a disk that fails is not to be believed."""
     synced: list[bool] = []
@@ -91,8 +177,10 @@ def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkey
         assert synced == [False, True]  # first the bytes, then the name
         patch.setattr(os, "fsync", lambda handle: fails(handle, errno.EIO))
         assert "EIO" in refused(file, state(3)).message
+    assert kept_beside(path) == state(3)  # further than what was said is right: nothing of it comes again
+    file.save(state(4))  # it is not taken for somebody else's
     file.close()
-    assert kept(path) == state(3)  # further than what was said is right: nothing of it comes again
+    assert kept(path) == state(4)
 
 
 def test_a_disk_that_takes_little_at_a_time(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:

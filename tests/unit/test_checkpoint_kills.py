@@ -9,10 +9,15 @@ from ._checkpoints import script
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no kill like that here")
 
-# A child saves in a loop and says after each save that it returned; it is killed at a moment of the seed's choice.
+# A child saves in a loop, adds some lines each time, and says after each of both that it returned; it is killed at a
+# moment of the seed's choice.
 AT_ANY_MOMENT = """
 import os, random, signal, sys, time
 from tests.unit._checkpoints import checkpoint, state, NOW
+from tradesdk import _checkpoint
+
+LINES = 5
+_checkpoint.monotonic = lambda: 1.0
 
 path, kills = sys.argv[1], int(sys.argv[2])
 random.seed(kills)
@@ -28,7 +33,10 @@ for _ in range(kills):
         while True:
             number += 1
             file.save(state(number, ids=number % 60))
-            os.write(writing, b"%d\\n" % number)
+            os.write(writing, b"%d\\n" % (number * (LINES + 1)))
+            for line in range(LINES):
+                assert file.add(f"line {number} {line}", NOW)
+                os.write(writing, b"%d\\n" % (number * (LINES + 1) + line + 1))
     os.close(writing)
     with os.fdopen(reading, "rb") as said:
         first = said.readline()
@@ -42,9 +50,13 @@ for _ in range(kills):
     file = checkpoint(path)
     found = file.open()  # the lock is free
     number = round(found.position - NOW)
-    assert found == state(number, ids=number % 60)
-    assert returned <= number <= returned + 1, (returned, number)
-    between += number - returned
+    whole = state(number, ids=number % 60)
+    lines = len(found.handled) - len(whole.handled)
+    assert (found.begin, found.position) == (whole.begin, whole.position)
+    assert found.handled == (*whole.handled, *((f"line {number} {line}", NOW) for line in range(lines)))
+    step = number * (LINES + 1) + lines
+    assert returned <= step <= returned + 1, (returned, step)
+    between += step - returned
     assert not os.path.exists(path + ".tmp")
     file.close()
     last = number
@@ -64,25 +76,30 @@ def test_at_any_moment(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_at_many_moments(tmp_path: Path) -> None:
-    left, _, _ = killed(tmp_path / "checkpoint.json", 200)
-    assert left > 20  # most moments are in the middle of a save, so this says that they were hit
+    left, between, _ = killed(tmp_path / "checkpoint.json", 200)
+    assert left + between > 20  # many moments are in the middle of a step, so this says that they were hit
 
 
-# The same at each step of a save: the child kills itself before or after every call of the system.
+# The same at each step of a save, and of a line: the child kills itself before or after every call of the system.
 AT_EVERY_STEP = """
 import os, signal, sys
-from tests.unit._checkpoints import checkpoint, state
+from tests.unit._checkpoints import checkpoint, state, NOW
+from tradesdk import _checkpoint
+from tradesdk._checkpoint import CheckpointState
 
+_checkpoint.monotonic = lambda: 1.0
 path = sys.argv[1]
 file = checkpoint(path)
 file.open()
-file.save(state(1, ids=1))
+file.save(state(0))
+found = state(0)
 file.close()
 steps = ("open", "fchmod", "write", "fsync", "close", "replace")
-number, killed = 1, 0
+number, killed = 0, [0, 0, 0]
 for before in (True, False):
     for step in steps:
-        for nth in range(1, 5):
+        for nth in range(1, 6):
+            number += 1
             child = os.fork()
             if child == 0:
                 file = checkpoint(path)
@@ -100,25 +117,25 @@ for before in (True, False):
                     return result
 
                 setattr(os, step, dying)
-                file.save(state(number + 1, ids=number + 1))
+                file.save(state(number, ids=number))
+                assert file.add("line", NOW)
                 os._exit(0)
             ended = os.waitpid(child, 0)[1]
             assert ended in (0, signal.SIGKILL)
-            killed += ended != 0
-            file = checkpoint(path)
-            found = file.open()
-            old, new = state(number, ids=number), state(number + 1, ids=number + 1)
-            assert found in (old, new), (step, nth, before)
-            if ended == 0:
-                assert found == new, (step, nth)
-            if found == new:
-                number += 1
+            new = state(number, ids=number)
+            line = CheckpointState(new.begin, new.position, (*new.handled, ("line", NOW)))
+            old, found = found, file.open()
             file.close()
+            stands = [old, new, line].index(found)
+            if ended:
+                killed[stands] += 1
+            else:
+                assert found == line, (step, nth)
             assert sorted(os.listdir(os.path.dirname(path))) == ["checkpoint.json", "checkpoint.json.lock"]
-print(killed, number)
+print(*killed)
 """
 
 
 def test_at_every_step(tmp_path: Path) -> None:
-    # 9 calls, so 18 kills; before the new name stands (6 of the first half, 5 of the second) the old file is there.
-    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "18 38\n"
+    # 14 calls, so 28 kills: 15 while the old file is there, 10 while the new one has no line yet, 3 when it has.
+    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "15 10 3\n"

@@ -234,10 +234,11 @@ acts = st.one_of(
 
 @given(st.lists(acts, max_size=60))
 def test_at_least_once_and_twice_only_what_was_not_acknowledged(script: list[tuple[str, int]]) -> None:
-    """Each `crash` goes on from what the last `save` left on the disk, as an acknowledgement does when it returns."""
+    """Each `crash` goes on from the last `save`, and what was acknowledged since and added to it, as lines are."""
     history = History()
     one = Follows.begun(acknowledging=True, history=history)
     saved = one.replay.state()
+    lines: list[tuple[str, float]] = []
     now, number = 20.0, 0
     pending: list[str] = []
     durable: set[str] = set()
@@ -269,11 +270,16 @@ def test_at_least_once_and_twice_only_what_was_not_acknowledged(script: list[tup
                 each = pending.pop(value % len(pending))
                 assert one.replay.acknowledge(each)
                 acknowledged.add(each)
+                if value % 3:
+                    when = next(when for when, _, signal_id in history.entries if signal_id == each)
+                    lines.append((each, when))
+                    durable.add(each)
             case "save":
-                saved = one.replay.state()
+                saved, lines = one.replay.state(), []
                 durable |= acknowledged
             case "crash":
-                one = Follows.resumed(saved, history=history)
+                saved = CheckpointState(saved.begin, saved.position, (*saved.handled, *lines))
+                one, lines = Follows.resumed(saved, history=history), []
                 pending.clear()
                 acknowledged &= durable
                 now += 6

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 from weakref import ReferenceType
@@ -113,6 +114,24 @@ class AsyncHome:
 def shielded() -> AbstractContextManager[object]:
     """For cleaning up: what waits inside is not cancelled."""
     return anyio.CancelScope(shield=True)
+
+
+async def finished(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
+    cancelled: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+            await step()
+            return
+        task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled from None if task.cancelled() else task.exception()
+    task.result()
 
 
 async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:

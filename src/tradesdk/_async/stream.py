@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
-from .._checkpoint import CheckpointFile
+from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._streamevents import unix
 from .._wire import Place
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import AsyncLookBack
-from .primitives import AsyncGate, AsyncSlots, Interrupted, in_thread, shielded, surely
+from .primitives import AsyncGate, AsyncSlots, Interrupted, surely
 from .streamlink import AsyncStreamLink
 
 if TYPE_CHECKING:
@@ -63,7 +65,9 @@ class AsyncSignalStream(Generic[ItemT]):
         self._look_back = AsyncLookBack(self._calls, self._gate, self._follower, asked.chain, asked.recovery_timeout)
         self._checkpoint = checkpoint
         self._saving = AsyncSlots(1)
-        self._taken: str | None = None  # what the consumer has got and is perhaps not done with
+        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
+        self._unsaved = False  # whether the checkpoint lacks an acknowledgement
+        self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
@@ -80,9 +84,11 @@ class AsyncSignalStream(Generic[ItemT]):
         return self._follower.catching_up
 
     async def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again. That is on the disk when this returns.
+        """The signal is dealt with: after a restart it does not come again.
 
-        Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
+        When this returns it is in the file, so killing the process does not undo it. The file is synced about once a
+        second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also while
+        another task waits for the next. Doing it again does nothing.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.
@@ -90,17 +96,31 @@ class AsyncSignalStream(Generic[ItemT]):
         """
         if self._checkpoint is None:
             raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
-        self._follower.acknowledge(signal.id)
-        await self._save(self._checkpoint)
+        await self._acknowledge(self._checkpoint, signal)
+
+    async def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
+        place = Place()
+        await self._saving.take(None, ref(place))
+        try:
+            self._unsaved |= self._follower.acknowledge(signal.id)
+            if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
+                await self._save_state(checkpoint)
+            self._unsaved = False
+        finally:
+            self._saving.give_back(ref(place))
 
     async def _save(self, checkpoint: CheckpointFile) -> None:
         place = Place()
         await self._saving.take(None, ref(place))
         try:
-            state = self._follower.state()
-            await surely(lambda: checkpoint.save(state))
+            await self._save_state(checkpoint)
         finally:
             self._saving.give_back(ref(place))
+
+    async def _save_state(self, checkpoint: CheckpointFile) -> None:
+        state = self._follower.state()
+        await surely(lambda: checkpoint.save(state))
+        self._kept_from = state.begin
 
     # iterating
 
@@ -124,15 +144,16 @@ class AsyncSignalStream(Generic[ItemT]):
             except Interrupted:
                 await self._link.aclose()
                 raise StopAsyncIteration from None
+        if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
+            await self._save(self._checkpoint)  # the first signal showed that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
-            self._taken = item.id
+            self._taken = item
         return item  # type: ignore[return-value] # what was asked for
 
     async def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
-            self._follower.acknowledge(self._taken)
-            await self._save(self._checkpoint)
+            await self._acknowledge(self._checkpoint, self._taken)
             self._taken = None
 
     async def _advance(self) -> None:
@@ -160,9 +181,10 @@ class AsyncSignalStream(Generic[ItemT]):
             raise
         except BaseException:
             # A cancelled read has cut the connection; what it would have brought is found in the history.
-            with shielded():
+            try:
                 await self._link.aclose()
-            self._follower.interrupted(self._calls.clock.monotonic())
+            finally:
+                self._follower.interrupted(self._calls.clock.monotonic())
             raise
 
     async def _step(self) -> bool:
@@ -240,12 +262,27 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _begin(self) -> None:
         state = None
-        if (checkpoint := self._checkpoint) is not None:
-            state = await in_thread(checkpoint.open, lambda _: checkpoint.close())
+        if self._checkpoint is not None:
+            state = await self._open_checkpoint(self._checkpoint)
         self._follower.begin(state)
         self._begun = True
         if state is None and self._asked.since is None:
             await self._look_back.before()
+
+    async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
+        found: CheckpointState | None = None
+
+        def opening() -> None:
+            nonlocal found
+            checkpoint.close()  # interrupted, this runs twice
+            found = checkpoint.open()
+
+        try:
+            await surely(opening)
+        except BaseException:  # the next try opens it again
+            await surely(checkpoint.close)
+            raise
+        return found
 
     async def _connect(self) -> None:
         clock = self._calls.clock
@@ -268,10 +305,12 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def aclose(self) -> None:
         """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
-        if self._gate.close():
-            await self._link.aclose()
-        if not self._entered:
-            await self._release()
+        try:
+            if self._gate.close():
+                await self._link.aclose()
+        finally:
+            if not self._entered:
+                await self._release()
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
@@ -284,8 +323,9 @@ class AsyncSignalStream(Generic[ItemT]):
         except Interrupted:  # somebody has closed it: there is nothing to iterate
             await self._link.aclose()
         except BaseException:
-            with shielded():
+            try:
                 await self._link.aclose()
+            finally:
                 await self._release()
             raise
         return self
@@ -299,10 +339,11 @@ class AsyncSignalStream(Generic[ItemT]):
         try:
             if exc_type is None:
                 await self._acknowledge_taken()
+                if self._checkpoint is not None and self._checkpoint.has_lines:
+                    await self._save(self._checkpoint)
         finally:
             self._entered = False
-            with shielded():
-                await self.aclose()
+            await self.aclose()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._calls.base_url}>"

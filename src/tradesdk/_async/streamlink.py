@@ -15,7 +15,7 @@ from .._streamevents import Gzip
 from .._wire import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._wirelog import Exchange, wire
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError, printable
-from .primitives import AsyncGate, shielded
+from .primitives import AsyncGate, finished
 
 if TYPE_CHECKING:
     from .calls import AsyncCalls
@@ -172,12 +172,14 @@ class AsyncStreamLink:
         self._pieces = iter(())
         self._reading = None
         self.watch()
-        with shielded():
-            if opening is not None:
-                await opening.__aexit__(None, None, None)
-            if chunks is not None and self._calls.injected:
-                await chunks.aclose()
-            elif chunks is not None:
-                with contextlib.suppress(*HTTP_ERRORS):
-                    async for _ in chunks:  # closed early, it comes to its end: no generator is left to be cleaned up
-                        pass
+        if opening is not None:
+            await finished(lambda: self._close(opening, chunks))
+
+    async def _close(self, opening: Any, chunks: Any) -> None:
+        await opening.__aexit__(None, None, None)
+        if chunks is not None and self._calls.injected:
+            await chunks.aclose()
+        elif chunks is not None:
+            with contextlib.suppress(*HTTP_ERRORS):
+                async for _ in chunks:  # closed early, it comes to its end: no generator is left to be cleaned up
+                    pass

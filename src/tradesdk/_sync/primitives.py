@@ -150,6 +150,11 @@ def shielded() -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def finished(step: Callable[[], object]) -> None:
+    """Clean up: a thread is not cancelled."""
+    step()
+
+
 def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
     """Run what blocks: nothing else waits for this thread."""
     return function()

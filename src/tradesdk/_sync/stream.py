@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import logging
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
-from .._checkpoint import CheckpointFile
+from .._checkpoint import CheckpointFile, CheckpointState
 from .._following import Do, Follower
 from .._response import failure_of
 from .._retry import Operation, Retries
+from .._streamevents import unix
 from .._wire import Place
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
 from .lookback import LookBack
-from .primitives import Gate, Interrupted, Slots, in_thread, shielded, surely
+from .primitives import Gate, Interrupted, Slots, surely
 from .streamlink import StreamLink
 
 if TYPE_CHECKING:
@@ -64,7 +66,9 @@ class SignalStream(Generic[ItemT]):
         self._look_back = LookBack(self._calls, self._gate, self._follower, asked.chain, asked.recovery_timeout)
         self._checkpoint = checkpoint
         self._saving = Slots(1)
-        self._taken: str | None = None  # what the consumer has got and is perhaps not done with
+        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
+        self._unsaved = False  # whether the checkpoint lacks an acknowledgement
+        self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
@@ -81,9 +85,11 @@ class SignalStream(Generic[ItemT]):
         return self._follower.catching_up
 
     def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again. That is on the disk when this returns.
+        """The signal is dealt with: after a restart it does not come again.
 
-        Signals may be acknowledged in any order, also while somebody waits for the next. Doing it again does nothing.
+        When this returns it is in the file, so killing the process does not undo it. The file is synced about once a
+        second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also while
+        another task waits for the next. Doing it again does nothing.
 
         Raises:
             CheckpointError: it cannot be written; it will be with the next one that can.
@@ -91,17 +97,31 @@ class SignalStream(Generic[ItemT]):
         """
         if self._checkpoint is None:
             raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
-        self._follower.acknowledge(signal.id)
-        self._save(self._checkpoint)
+        self._acknowledge(self._checkpoint, signal)
+
+    def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
+        place = Place()
+        self._saving.take(None, ref(place))
+        try:
+            self._unsaved |= self._follower.acknowledge(signal.id)
+            if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
+                self._save_state(checkpoint)
+            self._unsaved = False
+        finally:
+            self._saving.give_back(ref(place))
 
     def _save(self, checkpoint: CheckpointFile) -> None:
         place = Place()
         self._saving.take(None, ref(place))
         try:
-            state = self._follower.state()
-            surely(lambda: checkpoint.save(state))
+            self._save_state(checkpoint)
         finally:
             self._saving.give_back(ref(place))
+
+    def _save_state(self, checkpoint: CheckpointFile) -> None:
+        state = self._follower.state()
+        surely(lambda: checkpoint.save(state))
+        self._kept_from = state.begin
 
     # iterating
 
@@ -125,15 +145,16 @@ class SignalStream(Generic[ItemT]):
             except Interrupted:
                 self._link.close()
                 raise StopIteration from None
+        if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
+            self._save(self._checkpoint)  # the first signal showed that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
-            self._taken = item.id
+            self._taken = item
         return item  # type: ignore[return-value] # what was asked for
 
     def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
-            self._follower.acknowledge(self._taken)
-            self._save(self._checkpoint)
+            self._acknowledge(self._checkpoint, self._taken)
             self._taken = None
 
     def _advance(self) -> None:
@@ -161,9 +182,10 @@ class SignalStream(Generic[ItemT]):
             raise
         except BaseException:
             # A cancelled read has cut the connection; what it would have brought is found in the history.
-            with shielded():
+            try:
                 self._link.close()
-            self._follower.interrupted(self._calls.clock.monotonic())
+            finally:
+                self._follower.interrupted(self._calls.clock.monotonic())
             raise
 
     def _step(self) -> bool:
@@ -241,12 +263,27 @@ class SignalStream(Generic[ItemT]):
 
     def _begin(self) -> None:
         state = None
-        if (checkpoint := self._checkpoint) is not None:
-            state = in_thread(checkpoint.open, lambda _: checkpoint.close())
+        if self._checkpoint is not None:
+            state = self._open_checkpoint(self._checkpoint)
         self._follower.begin(state)
         self._begun = True
         if state is None and self._asked.since is None:
             self._look_back.before()
+
+    def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
+        found: CheckpointState | None = None
+
+        def opening() -> None:
+            nonlocal found
+            checkpoint.close()  # interrupted, this runs twice
+            found = checkpoint.open()
+
+        try:
+            surely(opening)
+        except BaseException:  # the next try opens it again
+            surely(checkpoint.close)
+            raise
+        return found
 
     def _connect(self) -> None:
         clock = self._calls.clock
@@ -269,10 +306,12 @@ class SignalStream(Generic[ItemT]):
 
     def close(self) -> None:
         """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
-        if self._gate.close():
-            self._link.close()
-        if not self._entered:
-            self._release()
+        try:
+            if self._gate.close():
+                self._link.close()
+        finally:
+            if not self._entered:
+                self._release()
 
     def _release(self) -> None:
         if self._checkpoint is not None:
@@ -285,8 +324,9 @@ class SignalStream(Generic[ItemT]):
         except Interrupted:  # somebody has closed it: there is nothing to iterate
             self._link.close()
         except BaseException:
-            with shielded():
+            try:
                 self._link.close()
+            finally:
                 self._release()
             raise
         return self
@@ -300,10 +340,11 @@ class SignalStream(Generic[ItemT]):
         try:
             if exc_type is None:
                 self._acknowledge_taken()
+                if self._checkpoint is not None and self._checkpoint.has_lines:
+                    self._save(self._checkpoint)
         finally:
             self._entered = False
-            with shielded():
-                self.close()
+            self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of chain {self.chain} at {self._calls.base_url}>"

@@ -16,7 +16,7 @@ from .._streamevents import Gzip
 from .._wire import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._wirelog import Exchange, wire
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError, printable
-from .primitives import Gate, shielded
+from .primitives import Gate, finished
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -173,12 +173,14 @@ class StreamLink:
         self._pieces = iter(())
         self._reading = None
         self.watch()
-        with shielded():
-            if opening is not None:
-                opening.__exit__(None, None, None)
-            if chunks is not None and self._calls.injected:
-                chunks.close()
-            elif chunks is not None:
-                with contextlib.suppress(*HTTP_ERRORS):
-                    for _ in chunks:  # closed early, it comes to its end: no generator is left to be cleaned up
-                        pass
+        if opening is not None:
+            finished(lambda: self._close(opening, chunks))
+
+    def _close(self, opening: Any, chunks: Any) -> None:
+        opening.__exit__(None, None, None)
+        if chunks is not None and self._calls.injected:
+            chunks.close()
+        elif chunks is not None:
+            with contextlib.suppress(*HTTP_ERRORS):
+                for _ in chunks:  # closed early, it comes to its end: no generator is left to be cleaned up
+                    pass
