@@ -329,3 +329,12 @@ def test_scrolling_stops_at_the_last_row() -> None:
 def test_an_empty_board_says_that_it_reads() -> None:
     shown = "\n".join(line.plain for line in draw(Board(target="x"), View(), 80, 24, NOW).lines)
     assert shown.count("reading …") == 2
+
+
+def test_all_of_an_error_is_there_to_be_read() -> None:
+    reason = "the service says that it is in maintenance until noon, and that nothing was lost " * 2 + "END"
+    shown = [
+        line.plain for line in draw(after(filled(), news("problem", reason, "service")), View(), 60, 24, NOW).lines
+    ]
+    assert len(shown) == 24
+    assert " ".join(" ".join(shown).split()).count(" ".join(reason.split())) == 1

@@ -229,18 +229,22 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
 
 
 def _foot(board: Board, view: View, width: int, now: Moment, *, ascii_only: bool) -> list[Text]:
+    import textwrap
+
     found = []
-    for text, at in board.problems.values():
-        since = max(0.0, now.mono - at)
-        told = Text.assemble((f"error, {since:.0f} s ago: ", "bold red"), visible(text))
-        found.append(told)
-    if board.note and not found:
+    if board.problems:
+        text, at = list(board.problems.values())[-1]
+        begin = f"error, {max(0.0, now.mono - at):.0f} s ago: "
+        lines = [Text(line) for line in textwrap.wrap(begin + visible(text), max(width, 20))]  # all of the reason
+        lines[0].stylize("bold red", 0, len(begin))
+        found += lines
+    elif board.note:
         found.append(Text(visible(board.note), style="dim"))
     keys = "any key goes back" if view.help else _KEYS
     if cell_len(keys) > width:
         keys = "q quit · p pause · tab · ↑↓ · s sort · ? help"
     found.append(Text(keys, style="dim"))
-    return found[-2:]
+    return found
 
 
 def _help(width: int) -> list[Text]:
