@@ -268,7 +268,7 @@ def test_what_is_on_it() -> None:
         "mock world default · 12:00:00Z · plan calm",
         "████████ 57/60 a minute",
         "used 1,234/100,000 requests, resets in 5 d",
-        "market data today $0.12, $4.88 left",
+        "market data today $0.12 spent, $4.88 left",
         "2 agents, 1 s ago",
         "30 open positions, 1 s ago  1-",
         "base: live, bnb: connecting again in 4 s: calm",
@@ -285,7 +285,7 @@ def test_what_is_on_it() -> None:
 def test_money_that_cannot_be_told_is_not_left_out() -> None:
     spent = {"spent_today_usd": "0.12", "left_today_usd": None}
     for money, part in (
-        (spent, "market data today $0.12, no daily budget"),
+        (spent, "market data today $0.12 spent, no daily budget"),
         ({"problem": "the ledger is damaged"}, "market data: what was spent cannot be read (trade doctor)"),
     ):
         lines = draw(after(filled(), news("money", money)), View(), 140, 40, NOW).lines

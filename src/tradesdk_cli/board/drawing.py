@@ -134,7 +134,9 @@ def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: boo
     elif money is not None:
         left_today = money.get("left_today_usd")
         left_text = f", ${left_today} left" if left_today is not None else ", no daily budget"
-        parts.append(Text(f"market data today ${money.get('spent_today_usd')}{left_text}"))
+        held = money.get("held_today_usd") or "0.00"
+        held_text = f", ${held} held" if held != "0.00" else ""
+        parts.append(Text(f"market data today ${money.get('spent_today_usd')} spent{held_text}{left_text}"))
     one = _joined(parts, dot, 10**6)
     if cell_len(one.plain) <= width or not parts:
         return [one]

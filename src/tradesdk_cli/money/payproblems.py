@@ -70,6 +70,8 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         hint = _rejected(error, program)
         return _problem(error, REJECTED, f"{message}: {one_line(error.code, 80)}", hint)
     if isinstance(error, PaymentRefusedError):
+        if error.code == "over_budget":
+            message = message.replace(" is reserved", " is held")
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
         retryable = error.code in ("not_yet_expired", "in_progress", "signer_too_slow", "reservation_lost")
         return _problem(error, code, message, _refused(error, program), retryable=retryable)
