@@ -1,10 +1,15 @@
 """Command lines that cannot be meant: one line that says so, and the line that may be meant, which is never run."""
 
+import ast
+import re
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 import jmespath
 import pytest
 
+import tradesdk_cli
 from tradesdk_cli.app import _NOUNS, command
 from tradesdk_cli.helping.spellings import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
 from tradesdk_cli.plumbing import LazyCommand, TradeCommand
@@ -344,3 +349,48 @@ def test_other_programs_words_lead_to_commands_that_there_are() -> None:
 )
 def test_closest(word: str, names: list[str], near: list[str]) -> None:
     assert closest(word, names) == near
+
+
+COMMAND = re.compile(
+    r"(?<![\w-])(?:trade|\{program\})((?: (?:--?[a-z][\w-]*|[a-z][a-z-]*|[A-Z_]{2,}|\{\}|[a-z]+\|[a-z]+|\d+))+)"
+)
+
+
+def commands_in(source: str) -> Iterator[str]:
+    """The command lines in the texts of a module, without its docstrings; `{}` is what is filled in."""
+    tree = ast.parse(source)
+    texts: list[str] = []
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            skipped.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            parts = [one.value if isinstance(one, ast.Constant) else ast.unparse(one) for one in node.values]
+            texts.append("".join("{program}" if "program" in str(one) else str(one) for one in parts))
+            skipped.update(map(id, node.values))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            texts.append(node.value)
+    for text in texts:
+        yield from (found[1] for found in COMMAND.finditer(text))
+
+
+@pytest.mark.long
+def test_every_command_that_a_text_names_is_there() -> None:
+    seen = 0
+    for file in sorted(Path(tradesdk_cli.__file__).parent.rglob("*.py")):
+        for line in commands_in(file.read_text(encoding="utf-8")):
+            words, here = line.split(), ROOT
+            while words and ((words[0].startswith("--") and here is ROOT) or words[0] in getattr(here, "commands", {})):
+                word = words.pop(0)
+                if not word.startswith("--"):
+                    found = here.commands[word]
+                    here = found.load() if isinstance(found, LazyCommand) else found
+            if here is ROOT:
+                continue  # `trade` in a sentence
+            params = [*here.params, *ROOT.params]
+            options = {"--help", *(name for param in params for name in (*param.opts, *param.secondary_opts))}
+            wrong = [word for word in words if word.startswith("--") and word not in options]
+            assert wrong == [], (file.name, line)
+            seen += 1
+    assert seen > 200
