@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from .models.market import (
     MarketModel,
     SignalType,
     SortBy,
+    SupportedToken,
     SupportedTokensData,
     TokenAvgPricesData,
     TokenPricesData,
@@ -36,6 +38,7 @@ MAX_SIGNALS = 100
 MAX_TOP = 300
 MAX_SUPPORTED = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 _DATA: dict[str, type[MarketModel]] = {
     "/v1/token-signals": TokenSignalsData,
@@ -57,10 +60,12 @@ class MarketRequest(Generic[T]):
     Attributes:
         request: what is sent; its path is the route, such as `/v1/token-prices`.
         tokens: how many tokens it is about; None where the price does not depend on it.
+        identifiers: which ones.
     """
 
     request: Request[T]
     tokens: int | None
+    identifiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def token_signals(tokens: Sequence[str | TokenQuery], limit: int | None = None) 
     limit = count("limit", limit, MAX_SIGNALS)
     asked = one_batch(tokens, limits=True)
     items = [_item(one.identifier, limit if one.limit is None else one.limit) for one in asked]
-    return _about(len(items), "token-signals", TokenSignalsData, {"tokens": items})
+    return _about(asked, "token-signals", TokenSignalsData, {"tokens": items})
 
 
 def token_prices(tokens: Sequence[str]) -> MarketRequest[TokenPricesData]:
@@ -132,33 +137,36 @@ def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawRe
     if body is not None and not isinstance(body, Mapping):
         raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
     content = dict(body or {})
-    tokens = None
+    asked: list[TokenQuery] = []
     if path in _PER_TOKEN:  # the price is per token, so they are counted, and none is paid for twice
         named = _several(content.get("tokens", ()))
         if not all(isinstance(one, Mapping) for one in named):
             raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
-        tokens = len(one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)], limits=False))
+        asked = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)], limits=False)
 
     def decode(method: str, url: str, response: RawResponse) -> RawResponse:
         decode_by_path(path, method, url, response)
         return decode_raw(method, url, response)
 
-    return MarketRequest(Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY), tokens)
+    request = Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY)
+    return MarketRequest(request, len(asked) or None, tuple(one.identifier for one in asked))
 
 
 def _about_tokens(
     name: str, data: type[D], tokens: Sequence[str], more: Mapping[str, Any] | None = None
 ) -> MarketRequest[D]:
-    items = [_item(one.identifier, None) for one in one_batch(tokens, limits=False)]
-    return _about(len(items), name, data, {"tokens": items, **(more or {})})
+    asked = one_batch(tokens, limits=False)
+    items = [_item(one.identifier, None) for one in asked]
+    return _about(asked, name, data, {"tokens": items, **(more or {})})
 
 
-def _about(tokens: int | None, name: str, data: type[D], body: Mapping[str, Any]) -> MarketRequest[D]:
+def _about(tokens: Sequence[TokenQuery] | None, name: str, data: type[D], body: Mapping[str, Any]) -> MarketRequest[D]:
     content = encode_body({key: value for key, value in body.items() if value is not None})
     path = endpoint(name)
-    return MarketRequest(
-        Request("POST", path, partial(decode_answer, data), body=content, operation=Operation.QUERY), tokens
-    )
+    request = Request("POST", path, partial(decode_answer, data), body=content, operation=Operation.QUERY)
+    if tokens is None:
+        return MarketRequest(request, None)
+    return MarketRequest(request, len(tokens), tuple(one.identifier for one in tokens))
 
 
 def _item(identifier: str, limit: int | None) -> dict[str, Any]:
@@ -220,6 +228,8 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
         raise InvalidArgumentError(f"{at} must not be empty")
     if len(identifier) > 256:
         raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
+    if "," in identifier:
+        raise InvalidArgumentError(f"{at} has a comma in it, so it is several tokens: {printable(identifier, 60)}")
     if not identifier.isprintable():  # which a lone surrogate is not either
         raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
     return TokenQuery(identifier, limit)
@@ -236,6 +246,39 @@ def count(name: str, value: int | None, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise InvalidArgumentError(f"{name} must be a whole number from 1 to {most}, not {shown(value)}")
     return int(value)
+
+
+class TokenNames:
+    """The symbols and names in the service's free list, of which it gives 500 at most; `total`: how many there are."""
+
+    def __init__(self, tokens: Sequence[SupportedToken], total: int) -> None:
+        self._symbols = [token.symbol for token in tokens]
+        self._known = {name.casefold() for token in tokens for name in (token.symbol, token.name)}
+        self._total = total
+
+    def unknown(self, identifiers: Iterable[str]) -> list[str]:
+        """Those that are not listed. Addresses pass, and ids of coin registries, which are told by their hyphen."""
+        return [
+            one
+            for one in identifiers
+            if one.casefold() not in self._known and "-" not in one and _ADDRESS.fullmatch(one) is None
+        ]
+
+    def refusal(self, unknown: Sequence[str]) -> str:
+        """What is wrong with them."""
+        are = "is" if len(unknown) == 1 else "are"
+        listed = len(self._symbols)
+        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
+        return f"{', '.join(map(shown, unknown))} {are} not among the {which} tokens that the service lists"
+
+    def hint(self, unknown: Sequence[str]) -> str:
+        """What may be meant."""
+        from difflib import get_close_matches
+
+        symbols = {symbol.casefold(): symbol for symbol in self._symbols}
+        near = [symbols[one] for name in unknown for one in get_close_matches(name.casefold(), symbols, 3, 0.6)]
+        meant = f"did you mean {' or '.join(printable(one, 20) for one in dict.fromkeys(near))}? " if near else ""
+        return f"{meant}a token that is not listed is bought by its address, or with check_tokens=False"
 
 
 def history_filter(

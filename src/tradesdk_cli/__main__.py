@@ -9,6 +9,15 @@ if TYPE_CHECKING:
 
 def main(argv: "Sequence[str] | None" = None) -> int:
     """Runs one command line and returns its exit code; `argv` is without the program's name."""
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        from tradesdk_cli.interrupts import say_interrupted
+
+        return say_interrupted()
+
+
+def _main(argv: "Sequence[str] | None") -> int:
     if None in (sys.stdin, sys.stdout, sys.stderr):
         from tradesdk_cli.results.standins import open_closed_streams
 
@@ -32,6 +41,10 @@ def main(argv: "Sequence[str] | None" = None) -> int:
         with contextlib.suppress(OSError):  # the shell does not listen any more
             print(answer(os.environ), flush=True)
         return 0
+    if argv is None:
+        from tradesdk_cli.interrupts import end_at_once
+
+        end_at_once()
     from tradesdk_cli.app import run
 
     if argv is None and "httpx" not in sys.modules:

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from tradesdk_cli import options
 from tradesdk_cli.errors import INTERRUPTED, ClosedPipe, Interrupted, Unwritable, UsageProblem
+from tradesdk_cli.interrupts import say_interrupted
 from tradesdk_cli.plumbing import TradeGroup, UnknownCommand, add_lazily, examples
 from tradesdk_cli.text import visible
 
@@ -195,9 +196,7 @@ def _print_traceback() -> None:
 
 
 def _interrupted(interrupt: KeyboardInterrupt | None = None) -> int:
-    # On a terminal the line already holds ^C, or a question.
-    with contextlib.suppress(OSError):
-        print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr, flush=True)
+    say_interrupted()
     if interrupt is None:
         return INTERRUPTED
     from tradesdk_cli.live.streaming import exit_code_of

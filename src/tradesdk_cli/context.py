@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from tradesdk import Ledger, RateLimit, RetryPolicy, TradeClient
+    from tradesdk import Ledger, RateLimit, TradeClient
     from tradesdk_cli.embedded import EmbeddedMock
     from tradesdk_cli.lists.paging import Source, Walk
     from tradesdk_cli.results.views import Column
@@ -42,8 +42,6 @@ class Session:
         self.out = output
         self.keys: set[str] = set()
         """The API keys that this command uses, to keep them out of what it prints."""
-        self.retry: RetryPolicy | None = None
-        """When a request is sent again; None: as the SDK says."""
         output.now = self.now
         self._stack = ExitStack()
 
@@ -76,6 +74,7 @@ class Session:
             ConfigError, ConfigProblem: an address or a key that cannot be used.
         """
         from tradesdk import TradeClient
+        from tradesdk_cli.patience import OneMoreTry
 
         refuse_http(base_url, "TRADE_BASE_URL or --base-url", "the base URL", "the API key")
         client = TradeClient(
@@ -83,7 +82,7 @@ class Session:
             base_url=base_url,
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
-            retry=self.retry,
+            retry=OneMoreTry(),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
         )

@@ -75,6 +75,8 @@ def _over_http(base_url: str, method: str, path: str, content: bytes | None, pro
             f"the mock at {where} did not answer within {_TIMEOUT:g} s; it may be catching up with its clock{unknown}",
             f"{program} mock clock",
         ) from None
+    except ConnectionRefusedError:
+        raise ControlProblem(f"nothing listens at http://{where}", "start one: trade mock serve") from None
     except (OSError, http.client.HTTPException) as error:
         raise ControlProblem(f"no mock server answers at {where}: {error}", "start one: trade mock serve") from None
     finally:

@@ -15,6 +15,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.interrupts import raise_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,6 +123,10 @@ class _Ours:
 
 class TradeCommand(_Ours, TyperCommand):
     """A verb."""
+
+    def invoke(self, ctx: Any) -> Any:
+        raise_again()
+        return super().invoke(ctx)
 
 
 class TradeGroup(_Ours, TyperGroup):

@@ -155,7 +155,12 @@ def _request_problem(error: Any, program: str) -> Problem:
     if error.outcome == "unknown":
         hint = f"it may have been carried out; look before you send it again: {_lister(error.url, program)}"
     elif isinstance(error, APIConnectionError):
-        hint = "check the network and the base URL (TRADE_BASE_URL or --base-url)"
+        hint = f"check the network and the base URL ({_address_of(error.url)})"
+        nobody = _nobody_at(error)
+        if nobody is not None:
+            message = nobody
+            address = _address_of(error.url)
+            hint = f"start the service, or correct {address}; see where it is set: trade config list --sources"
     else:
         hint = _CHECK_URL
     if isinstance(error, APITimeoutError):
@@ -166,6 +171,23 @@ def _request_problem(error: Any, program: str) -> Problem:
     if isinstance(error, APIResponseError):
         return Problem(SERVER, "bad_response", message, hint)
     return Problem(OTHER, "error", message, hint)
+
+
+def _nobody_at(error: Any) -> str | None:
+    """That there is nobody at the address, in a few words; None when it is something else."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(error.url)
+    if "nothing listens there" in error.message:
+        return one_line(f"nothing listens at {parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+    if "unknown host" in error.message:
+        return one_line(f"there is no host {parts.hostname}")
+    return None
+
+
+def _address_of(url: str) -> str:
+    """Where the address of a URL is set."""
+    return "TRADE_MARKET_BASE_URL or --market-url" if _market(url) else "TRADE_BASE_URL or --base-url"
 
 
 _STATUS_EXIT = {

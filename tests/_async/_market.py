@@ -26,6 +26,7 @@ def market_of(seller: Callable[[httpx.Request], httpx.Response], **options: Any)
         "budget": Budget(total="5.00"),
         "ledger": Ledger.memory(),
         "clock": seller.clock if isinstance(seller, Seller) else VirtualClock(),
+        "check_tokens": False,  # it has no list of them
     }
     if "http_client" not in options:
         settings["http_client"] = httpx.AsyncClient(transport=httpx.MockTransport(seller))

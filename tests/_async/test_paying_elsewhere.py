@@ -33,6 +33,7 @@ class Both:
             ledger=self.ledger,
             clock=self.clock,
             deadline=20,
+            check_tokens=False,
             http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
         )
 

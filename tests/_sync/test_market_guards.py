@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, PaymentRefusedError
+from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError
+from tradesdk_mock import MockClock, MockService
 
+from .._clock import START
 from .._paidservice import CountingSigner
 from .._seller import BASE, PRICE, TWO, Seller, asks_1
 from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
-from ._market import market_of, refused
+from ._market import buyer_of, market_of, refused
 
 OTHER = "0x" + "Ab" * 20
 TEN_YEARS = 10 * 365 * 86_400
@@ -232,3 +236,88 @@ def test_what_is_no_signer(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="the signer must have") as caught:
         market_of(Seller(), signer=bad)
     assert "2b2b" not in str(caught.value)
+
+
+# For which tokens.
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        yield service
+
+
+def asked(mock: MockService) -> list[str]:
+    return [f"{entry.path} {entry.status}" for entry in mock.journal()]
+
+
+def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: MockService) -> None:
+    signer, ledger = CountingSigner(), Ledger.memory()
+    client = buyer_of(mock, signer=signer, ledger=ledger)
+    for tokens, named, meant in (
+        (["ETH", "BRTT"], "'BRTT' is", "did you mean BRETT"),
+        (["breet"], "'breet' is", "did you mean BRETT"),
+        (["Qqqqqqqq", "NOPE", "ETH"], "'Qqqqqqqq', 'NOPE' are", "by its address, or with check_tokens=False"),
+    ):
+        for call in (
+            lambda given: client.token_prices(given),
+            lambda given: client.token_signals(given),
+            lambda given: client.request("/v1/token-prices", json={"tokens": [{"identifier": one} for one in given]}),
+        ):
+            with pytest.raises(PaymentRefusedError) as caught:
+                call(tokens)
+            assert caught.value.code == "unknown_token"
+            assert named in str(caught.value)
+            assert "not among the first 500 of 620 tokens" in str(caught.value)
+            assert meant in caught.value.hint
+    assert (signer.digests, ledger.history()) == ([], [])
+    assert asked(mock).count("/v1/supported-tokens 200") == 1
+    free = buyer_of(mock, check_tokens=False)
+    with pytest.raises(NotFoundError):
+        free.token_prices(["BRTT"])
+
+
+def test_what_can_be_bought_is_not_refused(mock: MockService) -> None:
+    """Three ways to name a token, in any case; not all of them are in the list."""
+    client = buyer_of(mock)
+    listed = (client.supported_tokens(limit=500)).data.tokens
+    address = next(token.token_address for token in listed if token.symbol == "BRETT")
+    for name in ("eth", "Brett", "ethereum", "based-brett", address, address.lower(), "0X" + address[2:].upper()):
+        client.token_prices([name])
+    assert asked(mock).count("/v1/supported-tokens 200") == 2
+
+
+def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(mock: MockService) -> None:
+    client = buyer_of(mock)
+
+    def reads() -> int:
+        return asked(mock).count("/v1/supported-tokens 200")
+
+    client.token_prices(["0x" + "ab" * 20], dry_run=True)
+    client.token_prices(["BRTT"], dry_run=True)
+    client.quote.token_prices(["BRTT"])
+    assert reads() == 0, "what pays nothing looks nothing up"
+    for after, name, number in (
+        (0, "ETH", 1),
+        (59, "BRTT", 1),
+        (2, "BRTT", 2),
+        (59, "BRTT", 2),
+        (3000, "BRETT", 2),
+        (542, "TOSHI", 3),
+    ):
+        mock.clock.advance(after)
+        with pytest.raises(PaymentRefusedError, match="unknown_token") if name == "BRTT" else nullcontext():
+            client.with_options(max_retries=0).token_prices([name])
+        assert reads() == number, (after, name)
+
+
+@pytest.mark.parametrize("fault", [{"kind": "status", "status": 500}, {"kind": "reset"}, {"kind": "malformed_json"}])
+def test_a_list_that_cannot_be_read_holds_nothing_up(
+    mock: MockService, caplog: pytest.LogCaptureFixture, fault: dict[str, Any]
+) -> None:
+    client = buyer_of(mock)
+    mock.add_fault(**fault, route="/v1/supported-tokens")
+    for _ in range(2):
+        assert (client.token_prices(["ETH"])).charged is True
+    assert len([entry for entry in mock.journal() if entry.path == "/v1/supported-tokens"]) == 1
+    assert caplog.text.count("the symbols were not checked") == 1

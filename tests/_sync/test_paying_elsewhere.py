@@ -34,6 +34,7 @@ class Both:
             ledger=self.ledger,
             clock=self.clock,
             deadline=20,
+            check_tokens=False,
             http_client=httpx.Client(transport=httpx.MockTransport(self._handle)),
         )
 

@@ -154,7 +154,7 @@ def test_a_key_that_is_gone_while_the_outcome_is_open() -> None:
         return keys.pop()
 
     with pytest.raises(PaymentOutcomeUnknownError, match="the vault is sealed") as caught:
-        buyer.client(send_api_key=True, api_key=key).token_prices(["ETH"])
+        buyer.client(send_api_key=True, api_key=key, check_tokens=False).token_prices(["ETH"])
     assert caught.value.payment is not None
     (kept,) = buyer.client().payments.list()
     assert kept.state is PaymentState.UNKNOWN
@@ -170,7 +170,7 @@ def test_a_key_that_is_gone_before_anything_was_handed_over() -> None:
         return keys.pop()
 
     with pytest.raises(ConfigError, match="the vault is sealed"):
-        buyer.client(send_api_key=True, api_key=key).token_prices(["ETH"])
+        buyer.client(send_api_key=True, api_key=key, check_tokens=False).token_prices(["ETH"])
     (kept,) = buyer.client().payments.list()
     assert (kept.state, kept.charged) == (PaymentState.REJECTED_LIVE, False)
 

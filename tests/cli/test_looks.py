@@ -261,13 +261,12 @@ def test_a_budget_is_a_line_each(buyer: Terminal) -> None:
     buyer("pay", "budget", "set", "--per-day", "0.50", "--per-call", "0.10")
     run = buyer("pay", "budget", tty=True, env={"NO_COLOR": "1"})
     assert run.out.splitlines() == [
-        "budget    limit  spent   left",
-        "per call  $0.10      -  $0.10",
-        "per hour   none  $0.00      -",
-        "per day   $0.50  $0.00  $0.50",
-        "total      none  $0.00      -",
+        "budget    limit  spent   held   left",
+        "per call  $0.10      -      -  $0.10",
+        "per hour   none  $0.00  $0.00      -",
+        "per day   $0.50  $0.00  $0.00  $0.50",
+        "total      none  $0.00  $0.00      -",
         "",
-        "reserved_usd   $0.00",
         "next_call_usd  $0.10",
     ]
 

@@ -95,11 +95,11 @@ def test_a_job_about_a_period_goes_on_too(buyer: Terminal, shop: MockServer, tok
 def test_the_cap_is_for_the_whole_command(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
     run = buyer("market", "prices", *tokens, "--batches", "--max-price", "0.20")
     assert run.code == 12
-    problem = run.notes[-1]
-    assert problem["code"] == "over_total"
-    assert "--max-price $0.20" in problem["message"]
-    assert len(run.out.splitlines()) == 5
-    shop.payments.assert_charged(times=1, amount=150_000)
+    problem = run.problem
+    assert (problem["code"], problem["charged"]) == ("over_total", False)
+    assert problem["message"] == "3 batches cost $0.33, and --max-price is $0.20"
+    assert problem["hint"] == "to buy them all: --max-price 0.33"
+    assert shop.journal() == []
 
 
 def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
@@ -123,8 +123,8 @@ def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, toke
     ("cap", "env", "refusal"),
     [
         ("0.33", {}, None),
-        ("0.14", {}, "over_total: a batch costs $0.15, and $0.14 of --max-price is left"),
-        ("0.32", {}, "over_total: a batch costs $0.03, and $0.02 of --max-price is left after 2 batches"),
+        ("0.14", {}, "over_total: 3 batches cost $0.33, and --max-price is $0.14"),
+        ("0.32", {}, "over_total: 3 batches cost $0.33, and --max-price is $0.32"),
         (None, {"TRADE_BUDGET_TOTAL": "0.33"}, None),
         ("1", {"TRADE_BUDGET_PER_CALL": "0.14"}, "over_budget: a batch costs $0.15, and $0.14 is left"),
         (None, {"TRADE_BUDGET_PER_DAY": "0.2"}, "over_budget: a batch costs $0.15, and $0.05 is left after 1 batch"),
@@ -150,7 +150,8 @@ def test_a_dry_run_of_many_says_why_it_would_be_refused(
 def test_a_dry_run_of_many_counts_what_the_job_has(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:
     line = ("market", "prices", *tokens, "--batches", "--job", "mine")
     had = [buyer(*line, "--max-price", "0.33", "--dry-run").json["batches_had"]]
-    assert buyer(*line, "--max-price", "0.30").code == 12
+    assert buyer(*line, env={"TRADE_BUDGET_TOTAL": "0.30"}).code == 12
+    assert buyer(*line, "--max-price", "0.02").problem["message"] == "1 batch costs $0.03, and --max-price is $0.02"
     sent = len(shop.journal())
     shown = buyer(*line, "--max-price", "0.03", "--dry-run").json
     assert (*had, shown["batches_had"], shown["price_usd"], shown["refusal"]) == (0, 2, "0.03", None)

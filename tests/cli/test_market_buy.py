@@ -252,3 +252,34 @@ def test_verbose_says_where_and_into_which_ledger(buyer: Terminal, shop: MockSer
     host = shop.url.removeprefix("http://")
     assert f"market data comes from {host} · this machine, payments are written to {buyer.home}" in run.err
     assert "POST" in run.err
+
+
+def test_commas_stand_between_tokens(buyer: Terminal, shop: MockServer) -> None:
+    for words in (("eth,brett",), ("ETH,", "BRETT"), (" eth , brett,",), ("eth", "brett")):
+        assert [row["symbol"] for row in buyer("market", "prices", *words, "--max-price", "0.06").lines] == [
+            "ETH",
+            "BRETT",
+        ]
+    assert buyer("market", "prices", "ETH,AERO", "--dry-run").json["body"] == {
+        "tokens": [{"identifier": "ETH"}, {"identifier": "AERO"}]
+    }
+    run = buyer("market", "signals", "BRETT:2,AERO", "--limit", "1", "--max-price", "0.10", "-o", "json")
+    assert [(row["tokenSymbol"], len(row["signals"])) for row in run.json] == [("BRETT", 2), ("AERO", 1)]
+    assert buyer("pay", "quote", "prices", "ETH,BRETT,AERO").json["price_usd"] == "0.09"
+    assert (buyer("market", "prices", ",", "--dry-run").code, buyer("market", "prices", "", "--dry-run").code) == (2, 2)
+
+
+def test_a_symbol_that_nobody_knows_signs_nothing(buyer: Terminal, shop: MockServer) -> None:
+    for line in (
+        ("market", "prices", "eth,brtt"),
+        ("api", "/v1/token-prices", "--pay", "-f", "tokens[].identifier=BRTT"),
+    ):
+        run = buyer(*line, "--max-price", "0.06")
+        problem = run.problem
+        assert (run.code, problem["code"], problem["charged"], problem["payment"]) == (6, "unknown_token", False, None)
+        assert problem["hint"].startswith("did you mean BRETT or ")
+        assert problem["hint"].endswith(
+            "a token that is not listed is bought by its address; see the list: trade market tokens --limit 500"
+        )
+    assert buyer("pay", "history").lines == []
+    shop.payments.assert_not_charged()

@@ -1,17 +1,23 @@
 """Command lines that cannot be meant: one line that says so, and the line that may be meant, which is never run."""
 
+import ast
+import re
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
+import jmespath
 import pytest
 
-from tradesdk_cli.app import command
+import tradesdk_cli
+from tradesdk_cli.app import _NOUNS, command
 from tradesdk_cli.helping.spellings import OPTION_WORDS, ROOT_WORDS, VERB_WORDS, closest
-from tradesdk_cli.plumbing import LazyCommand
+from tradesdk_cli.plumbing import LazyCommand, TradeCommand
 from tradesdk_cli.problems import continued
 
 from ._services import Scripted
 from ._terminal import Terminal
-from .test_help import LEAVES
+from .test_help import LEAVES, ROOT
 
 CORRECTED = [
     ("agent list", "agents list"),
@@ -48,6 +54,14 @@ CORRECTED = [
     ("agents list --format csv", "agents list -o csv"),
     ("agents list --format=csv", "agents list -o csv"),
     ("agents list --jq id", "agents list --query id"),
+    ("agents list --jq .name", "agents list --query '[].name'"),
+    ("agents list --jq .[].name", "agents list --query '[].name'"),
+    ("agents list --jq=.[0]", "agents list --query '[0]'"),
+    ("agents get agt_1 --jq .stats.win_rate_pct", "agents get agt_1 --query stats.win_rate_pct"),
+    ("account show --jq .", "account show --query @"),
+    ("plot BRETT", "plot token BRETT"),
+    ("plot agt_1 --from 7d", "plot agent agt_1 --from 7d"),
+    ("plot tokn BRETT", "plot token BRETT"),
     ("agents list -limit 5", "agents list --limit 5"),
     ("agents list --count 5", "agents list --limit 5"),
     ("agents list --no-color", "agents list --color never"),
@@ -113,6 +127,11 @@ SAID = [
     ("market prices ETH --max-price .05", "not .05", "leave a dollar sign out"),
     ("market prices ETH --max-price cash.05", "not cash.05", "for example: --max-price 0.10"),
     ("pay key", "trade pay key needs a verb: new, import, address", "trade pay key --help"),
+    ("agents list --jq map(.name)|x", "no option --jq", "--query takes JMESPath, for example: --query "),
+    ("agents list --jq", "no option --jq", "--query takes JMESPath, for example: --query "),
+    ("signals stream --chain base --min-confidence 2", "2.0 is not from 0 to 1", "--help"),
+    ("signals latest --chain base --limit 500", "500 is not from 1 to 100", "--help"),
+    ("--timeout -3 account show", "seconds above 0, at most 3600", "--timeout 10"),
 ]
 
 
@@ -231,6 +250,69 @@ def test_a_person_reads_one_line_and_a_hint(trade: Terminal) -> None:
     assert run.err == "error: there is no command 'agent'\nhint: did you mean: trade agents list\n"
 
 
+class Parsed:
+    """Reads command lines to the end and runs none of them."""
+
+    def __init__(self, trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._trade = trade
+        monkeypatch.setattr(TradeCommand, "invoke", lambda self, ctx: None)
+
+    def suggestion(self, *words: str) -> str | None:
+        """The whole line that the hint says is meant; None when it says none."""
+        run = self._trade(*words)
+        last = run.err.splitlines()[-1] if run.code == 2 else ""
+        hint = str(run.problem["hint"]) if last.startswith("{") else last
+        return hint.partition("did you mean: ")[2] or None
+
+    def assert_can_be_run(self, line: str) -> None:
+        """What is left out of a line may still be missing in the one that is suggested; nothing in it is wrong."""
+        words = shlex.split(line)
+        assert words[0] == "trade"
+        run = self._trade(*words[1:])
+        assert run.code == 0 or " needs " in run.err, (line, run.err)
+        for place, word in enumerate(words):
+            if word == "--query":
+                jmespath.compile(words[place + 1])
+
+
+@pytest.fixture
+def parsed(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> Parsed:
+    return Parsed(trade, monkeypatch)
+
+
+def test_what_is_suggested_can_be_run(parsed: Parsed) -> None:
+    for line, meant in CORRECTED:
+        assert parsed.suggestion(*line.split()) == f"trade {meant}"
+        parsed.assert_can_be_run(f"trade {meant}")
+
+
+VALUES = {"--query": ".name", "--chain": "base", "--limit": "3", "--page-size": "3", "--count": "3", "--yes": None}
+"""What is typed behind a foreign option, by what ours is called; else `VALUE`, or nothing where ours takes none."""
+
+
+@pytest.mark.parametrize(
+    "noun", [noun if noun == "wallets" else pytest.param(noun, marks=pytest.mark.long) for noun in sorted(_NOUNS)]
+)
+def test_what_is_suggested_for_other_programs_options_can_be_run(parsed: Parsed, noun: str) -> None:
+    seen = 0
+    for path, leaf in LEAVES.items():
+        if path[0] != noun:
+            continue
+        options = {name: param for param in [*leaf.params, *ROOT.params] for name in param.opts}
+        for word, ours in OPTION_WORDS.items():
+            meant = next((one for one in ours if one.split()[0] in options), None)
+            if word in options or meant is None:
+                continue
+            flag = getattr(options[meant.split()[0]], "is_flag", False)
+            value = VALUES.get(meant, "VALUE")
+            typed = [word] if flag or " " in meant or value is None else [word, value]
+            line = parsed.suggestion(*path, *typed)
+            if line is not None and "VALUE" not in line:
+                parsed.assert_can_be_run(line)
+                seen += 1
+    assert seen or noun in ("help", "completion")
+
+
 def test_other_programs_words_lead_to_commands_that_there_are() -> None:
     root = command()
     verbs: set[str] = set()
@@ -270,3 +352,48 @@ def test_other_programs_words_lead_to_commands_that_there_are() -> None:
 )
 def test_closest(word: str, names: list[str], near: list[str]) -> None:
     assert closest(word, names) == near
+
+
+COMMAND = re.compile(
+    r"(?<![\w-])(?:trade|\{program\})((?: (?:--?[a-z][\w-]*|[a-z][a-z-]*|[A-Z_]{2,}|\{\}|[a-z]+\|[a-z]+|\d+))+)"
+)
+
+
+def commands_in(source: str) -> Iterator[str]:
+    """The command lines in the texts of a module, without its docstrings; `{}` is what is filled in."""
+    tree = ast.parse(source)
+    texts: list[str] = []
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            skipped.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            parts = [one.value if isinstance(one, ast.Constant) else ast.unparse(one) for one in node.values]
+            texts.append("".join("{program}" if "program" in str(one) else str(one) for one in parts))
+            skipped.update(map(id, node.values))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            texts.append(node.value)
+    for text in texts:
+        yield from (found[1] for found in COMMAND.finditer(text))
+
+
+@pytest.mark.long
+def test_every_command_that_a_text_names_is_there() -> None:
+    seen = 0
+    for file in sorted(Path(tradesdk_cli.__file__).parent.rglob("*.py")):
+        for line in commands_in(file.read_text(encoding="utf-8")):
+            words, here = line.split(), ROOT
+            while words and ((words[0].startswith("--") and here is ROOT) or words[0] in getattr(here, "commands", {})):
+                word = words.pop(0)
+                if not word.startswith("--"):
+                    found = here.commands[word]
+                    here = found.load() if isinstance(found, LazyCommand) else found
+            if here is ROOT:
+                continue  # `trade` in a sentence
+            params = [*here.params, *ROOT.params]
+            options = {"--help", *(name for param in params for name in (*param.opts, *param.secondary_opts))}
+            wrong = [word for word in words if word.startswith("--") and word not in options]
+            assert wrong == [], (file.name, line)
+            seen += 1
+    assert seen > 200

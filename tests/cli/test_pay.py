@@ -93,7 +93,9 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
         "spent_last_hour_usd": "0.00",
         "spent_today_usd": "0.00",
         "spent_total_usd": "0.00",
-        "reserved_usd": "0.00",
+        "held_last_hour_usd": "0.00",
+        "held_today_usd": "0.00",
+        "held_total_usd": "0.00",
         "left_this_hour_usd": None,
         "left_today_usd": None,
         "left_total_usd": None,
@@ -110,7 +112,8 @@ def test_budget(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("status", status=500, paid="only", count=1)
     assert buyer("market", "prices", "ETH", "--no-retry").code == 14
     spent = buyer("pay", "budget").json
-    assert (spent["reserved_usd"], spent["spent_total_usd"], spent["next_call_usd"]) == ("0.03", "0.03", "0.25")
+    windows = [(spent[f"spent_{name}_usd"], spent[f"held_{name}_usd"]) for name in ("last_hour", "today", "total")]
+    assert (windows, spent["next_call_usd"]) == ([("0.00", "0.03")] * 3, "0.25"), "nothing is in two of them"
     assert [spent[f"left_{told}_usd"] for told in ("this_hour", "today", "total")] == ["0.97", "4.97", "0.47"]
     quoted = buyer("pay", "quote", "prices", "ETH", "-o", "table")
     assert "$0.47 left in total" in quoted.err
@@ -314,3 +317,36 @@ def test_where_market_data_is_bought(buyer: Terminal, shop: MockServer) -> None:
     shop.payments.assert_charged(times=4)
     both = buyer("--mock", *PRICES, "--market-url", shop.url)
     assert (both.code, "exclude each other" in both.problem["message"]) == (2, True)
+
+
+def test_spent_held_and_left_make_up_the_budget_everywhere(buyer: Terminal, shop: MockServer) -> None:
+    """Whatever became of a payment: each amount is in one of the three, in every place that shows them."""
+    buyer("pay", "budget", "set", "--per-day", "0.50", "--total", "0.15")
+    assert buyer("market", "prices", "ETH").code == 0
+    shop.add_fault("status", status=500, paid="only", count=1)
+    assert buyer("market", "prices", "ETH", "AERO", "--no-retry").code == 14
+    record = buyer("pay", "budget").json
+    day = [record[f"{name}_usd"] for name in ("spent_today", "held_today", "left_today", "per_day")]
+    assert day == ["0.03", "0.06", "0.41", "0.50"]
+    assert [record[f"{name}_total_usd"] for name in ("spent", "held", "left")] == ["0.03", "0.06", "0.06"]
+    table = buyer("pay", "budget", "-o", "table").out.splitlines()
+    assert table[0].split() == ["budget", "limit", "spent", "held", "left"]
+    assert table[3].split() == ["per", "day", "$0.50", "$0.03", "$0.06", "$0.41"]
+    over = buyer("market", "prices", "ETH", "BRETT", "AERO").problem
+    assert "$0.03 is spent and $0.06 is held" in over["message"]
+    env = {"TRADE_BASE_URL": shop.url, "TRADE_API_KEY": "mock_full_me"}
+    facts = next(one for one in buyer("doctor", "-o", "json", env=env).json if one["check"] == "ledger")["facts"]
+    assert (facts["spent_today_usd"], facts["held_today_usd"]) == ("0.03", "0.06")
+    board = buyer("top", "--once", "-o", "json", env=env).json["market_data"]
+    assert board == {
+        "spent_today_usd": "0.03",
+        "held_today_usd": "0.06",
+        "left_today_usd": "0.41",
+        "next_call_usd": "0.06",
+    }
+    assert (
+        "market data today $0.03 spent, $0.06 held, $0.41 left"
+        in buyer("top", "--once", columns=200, env=env, tty=True).out
+    )
+    rows = buyer("pay", "history", "-o", "json").json
+    assert [(row["amount_usd"], row["charged"]) for row in rows] == [("0.06", "unknown"), ("0.03", True)]

@@ -130,6 +130,18 @@ def test_where_nothing_can_be_overwritten_there_are_lines(clock: Clock, tty: boo
     assert err(out) == "110 trades, 10 a second\n"
 
 
+def test_a_reason_is_never_cut(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = made(tty=True)
+    with Progress(out, "trades") as line:
+        assert line.waits(5, "12:00:00Z", ": 503 later")
+        assert not line.waits(5, "12:00:00Z", ": 503 the service is in maintenance for now"), (
+            "a line of its own says it"
+        )
+    assert "maintenance" not in err(out)
+    assert "..." not in err(out)
+
+
 @pytest.mark.parametrize("columns", [10, 20, 60, 140])
 def test_the_line_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

@@ -218,3 +218,61 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
 def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:
     modules = loaded(trade, "pay history", "pay budget")
     assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market"}
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+from tradesdk_cli.__main__ import main  # what comes before is Python's own
+how, moment, *argv = sys.argv[1:]
+class Finder:
+    seen = 0
+    def find_spec(self, *args):
+        Finder.seen += 1
+        if Finder.seen == int(moment):
+            if how == "signal":
+                os.kill(os.getpid(), signal.SIGINT)
+            else:
+                raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+sys.argv = ["trade", *argv]
+code = main()
+print(Finder.seen, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def interrupted_at(trade: Terminal, how: str, moment: int, line: str) -> subprocess.CompletedProcess[str]:
+    env = trade.environment() | {"TRADE_BASE_URL": "http://127.0.0.1:9", "TRADE_API_KEY": "k"}
+    if line == "TAB":
+        env |= {"_TRADE_COMPLETE": "complete_bash", "COMP_WORDS": "trade agents ", "COMP_CWORD": "2"}
+    return subprocess.run(  # our own interpreter
+        [sys.executable, "-c", INTERRUPTED_AT, how, str(moment), *line.split()],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("how", ["signal", "exception"])
+@pytest.mark.parametrize(
+    ("line", "moments"),
+    [
+        ("agents list --no-retry", (1, 40)),
+        pytest.param("agents list --no-retry", None, marks=pytest.mark.long),
+        pytest.param("--help", None, marks=pytest.mark.long),
+        pytest.param("TAB", None, marks=pytest.mark.long),
+    ],
+)
+def test_ctrl_c_at_any_moment_of_the_start(
+    trade: Terminal, how: str, line: str, moments: tuple[int, ...] | None
+) -> None:
+    """It comes while the n-th module is looked for."""
+    if moments is None:
+        whole = interrupted_at(trade, how, 10**6, line)
+        last = int(whole.stderr.splitlines()[-1])
+        moments = tuple(range(1, last, last // 20 + 1))
+    for moment in moments:
+        done = interrupted_at(trade, how, moment, line)
+        assert (done.returncode, "interrupted" in done.stderr) == (130, True), (moment, done.stderr)
+        assert "Traceback" not in done.stderr, (moment, done.stderr)

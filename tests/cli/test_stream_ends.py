@@ -130,7 +130,7 @@ def test_ctrl_c_says_what_is_missing_only_when_something_is(
     assert run.code == 130
     summary = said(run, "summary")[0]
     assert summary["catching_up"] is True
-    assert summary["note"].endswith("missed was read from the history; trade signals history has the rest")
+    assert summary["note"].endswith("missed was read from the history; --since last goes on there")
 
 
 def test_what_breaks_off_because_it_ends_is_not_told(

@@ -6,15 +6,16 @@ import csv
 import json
 import os
 import signal as signals
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tradesdk_cli.results.outtail import last_id
+from tradesdk_cli.results.outtail import last_time, rows_at_end
 from tradesdk_mock import MockServer
 
-from ._streams import STREAM, emit, quick_market, tape_of
+from ._streams import STREAM, emit, quick_market, said, tape_of
 from ._streams import event as held
 from ._terminal import Terminal
 from .test_processes import started
@@ -97,31 +98,78 @@ def test_what_a_killed_run_wrote_may_come_after_something_older(trade: Terminal,
         more.write(json.dumps(held(255)) + "\n")
     place.write_bytes(before)
     assert trade(*resume).code == 0
-    assert in_file(file)[-2:] == [older, written], "what never comes drops nothing"
+    assert in_file(file) == [written, older, held(255)["id"]], "whatever else was written meanwhile"
 
 
-def test_the_last_id_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["ndjson", pytest.param("csv", marks=LONG)])
+def test_ordinary_runs_and_those_that_go_on_in_one_file(
+    trade: Terminal, market: MockServer, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """None is lost, and none is there twice, in whatever order they come."""
+    monkeypatch.setattr("tradesdk_cli.results.outtail._TAIL", 2048)
+    file = trade.home / f"signals.{ending}"
+    since = str(int(market.clock.now()))
+    out = ("--until-idle", "0.1s", "--out", str(file))
+    resume = (*STREAM, "--since", "last", *out)
+    published = emit(market, 4)
+    assert trade(*STREAM, "--since", since, *out, "--count", "2").code == 0
+    published += emit(market, 2)
+    assert trade(*resume, "--count", "3").code == 0
+    assert in_file(file) == published[:5]
+    published += emit(market, 2)
+    assert trade(*STREAM, *out).code == 0, "it begins now, and has nothing"
+    market.clock.advance(300)
+    now = str(int(market.clock.now()))
+    published += emit(market, 40)
+    assert trade(*STREAM, "--since", now, *out).code == 0
+    assert in_file(file) == [*published[:5], *published[8:]]
+    assert trade(*resume).code == 0
+    assert sorted(in_file(file)) == sorted(published)
+    assert trade(*resume).code == 0
+    assert len(in_file(file)) == len(published)
+
+
+def test_without_a_place_it_begins_with_the_last_signal_of_the_file(trade: Terminal, market: MockServer) -> None:
+    file = trade.home / "signals.csv"
+    out = ("--until-idle", "0.1s", "--out", str(file))
+    since = str(int(market.clock.now()))
+    published = emit(market, 2)
+    market.clock.advance(60)
+    published += emit(market, 2)
+    assert trade(*STREAM, "--since", since, "--checkpoint", str(trade.home / "mine"), *out, "--count", "3").code == 0
+    market.clock.advance(60)
+    published += emit(market, 1)
+    run = trade(*STREAM, "--since", "last", *out)
+    (note,) = said(run, "no_last")
+    assert note["note"].endswith("so it begins with the last signal in the file")
+    assert in_file(file) == published
+
+
+def test_the_rows_at_the_end_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "f"
-    cases: list[tuple[str, str, str | None]] = [
-        ("ndjson", '{"id":"a"}\n{"id":"b"}\n', "b"),
-        ("ndjson", '{"id":"a"}\n{"id":', None),
-        ("ndjson", '{"id":1}\n', None),
-        ("ndjson", "[1]\n", None),
-        ("ndjson", "[" * 60_000, None),
-        ("ndjson", "", None),
-        ("csv", "type,id,x\nsignal,a,1\nsignal,b,2\n", "b"),
-        ("csv", "type,x\nsignal,1\n", None),
-        ("csv", "id\n", "id"),
-        ("csv", 'id,x\na,"1\n2"\n', "a"),
-        ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', "b"),
-        ("csv", 'id,x\na,"1\n2', None),
-        ("tsv", "id\tx\na\t1\n", "a"),
-        ("yaml", "- id: a\n", None),
+    cases: list[tuple[str, str, list[tuple[str, float | None]]]] = [
+        ("ndjson", '{"id":"a","timestamp":5}\n{"id":"b","timestamp":4}\n', [("a", 5.0), ("b", 4.0)]),
+        ("ndjson", '{"id":"a"}\n{"id":', [("a", None)]),
+        ("ndjson", '{"id":1}\n', []),
+        ("ndjson", '{"id":"a","timestamp":"soon"}\n', [("a", None)]),
+        ("ndjson", '{"id":"a","timestamp":1e999}\n', [("a", None)]),
+        ("ndjson", "[1]\n", []),
+        ("ndjson", "[" * 60_000, []),
+        ("ndjson", "", []),
+        ("csv", "type,id,timestamp\nsignal,a,1\nsignal,b,2\n", [("a", 1.0), ("b", 2.0)]),
+        ("csv", "type,x\nsignal,1\n", []),
+        ("csv", "id\n", []),
+        ("csv", 'id,x\na,"1\n2"\nb,1\n', [("a", None), ("b", None)]),
+        ("csv", 'id,x\na,1\nb,"1\n""2"", c\n\n"\n', [("a", None), ("b", None)]),
+        ("csv", 'id,x\na,"1\n2', []),
+        ("tsv", "id\tx\na\t1\n", [("a", None)]),
+        ("yaml", "- id: a\n", []),
     ]
     for form, text, found in cases:
         file.write_text(text)
-        assert last_id(file, form) == found, text[:40]
-    assert last_id(tmp_path / "none", "csv") is None
+        assert rows_at_end(file, form) == found, text[:40]
+        assert last_time(file, form) == max((when for _, when in found if when is not None), default=None)
+    assert rows_at_end(tmp_path / "none", "csv") == []
 
 
 def test_a_tape_into_a_file(trade: Terminal) -> None:
@@ -138,13 +186,39 @@ def test_stopped_again_and_again_none_is_lost_or_there_twice(trade: Terminal, ma
     file = trade.home / "signals.ndjson"
     resume = (*STREAM, "--since", "last", "--out", str(file))
     assert trade(*resume, "--until-idle", "0.1s").code == 0
-    published: list[str] = []
+    assert_all_there(trade, market, file, resume, [])
+
+
+@LONG
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ordinary_runs_that_are_stopped_are_gone_on_with(trade: Terminal, market: MockServer) -> None:
+    file = trade.home / "signals.ndjson"
+    since = ("--since", str(int(market.clock.now())))
     for number in (signals.SIGINT, signals.SIGKILL):
-        published += emit(market, 300)
+        file.unlink(missing_ok=True)
+        for place in trade.home.glob("checkpoints/*"):
+            place.unlink()
+        published = emit(market, 100)
+        with started(trade, *STREAM, *since, "--out", str(file)) as process:
+            stopped_when(process, file, 10, number)
+        assert_all_there(trade, market, file, (*STREAM, "--since", "last", "--out", str(file)), published)
+        market.clock.advance(100)
+        since = ("--since", str(int(market.clock.now())))
+
+
+def stopped_when(process: subprocess.Popen[str], file: Path, lines: int, number: signals.Signals) -> None:
+    while not file.exists() or len(file.read_text().splitlines()) < lines:
+        assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(30) in (130, 143, -signals.SIGKILL)
+
+
+def assert_all_there(
+    trade: Terminal, market: MockServer, file: Path, resume: tuple[str, ...], published: list[str]
+) -> None:
+    for number in (signals.SIGINT, signals.SIGKILL):
+        published += emit(market, 100)
         with started(trade, *resume) as process:
-            while len(file.read_text().splitlines()) < len(published) - 250:
-                assert process.poll() is None
-            process.send_signal(number)
-            assert process.wait(30) in (130, 143, -signals.SIGKILL)
+            stopped_when(process, file, len(published) - 80, number)
     assert trade(*resume, "--until-idle", "0.5s").code == 0
     assert in_file(file) == published

@@ -46,7 +46,7 @@ def test_another_filter_or_file_has_a_place_of_its_own(trade: Terminal, market: 
         return [json.loads(text)["id"] for text in file.read_text().splitlines()]
 
     runs = [trade(*each) for each in (buy, sell, line)]
-    assert [len(said(run, "no_last")) for run in runs] == [1, 1, 0]
+    assert [len(said(run, "no_last")) for run in runs] == [1, 1, 1]
     wanted = [market.emit_signal(direction="BUY").id for _ in range(2)]
     other = market.emit_signal(direction="SELL").id
     assert ids(trade(*line)) == [*wanted, other]
@@ -160,3 +160,48 @@ def test_worlds_of_the_mock_have_places_of_their_own(trade: Terminal, monkeypatc
     run = trade("--world", "one", *STREAM, "--since", "last", "--token", "BRETT", "--duration", "0.1s")
     assert run.code == 0, run.err
     assert len(list((trade.home / "mock").glob("one.8453-*.checkpoint.json"))) == 1
+
+
+IDLE = ("--until-idle", "0.1s")
+LAST = (*STREAM, "--since", "last", *IDLE)
+
+
+def test_it_goes_on_from_an_ordinary_run(trade: Terminal, market: MockServer) -> None:
+    """What came between that run and the first one with --since last is not lost."""
+    before = emit(market, 2)
+    assert trade(*STREAM, *IDLE).out == "", "it begins now"
+    first = emit(market, 2)
+    run = trade(*LAST)
+    assert (ids(run), said(run, "no_last")) == (first, [])
+    assert ids(trade(*recent(market), "--count", "3")) == [*before, first[0]]
+    assert trade(*LAST).out == "", "a run with --since last was there, and nobody else moves its place"
+    second = emit(market, 1)
+    assert trade(*STREAM, *IDLE).out == ""
+    assert ids(trade(*LAST)) == second
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_it_goes_on_from_the_last_of_several_ordinary_runs(trade: Terminal, market: MockServer, count: int) -> None:
+    published = emit(market, 3)
+    for _ in range(2):
+        assert ids(trade(*recent(market), "--count", str(count))) == published[:count]
+    assert len(list((trade.home / "checkpoints").glob("*.json"))) == 1
+    published += emit(market, 1)
+    assert ids(trade(*LAST)) == published[count:]
+    assert trade(*LAST).out == ""
+
+
+def test_a_run_that_never_connected_is_not_the_last_one(trade: Terminal, market: MockServer) -> None:
+    published = emit(market, 3)
+    assert ids(trade(*recent(market), "--count", "1")) == published[:1]
+    market.add_fault("status", route="/v1/signals/stream", status=403, count=1)
+    assert trade(*STREAM).code == 5
+    assert ids(trade(*LAST)) == published[1:]
+
+
+def test_an_ordinary_run_needs_no_place(trade: Terminal, market: MockServer) -> None:
+    (trade.home / "checkpoints").write_text("no folder")
+    published = emit(market, 2)
+    run = trade(*recent(market), "--count", "2")
+    assert (run.code, ids(run)) == (0, published)
+    assert trade(*LAST).code == 3

@@ -305,7 +305,7 @@ def test_what_is_on_it() -> None:
         "mock world default · 12:00:00Z · plan calm",
         "████████ 57/60 a minute",
         "used 1,234/100,000 requests, resets in 5 d",
-        "market data today $0.12, $4.88 left",
+        "market data today $0.12 spent, $4.88 left",
         "2 agents, 1 s ago",
         "30 open positions, 1 s ago  1-",
         "base: live, bnb: connecting again in 4 s: calm",
@@ -322,7 +322,7 @@ def test_what_is_on_it() -> None:
 def test_money_that_cannot_be_told_is_not_left_out() -> None:
     spent = {"spent_today_usd": "0.12", "left_today_usd": None}
     for money, part in (
-        (spent, "market data today $0.12, no daily budget"),
+        (spent, "market data today $0.12 spent, no daily budget"),
         ({"problem": "the ledger is damaged"}, "market data: what was spent cannot be read (trade doctor)"),
     ):
         lines = draw(after(filled(), news("money", money)), View(), 140, 40, NOW).lines
@@ -366,3 +366,12 @@ def test_scrolling_stops_at_the_last_row() -> None:
 def test_an_empty_board_says_that_it_reads() -> None:
     shown = "\n".join(line.plain for line in draw(Board(target="x"), View(), 80, 24, NOW).lines)
     assert shown.count("reading …") == 2
+
+
+def test_all_of_an_error_is_there_to_be_read() -> None:
+    reason = "the service says that it is in maintenance until noon, and that nothing was lost " * 2 + "END"
+    shown = [
+        line.plain for line in draw(after(filled(), news("problem", reason, "service")), View(), 60, 24, NOW).lines
+    ]
+    assert len(shown) == 24
+    assert " ".join(" ".join(shown).split()).count(" ".join(reason.split())) == 1

@@ -92,16 +92,48 @@ def test_logging_is_left_as_it_was(world: Terminal) -> None:
     assert (logger.level, list(logger.handlers)) == before
 
 
-@pytest.mark.parametrize("line", [("whoami",), ("login", "--api-key-stdin")])
-def test_where_nothing_listens_an_address_is_tried_once_more(
-    trade: Terminal, waited: list[float], line: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "whoami",
+        "login --api-key-stdin",
+        "account show",
+        "agents list --all",
+        "agents delete agt_1 --yes",
+        "signals stream --chain base",
+        "signals stream --chain base --since last",
+        "market tokens",
+        "market prices ETH --max-price 1",
+        "api /v1/account",
+        "plot token BRETT",
+        "top --once",
+        "mock status",
+        "mock clock",
+    ],
+)
+def test_where_nothing_listens_it_says_so_soon(trade: Terminal, waited: list[float], line: str) -> None:
+    """One quick second try, then what is wrong and what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens on it, and nobody else can
-        key = {"TRADE_API_KEY": "k"} if line == ("whoami",) else {}
         where = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        run = trade(*line, "--base-url", where, stdin="k\n", env=key)
-    assert (run.code, len(waited)) == (11, 1)
+        key = {} if line.startswith("login") else {"TRADE_API_KEY": "k"}
+        run = trade(
+            *line.split(), stdin="k\n", env=key | {"TRADE_BASE_URL": where, "TRADE_WALLET_KEY": "0x" + "6b" * 32}
+        )
+    problem = run.notes[-1]
+    assert (run.code, problem["message"]) == (1 if line.startswith("mock") else 11, f"nothing listens at {where}")
+    assert problem["hint"].startswith("start ")
+    assert len(waited) <= 1
+    assert sum(waited) < 1
+
+
+def test_a_host_that_there_is_not(trade: Terminal, monkeypatch: pytest.MonkeyPatch, waited: list[float]) -> None:
+    def lookup(*args: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    run = trade("account", "show", env={"TRADE_BASE_URL": "https://nowhere.invalid", "TRADE_API_KEY": "k"})
+    assert (run.code, run.problem["message"], waited) == (11, "there is no host nowhere.invalid", [])
 
 
 def test_what_answers_is_tried_as_often_as_ever(trade: Terminal, service: Scripted, waited: list[float]) -> None:

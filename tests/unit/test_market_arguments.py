@@ -73,6 +73,7 @@ def refused(call: Callable[[], object]) -> str:
         ([" \t\n"], "tokens[0] must not be empty"),
         (["a\x00b"], "tokens[0] must not contain control characters: a\\x00b"),
         (["\x1b[2J"], "control characters"),
+        (["eth,brett"], "tokens[0] has a comma in it, so it is several tokens: eth,brett"),
         (["a\u202eb"], "control characters"),
         (["a\u200bb"], "control characters"),
         (["\ud800"], "control characters"),

@@ -61,6 +61,8 @@ class AsyncMarketClient(AsyncMarketMethods):
         api_key: that key; else TRADE_API_KEY.
         max_validity: seconds that a signed payment may be valid, at most (default 120, from 10 on).
         reuse_offers: pay at the first request when the price was seen before: one round trip less.
+        check_tokens: look symbols up in the service's free list before anything is signed (once an hour; addresses and
+            ids with a hyphen pass). A list that cannot be read holds nothing up.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is sent again only as the same bytes.
@@ -93,6 +95,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         api_key: str | Callable[[], str] | None = None,
         max_validity: int = 120,
         reuse_offers: bool = False,
+        check_tokens: bool = True,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float = 180.0,
@@ -143,7 +146,9 @@ class AsyncMarketClient(AsyncMarketMethods):
             pay_to=recipients,
             clock=clock,
         )
-        self._paying = AsyncPaying(calls, _for_payments(calls, timeout), purse, reuse_offers=reuse_offers)
+        self._paying = AsyncPaying(
+            calls, _for_payments(calls, timeout), purse, reuse_offers=reuse_offers, check_tokens=check_tokens
+        )
 
     @cached_property
     def quote(self) -> AsyncQuotes:

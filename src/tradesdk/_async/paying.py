@@ -24,6 +24,7 @@ from ..payments.records import Payment, PaymentState
 from ..payments.results import DryRun, MarketResult, Quote
 from .presenting import AsyncErrand, AsyncPresentation
 from .primitives import AsyncTurns, in_thread, sleep, surely
+from .tokencheck import AsyncTokenCheck
 
 if TYPE_CHECKING:
     from .calls import AsyncCalls
@@ -41,13 +42,16 @@ _LONGEST_PAUSE = 1.0
 class AsyncPaying:
     """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
 
-    def __init__(self, calls: AsyncCalls, paid: AsyncCalls, purse: Purse, *, reuse_offers: bool) -> None:
+    def __init__(
+        self, calls: AsyncCalls, paid: AsyncCalls, purse: Purse, *, reuse_offers: bool, check_tokens: bool
+    ) -> None:
         self.calls = calls
         self.paid = paid
         self.purse = purse
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._turns = AsyncTurns()
+        self._check = AsyncTokenCheck() if check_tokens else None
 
     def copy_with(self, change: Callable[[AsyncCalls, bool], AsyncCalls]) -> AsyncPaying:
         """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
@@ -179,6 +183,8 @@ class AsyncPaying:
                 found = await self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
                     return found
+                if self._check is not None:
+                    await self._check.check(asked, self.calls, give_up)
                 prepare = partial(purse.prepare, purchase, found, errand.owner)
                 prepared = await in_thread(prepare, undo=self._unsent(errand.owner))
                 if prepared.fresh:

@@ -25,6 +25,7 @@ from ..payments.records import Payment, PaymentState
 from ..payments.results import DryRun, MarketResult, Quote
 from .presenting import Errand, Presentation
 from .primitives import Turns, in_thread, sleep, surely
+from .tokencheck import TokenCheck
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -42,13 +43,14 @@ _LONGEST_PAUSE = 1.0
 class Paying:
     """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
 
-    def __init__(self, calls: Calls, paid: Calls, purse: Purse, *, reuse_offers: bool) -> None:
+    def __init__(self, calls: Calls, paid: Calls, purse: Purse, *, reuse_offers: bool, check_tokens: bool) -> None:
         self.calls = calls
         self.paid = paid
         self.purse = purse
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._turns = Turns()
+        self._check = TokenCheck() if check_tokens else None
 
     def copy_with(self, change: Callable[[Calls, bool], Calls]) -> Paying:
         """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
@@ -180,6 +182,8 @@ class Paying:
                 found = self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
                     return found
+                if self._check is not None:
+                    self._check.check(asked, self.calls, give_up)
                 prepare = partial(purse.prepare, purchase, found, errand.owner)
                 prepared = in_thread(prepare, undo=self._unsent(errand.owner))
                 if prepared.fresh:

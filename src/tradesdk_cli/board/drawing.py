@@ -134,7 +134,9 @@ def _budgets(board: Board, now: Moment, width: int, dot: str, *, ascii_only: boo
     elif money is not None:
         left_today = money.get("left_today_usd")
         left_text = f", ${left_today} left" if left_today is not None else ", no daily budget"
-        parts.append(Text(f"market data today ${money.get('spent_today_usd')}{left_text}"))
+        held = money.get("held_today_usd") or "0.00"
+        held_text = f", ${held} held" if held != "0.00" else ""
+        parts.append(Text(f"market data today ${money.get('spent_today_usd')} spent{held_text}{left_text}"))
     one = _joined(parts, dot, 10**6)
     if cell_len(one.plain) <= width or not parts:
         return [one]
@@ -229,18 +231,22 @@ def _columns(part: str, now: Moment, *, ascii_only: bool) -> tuple[Col, ...]:
 
 
 def _foot(board: Board, view: View, width: int, now: Moment, *, ascii_only: bool) -> list[Text]:
+    import textwrap
+
     found = []
-    for text, at in board.problems.values():
-        since = max(0.0, now.mono - at)
-        told = Text.assemble((f"error, {since:.0f} s ago: ", "bold red"), visible(text))
-        found.append(told)
-    if board.note and not found:
+    if board.problems:
+        text, at = list(board.problems.values())[-1]
+        begin = f"error, {max(0.0, now.mono - at):.0f} s ago: "
+        lines = [Text(line) for line in textwrap.wrap(begin + visible(text), max(width, 20))]  # all of the reason
+        lines[0].stylize("bold red", 0, len(begin))
+        found += lines
+    elif board.note:
         found.append(Text(visible(board.note), style="dim"))
     keys = "any key goes back" if view.help else _KEYS
     if cell_len(keys) > width:
         keys = "q quit · p pause · tab · ↑↓ · s sort · ? help"
     found.append(Text(keys, style="dim"))
-    return found[-2:]
+    return found
 
 
 def _help(width: int) -> list[Text]:

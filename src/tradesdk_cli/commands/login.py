@@ -105,7 +105,6 @@ def _as_mock(run: Session, name: str, *, yes: bool) -> None:
 
 def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: bool) -> None:
     from tradesdk_cli.errors import UsageProblem
-    from tradesdk_cli.patience import OneMoreTry
     from tradesdk_cli.settings.credentials import host_of
     from tradesdk_cli.settings.keptkeys import check_place, forget, keep, place_of
 
@@ -115,7 +114,6 @@ def _as_user(run: Session, name: str, place: str | None, *, verify: bool, yes: b
         raise UsageProblem(f"the profile {name} is a mock", "name another one: trade login --profile work")
     before = table.get("key")
     place = str(place or before or "file")
-    run.retry = OneMoreTry()
     base_url = _address(run, table)
     market_url = settings.market_url if settings.sources["market_url"] == "flag --market-url" else None
     base_url = run.connect(base_url, "none-yet").base_url  # as it is kept; what is wrong with it is said before the key

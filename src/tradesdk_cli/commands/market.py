@@ -40,10 +40,13 @@ class Sort(StrEnum):
 
 Tokens = Annotated[
     list[str],
-    typer.Argument(metavar="TOKEN...", help="Symbols, addresses on Base, or ids of a coin registry."),
+    typer.Argument(
+        metavar="TOKEN...", help="Symbols, addresses on Base, or coin-registry ids, with spaces or commas between."
+    ),
 ]
 MaxPrice = Annotated[
-    str | None, typer.Option("--max-price", metavar="USD", help="The most that this command may cost, such as 0.10.")
+    str | None,
+    typer.Option("--max-price", metavar="USD", help="The most that it may cost, all batches together."),
 ]
 Rehearsal = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")

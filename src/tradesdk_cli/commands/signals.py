@@ -139,41 +139,52 @@ def stream(
     """Print signals as they come, each once, until Ctrl-C.
 
     It connects again by itself and takes from the history what came meanwhile; what is on stderr says when. With
-    --since last it goes on where the last run with this key, chain, filters and --out ended: a signal is done when it
-    was printed, its commands have ended and it was forwarded, or its failure was reported. So the last one may come
-    again: after a crash, after a Ctrl-C while its command ran, or when the run ended before it could be forwarded. A
-    command that runs when --duration is over is let finish.
+    --since last it goes on where the last run with this key, chain, filters and --out ended: the last one with
+    --since last, and before there was one, the last run without. A signal is done when it was printed, its commands
+    have ended and it was forwarded, or its failure was reported. So the last one may come again: after a crash, after a
+    Ctrl-C while its command ran, or when the run ended before it could be forwarded. A command that runs when
+    --duration is over is let finish.
     """
-    from tradesdk_cli.live.following import SETTLE, follow
-    from tradesdk_cli.live.places import Purpose, last_place
+    from contextlib import AbstractContextManager
+
+    from tradesdk_cli.live.following import SETTLE, AnyStream, follow
+    from tradesdk_cli.live.places import Purpose, RunPlace, last_place
     from tradesdk_cli.live.streaming import Delivery
     from tradesdk_cli.results.apart import refuse_same
 
     with session(ctx) as run:
         refuse_same({"--out": run.settings.out, "--checkpoint": checkpoint, "--tape": tape})
         filters = {"min_confidence": min_confidence, "direction": direction, "token": token}
-        place = checkpoint or (last_place(run, chain, filters) if since == LAST else False)
+        place, begin = checkpoint, since if isinstance(since, float) else None
+        if place is None and since == LAST:
+            place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else Purpose(checkpoint, run, filters)
-        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not False, purpose=purpose)
+        delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
         signals = run.client.signals
         run.closing(delivery.close)
-        follow(
-            run.out,
-            delivery,
-            lambda: signals.stream(
+
+        def opened(kept: Path | None) -> AbstractContextManager[AnyStream]:
+            return signals.stream(
                 chain=chain,
-                since=since if isinstance(since, float) else None,
+                since=begin,
                 min_confidence=min_confidence,
                 direction=direction,
                 token=token,
-                checkpoint=place,
-                manual_ack=place is not False,
+                checkpoint=kept or False,
+                manual_ack=kept is not None,
                 heartbeats=heartbeats,
                 reports=True,
                 settle=SETTLE,
-            ),
-            acknowledge=place is not False,
-            back=place is not False or since is not None,
+            )
+
+        spare = RunPlace(run, chain, filters) if place is None else None
+        follow(
+            run.out,
+            delivery,
+            lambda: opened(place) if spare is None else spare.opened(opened),
+            acknowledge=(lambda stream, signal: stream.ack(signal)) if spare is None else spare.ack,
+            goes_on="the same command" if spare is None else "--since last",
+            back=place is not None or since is not None,
             duration=duration,
             idle=until_idle,
         )

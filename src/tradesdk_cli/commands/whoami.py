@@ -16,10 +16,7 @@ def whoami(ctx: typer.Context) -> None:
     It asks the service, so that the answer is about the key that commands really use. Of the key, the last four
     characters are shown, as the service knows them, and where it came from.
     """
-    from tradesdk_cli.patience import OneMoreTry
-
     with session(ctx) as run:
-        run.retry = OneMoreTry()
         account = run.client.account.get()
         base_url = run.client.base_url
         found = run.api_key(base_url)

@@ -54,7 +54,7 @@ def ledger(run: Session) -> list[Finding]:
     """Whether it is whole, what is in doubt, and what the budgets leave."""
     from tradesdk import Budget, LedgerError, PaymentState
     from tradesdk_cli.money.paying import IN_DOUBT
-    from tradesdk_cli.money.payviews import LIMITS, left_over, maybe_dollars
+    from tradesdk_cli.money.payviews import LIMITS, left_over, maybe_dollars, spending_record
 
     path = _ledger_file(run)
     budget = Budget.from_environment()
@@ -68,12 +68,12 @@ def ledger(run: Session) -> list[Finding]:
         run.ledger.check()
         doubtful = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT])
         spending = run.ledger.spending(budget, now=run.now())
+        record = spending_record(spending, run.ledger, run.now())
     except LedgerError as error:
         return [Finding("ledger", "problem", one_line(error.message), error.hint or aside, facts)]
     facts |= {
         "in_doubt": [payment.id for payment in doubtful],
-        "spent_today_usd": maybe_dollars(spending.today),
-        "spent_total_usd": maybe_dollars(spending.total),
+        **{name: record[name] for name in record if name.startswith(("spent_", "held_"))},
         "budget_usd": {name: maybe_dollars(getattr(spending.budget, name)) for name in LIMITS},
     }
     left = left_over(spending)

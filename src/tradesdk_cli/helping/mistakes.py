@@ -32,6 +32,7 @@ _MEANT = re.compile(r"'(?P<value>.*)' is not a number: .*?(?P<right>[\d.]+)")
 """What `not_a_number` says, when it knows better."""
 _ALLOWED = re.compile(r" (?:--yes|--max-price \S+)")
 _ABOUT_TOKENS = (["signals"], ["market"], ["trades"], ["positions"], ["plot"], ["replay"])
+_JQ = re.compile(r"\.(?:(?P<name>[A-Za-z_][\w.]*)|(?P<rest>\[\d*\](?:\.[A-Za-z_][\w.]*)?)?)")
 _SHOWN = 4
 
 
@@ -125,7 +126,7 @@ def _meant(group: Any, word: str, after: list[str], *, at_root: bool) -> list[_M
     elif (re.search(r"[_\d]", word) or lower == "id") and "get" in names:
         return [(("get",), [word, *after])]  # an id where its verb should be
     near: list[_Meant] = [((name,), after) for name in closest(lower, names)]
-    if not near and group.name == "plot":  # what is to be plotted, where its kind should be
+    if not near and group.name == "plot" and word == word.strip() and not word.startswith("-"):  # what is to be drawn
         return [(("agent" if re.search("[_-]", word) else "token",), [word, *after])]
     if near or not at_root:
         return near
@@ -201,7 +202,10 @@ def _option(error: Any, argv: Sequence[str], path: str) -> tuple[str, str | None
             return message, instead(_with_option(argv, word, ""), path)
         meant = [ours] if ours else forms or closest(name, known)
     if len(meant) == 1 and word is not None:
-        return message, instead(_with_option(argv, word, meant[0]), path)
+        line = _with_option(argv, word, meant[0])
+        if meant == ["--query"] and not _as_query(line, known):
+            return message, "--query takes JMESPath, for example: --query \"[?status=='active'].id\""
+        return message, instead(line, path)
     if meant:
         return message, f"did you mean {either(meant[:_SHOWN])}?"
     if path == "trade":
@@ -219,6 +223,24 @@ def _with_option(argv: Sequence[str], wrong: str, right: str) -> list[str]:
         words = [f"{right}={value}"] if right.startswith("--") else [right, value]
     index = list(argv).index(wrong)
     return [*argv[:index], *words, *argv[index + 1 :]]
+
+
+def _as_query(line: list[str], known: Sequence[str]) -> bool:
+    """Writes a simple jq path in `line` as JMESPath: `.name` as `name`, of each row in a list. False: it is neither."""
+    place = next(place for place, word in enumerate(line) if word.partition("=")[0] == "--query")
+    _, equals, value = line[place].partition("=")
+    value = value if equals else line[place + 1] if place + 1 < len(line) else ""
+    if found := _JQ.fullmatch(value):
+        rows = "[]." if "--all" in known and found["name"] else ""
+        value = f"{rows}{found['name'] or found['rest'] or '@'}"
+        line[place : place + 1 if equals else place + 2] = ["--query", value]
+    from tradesdk_cli.results.selecting import Selection
+
+    try:
+        Selection(value, ())
+    except UsageProblem:
+        return False
+    return bool(value)
 
 
 def _is_argument(name: str, context: Any) -> bool:

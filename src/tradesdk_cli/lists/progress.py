@@ -65,10 +65,14 @@ class Progress:
         self._show()
 
     def waits(self, seconds: float, until: str, why: str) -> bool:
-        """Says that nothing happens for some seconds. False when there is no line that could say it."""
+        """Says that nothing happens for some seconds. False when there is no line that could say it, and all of why."""
         if not self.on_line:
             return False
-        self._draw(f"{self._counted}, waiting {seconds:.0f} s, until {until}{why}")
+        text = one_line(f"{self._counted}, waiting {seconds:.0f} s, until {until}{why}")
+        if fitted(text, columns_of(self._out.stderr) - 1) != text:
+            self.wipe()
+            return False
+        self._draw(text)
         return True
 
     def wipe(self) -> None:

@@ -66,15 +66,16 @@ def follow(
     delivery: Delivery,
     open_stream: Callable[[], AbstractContextManager[AnyStream]],
     *,
-    acknowledge: bool,
+    acknowledge: Callable[[AnyStream, StreamSignal], None],
+    goes_on: str,
     back: bool,
     duration: float | None,
     idle: float | None,
 ) -> None:
     """Delivers what the stream yields until it is enough, and says at the end how much there was.
 
-    `acknowledge`: each signal when all of it is done. `back`: it begins in the past. `duration` and `idle` are in
-    seconds.
+    `acknowledge`: each signal when all of it is done. `goes_on`: what goes on where it ends, for people. `back`: it
+    begins in the past. `duration` and `idle` are in seconds.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM.
@@ -82,7 +83,7 @@ def follow(
     """
     stats: StreamStats | None = None
     reason = None
-    end = _End(back, acknowledge)
+    end = _End(back, goes_on)
     tally = Tally(out) if delivery.into_file else None
     try:
         with deferring(end.comes) as told:
@@ -118,12 +119,11 @@ class _End:
         how: how they are got, for people.
     """
 
-    def __init__(self, back: bool, acknowledge: bool) -> None:
-        """`acknowledge`: it is remembered where it ended."""
+    def __init__(self, back: bool, goes_on: str) -> None:
         self.stream: AnyStream | None = None
         self.catching_up = False
         self.back = back
-        self.how = "the same command goes on there" if acknowledge else "trade signals history has the rest"
+        self.how = f"{goes_on} goes on there"
 
     def comes(self) -> None:
         """It is told to end. May be called from any thread, and by the handler of a signal."""
@@ -139,7 +139,7 @@ def _deliver(
     end: _End,
     told: Deferral,
     tally: Tally | None,
-    acknowledge: bool,
+    acknowledge: Callable[[AnyStream, StreamSignal], None],
     duration: float | None,
     idle: float | None,
 ) -> str | None:
@@ -163,8 +163,8 @@ def _deliver(
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
                 with told.shut() if delivery.into_file else nullcontext():
                     delivery.signal(wire_of(item))
-                    if acknowledge and not delivery.cut_off:  # else it comes again
-                        stream.ack(item)
+                    if not delivery.cut_off:  # else it comes again
+                        acknowledge(stream, item)
                 if tally is not None:
                     tally.signal(wire_of(item))
                 if delivery.complete:

@@ -1,51 +1,138 @@
-"""Where `signals stream` remembers how far it got: a file for each kind of run with `--since last`, or a given one."""
+"""Where `signals stream` remembers how far it got: a file for each kind of run, or a given one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tradesdk_cli.errors import UsageProblem
+from tradesdk_cli.errors import ConfigProblem, UsageProblem
 from tradesdk_cli.lists.checkpoints import CheckpointProblem, told_apart
 from tradesdk_cli.results.outfile import FULL, GOES_ON
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
+    from tradesdk import StreamSignal
     from tradesdk_cli.context import Session
+    from tradesdk_cli.live.following import AnyStream
 
 _LARGEST = 64 * 1024
+_RUN = ".run-"
 
 
-def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> Path | bool:
-    """The file for this chain, these filters, the file of `--out`, and the service and key.
+def last_place(run: Session, chain: int, filters: Mapping[str, object]) -> tuple[Path, float | None]:
+    """Where `--since last` goes on: its file, and while there is none yet, the time to begin at; None is now.
 
-    What another filter left out, or what went into another file, was never here: so each has a place of its own. True
-    is the SDK's own place, for all signals of a chain on stdout.
+    What another filter left out, or what went into another file, was never here: so each has a place of its own. It is
+    the one of the last run with `--since last`; before there was any, that of the last run without.
 
     Raises:
         ConfigProblem: there is no API key.
     """
+    stem = _stem(run, chain, filters)
+    file = _with(stem, ".json")
+    if file.exists():
+        return file, None
+    kept = _kept_by_runs(stem)
+    if kept:
+        file.unlink(missing_ok=True)  # a link that leads nowhere
+        try:
+            file.symlink_to(kept[-1].name)
+        except OSError:  # no links here
+            kept[-1].replace(file)
+        return file, None
+    since = None
+    if not run.out.on_stdout and run.settings.out is not None:
+        from tradesdk_cli.results.outtail import last_time
+
+        since = last_time(run.settings.out, run.out.format_for(many=True))
+    begins = "now" if since is None else "with the last signal in the file"
+    run.out.event("no_last", f"no run like this one kept where it ended, so it begins {begins}")
+    return file, since
+
+
+class RunPlace:
+    """Where a run without `--since last` keeps how far it got, for the first one with it.
+
+    Nothing fails when it cannot. Nothing is kept once there was a run with `--since last`: what has come since that
+    one is not done because this one begins later.
+    """
+
+    def __init__(self, run: Session, chain: int, filters: Mapping[str, object]) -> None:
+        from tradesdk import TradeError
+
+        self._file: Path | None = None
+        with contextlib.suppress(ConfigProblem, TradeError, OSError):  # what is wrong is said by what needs it
+            self._stem = _stem(run, chain, filters)
+            if not _with(self._stem, ".json").exists():
+                self._file = _with(self._stem, f"{_RUN}{time.time_ns():x}.json")
+
+    @contextlib.contextmanager
+    def opened(self, open_stream: Callable[[Path | None], AbstractContextManager[AnyStream]]) -> Iterator[AnyStream]:
+        """The stream that is opened with this file for its checkpoint, or without any."""
+        from tradesdk import CheckpointError
+
+        with contextlib.ExitStack() as stack:
+            try:
+                stream = stack.enter_context(open_stream(self._file))
+            except CheckpointError:
+                self._file = None
+                stream = stack.enter_context(open_stream(None))
+            self._forget_earlier()
+            yield stream
+
+    def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
+        """The signal is done."""
+        from tradesdk import CheckpointError
+
+        if self._file is not None:
+            with contextlib.suppress(CheckpointError):  # then the next run repeats it
+                stream.ack(signal)
+
+    def _forget_earlier(self) -> None:
+        """This run has begun: those before it are not the last one any more."""
+        if self._file is not None and not _with(self._stem, ".json").is_symlink():
+            with contextlib.suppress(OSError):
+                for file in _of_runs(self._stem):
+                    if not file.name.startswith(self._file.name):
+                        file.unlink(missing_ok=True)
+
+
+def _stem(run: Session, chain: int, filters: Mapping[str, object]) -> Path:
+    """The place without its ending, for this chain, these filters, the file of `--out`, and the service and key."""
     settings = run.settings
     kind = _kind(run, filters)
-    if not settings.mock:
-        if not kind:
-            return True
-        found = run.api_key(run.client.base_url)
-        kind |= {"service": run.client.base_url, "key": told_apart(found[0]) or "" if found is not None else ""}
-    name = f"{chain}-{_short(kind)}" if kind else str(chain)
-    if not settings.mock:
-        place = settings.data_folder() / "checkpoints" / f"stream-{name}.json"
-    else:
+    if settings.mock:
         from tradesdk_cli.embedded import world_file
 
-        place = world_file(settings).with_suffix(f".{name}.checkpoint.json")  # all worlds have one address and key
-    if not place.exists():
-        run.out.event("no_last", "no run like this one ended before, so it begins now")
-    return place
+        name = f"{chain}-{_short(kind)}" if kind else str(chain)
+        return world_file(settings).with_suffix(f".{name}.checkpoint")  # all worlds have one address and key
+    found = run.api_key(run.client.base_url)
+    kind |= {"service": run.client.base_url, "key": told_apart(found[0]) or "" if found is not None else ""}
+    return settings.data_folder() / "checkpoints" / f"stream-{chain}-{_short(kind)}"
+
+
+def _with(stem: Path, ending: str) -> Path:
+    return stem.with_name(stem.name + ending)
+
+
+def _of_runs(stem: Path) -> list[Path]:
+    """All that runs without `--since last` left there: checkpoints, and what stands beside them."""
+    try:
+        return [file for file in stem.parent.iterdir() if file.name.startswith(stem.name + _RUN)]
+    except OSError:
+        return []
+
+
+def _kept_by_runs(stem: Path) -> list[Path]:
+    """Their checkpoints, the one that was written last at the end."""
+    return sorted((file for file in _of_runs(stem) if file.suffix == ".json"), key=lambda file: file.stat().st_mtime_ns)
 
 
 class Purpose:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tradesdk_cli.live.places import Purpose
     from tradesdk_cli.live.tape import Tape
     from tradesdk_cli.output import Output
+    from tradesdk_cli.results.outtail import Written
 
 _EXEC_TIMEOUT = 60.0
 _FORWARD_TIMEOUT = 30.0
@@ -88,16 +89,16 @@ class Delivery:
         run.closing(run.out.close)
         self._out: Output = run.out
         self._wanted = wanted
-        self._there: str | None = None
+        self._written: Written | None = None
         if run.settings.out is not None and not run.out.on_stdout:
             from tradesdk import StreamSignal
             from tradesdk_cli.results.outhead import refuse_others
 
             refuse_others(run.out, run.settings.out, (*StreamSignal.model_fields, "replayed", "late"))
             if resumes:
-                from tradesdk_cli.results.outtail import last_id
+                from tradesdk_cli.results.outtail import Written
 
-                self._there = last_id(run.settings.out, run.out.format_for(many=True))
+                self._written = Written(run.settings.out, run.out.format_for(many=True))
         self._begin = time.monotonic()
         self._tape: Tape | None = None
         self._tape_file, self._force = tape, force
@@ -224,9 +225,8 @@ class Delivery:
     def _print(self, event: Mapping[str, Any]) -> None:
         from tradesdk_cli.results.views import STREAM
 
-        if self._there is not None and event.get("id") == self._there:
-            self._there = None
-            return  # the run that wrote it was killed before it could say so; something older may come before it
+        if self._written is not None and self._written.has(event):
+            return  # the run that wrote it was killed before it could say so, or did not go on from the last one
         came = "late" if event.get("late") is True else "replayed" if event.get("replayed") is True else "live"
         self._out.line(event, STREAM, {**event, "came": came})
 

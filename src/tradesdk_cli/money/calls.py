@@ -33,13 +33,27 @@ class Call:
 
     Attributes:
         verb: what it is called here.
-        tokens: what it is about, as it was typed; empty where the price does not depend on it.
+        tokens: what it is about, as it was typed, with commas between tokens or without; empty where the price does
+            not depend on it.
         arguments: what else the SDK's method takes.
     """
 
     verb: str
     tokens: Sequence[str] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """No token has a comma in its name: `ETH,BRETT` are two.
+
+        Raises:
+            UsageProblem: there are only commas.
+        """
+        tokens = tuple(
+            name.strip() for text in self.tokens for name in text.split(",") if name.strip() or "," not in text
+        )
+        if self.tokens and not tokens:
+            raise UsageProblem(f"{' '.join(self.tokens)!r} is no token", "a symbol, such as BRETT, or an address")
+        object.__setattr__(self, "tokens", tokens)
 
     @property
     def endpoint(self) -> str:

@@ -106,6 +106,7 @@ def market_client(
         ConfigProblem: there is no address.
     """
     from tradesdk import MarketClient
+    from tradesdk_cli.patience import OneMoreTry
 
     settings = run.settings
     http = now = None
@@ -131,6 +132,7 @@ def market_client(
         api_key=None if key is None else key[0],
         timeout=settings.timeout,
         max_retries=None if settings.retry else 0,
+        retry=OneMoreTry(),
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         http_client=http,
     )

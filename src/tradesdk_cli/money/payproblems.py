@@ -70,7 +70,9 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         hint = _rejected(error, program)
         return _problem(error, REJECTED, f"{message}: {one_line(error.code, 80)}", hint)
     if isinstance(error, PaymentRefusedError):
-        code = NOT_FOUND if error.code == "no_such_payment" else REFUSED
+        if error.code == "over_budget":
+            message = message.replace(" is reserved", " is held")
+        code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
         retryable = error.code in ("not_yet_expired", "in_progress", "signer_too_slow", "reservation_lost")
         return _problem(error, code, message, _refused(error, program), retryable=retryable)
     return _problem(error, OTHER, message, _plain(error.hint, program))
@@ -133,6 +135,10 @@ def _refused(error: PaymentError, program: str) -> str:
     if error.code == "over_budget":
         room = f"{error.hint}; " if error.hint.startswith("there is room") else ""
         return f"{room}see what is left: {program} pay budget; {_raise_it(error.message, program)}"
+    if error.code == "unknown_token":
+        return error.hint.replace(
+            ", or with check_tokens=False", f"; see the list: {program} market tokens --limit 500"
+        )
     if error.code == "over_price":
         allowed = _ALLOW.search(error.hint)
         return f"to pay that all the same: --max-price {allowed[1]}" if allowed else _plain(error.hint, program)

@@ -15,8 +15,17 @@ from tradesdk_cli.live.watching import Told
 from tradesdk_cli.money.calls import Call, plural
 from tradesdk_cli.money.keeping import Unprinted
 from tradesdk_cli.money.paying import Terms, Till
-from tradesdk_cli.money.payviews import IN_BRIEF, IN_RECEIPT, brief, dollars, of_error, plain_dollars, receipt_record
-from tradesdk_cli.money.rehearsing import rehearse
+from tradesdk_cli.money.payviews import (
+    IN_BRIEF,
+    IN_RECEIPT,
+    brief,
+    dollars,
+    of_error,
+    plain_dollars,
+    receipt_record,
+    usd,
+)
+from tradesdk_cli.money.rehearsing import left_to_buy, over_total, rehearse
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -155,6 +164,7 @@ def _in_batches(till: Till) -> None:
     run, terms = till.run, till.terms
     batches = till.in_batches()
     budget = till.client.payments.spending().budget
+    _refuse_too_little(till, batches)
     told = f"{till.call.told(len(batches.tokens))} in {plural(batches.count, 'batch')}"
     most = till.agreed(batches.price, budget.is_set, told)
     batches = till.in_batches(most)
@@ -222,6 +232,26 @@ def _in_batches(till: Till) -> None:
         _say_how_to_go_on(till, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
         raise ended[0]
     _end(till)
+
+
+def _refuse_too_little(till: Till, batches: Any) -> None:
+    """--max-price is for all batches together: when it is not enough for them, none is bought.
+
+    Raises:
+        PaymentRefusedError: it is not.
+    """
+    from tradesdk import PaymentRefusedError
+
+    if till.terms.max_price is None:
+        return
+    left = left_to_buy(till, batches)
+    price, most = usd(sum(left)), Decimal(till.terms.max_price)
+    if price > most:
+        raise PaymentRefusedError(
+            over_total(most, price, len(left)),
+            code="over_total",
+            hint=f"to buy them all: --max-price {plain_dollars(price)}",
+        )
 
 
 def _say_how_to_go_on(till: Till, bought: str, ended: BaseException) -> None:

@@ -42,19 +42,29 @@ def rehearse(till: Till) -> None:
 def _of_batches(till: Till) -> dict[str, Any]:
     """The same for batches: nothing is sent, so prices are the published ones."""
     batches = till.in_batches()
-    count = len(batches.tokens)
-    each = int(batches.price * 1_000_000) // count if count else 0
-    had = _had(till)
-    left = [each * min(MOST, count - at) for at in range(had * MOST, count, MOST)]
+    left = left_to_buy(till, batches)
     spending = till.client.payments.spending()
     return {
-        "tokens": count,
+        "tokens": len(batches.tokens),
         "batches": batches.count,
-        "batches_had": None if till.terms.job is None else had,
+        "batches_had": None if till.terms.job is None else batches.count - len(left),
         "price_usd": plain_dollars(usd(sum(left))),
         **room(spending),
         "refusal": _refusal(till, left, spending),
     }
+
+
+def left_to_buy(till: Till, batches: Any) -> list[int]:
+    """What the batches cost in micro-dollars that the job does not have already."""
+    count = len(batches.tokens)
+    each = int(batches.price * 1_000_000) // count if count else 0
+    return [each * min(MOST, count - at) for at in range(_had(till) * MOST, count, MOST)]
+
+
+def over_total(most: Any, price: Any, batches: int) -> str:
+    """Why not even the first batch is bought."""
+    cost = "costs" if batches == 1 else "cost"
+    return f"{plural(batches, 'batch')} {cost} {dollars(price)}, and --max-price is {dollars(most)}"
 
 
 def _had(till: Till) -> int:
@@ -78,12 +88,12 @@ def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> str | No
     cap = None if till.terms.max_price is None else int(Decimal(till.terms.max_price) * 1_000_000)
     if amounts and cap is None and not spending.budget.is_set:
         return f"no_budget: it costs {dollars(usd(sum(amounts)))}, and no budget is set"
+    if cap is not None and sum(amounts) > cap:
+        return f"over_total: {over_total(usd(cap), usd(sum(amounts)), len(amounts))}"
     spent = 0
     for number, amount in enumerate(amounts, 1):
         costs = f"a batch costs {dollars(usd(amount))}"
         after = f" after {plural(number - 1, 'batch')}" if number > 1 else ""
-        if cap is not None and amount > cap - spent:
-            return f"over_total: {costs}, and {dollars(usd(cap - spent))} of --max-price is left{after}"
         left = replace(
             spending,
             last_hour=spending.last_hour + spent,

@@ -236,6 +236,7 @@ BUDGETS = (
     Column("budget", "id"),
     Column("limit", "usd"),
     Column("spent", "usd"),
+    Column("held", "usd"),
     Column("left", "usd"),
 )
 

@@ -98,7 +98,7 @@ def _show(run: Session) -> None:
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
-    record = spending_record(spending)
+    record = spending_record(spending, run.ledger, run.now())
     if run.out.format_for(many=False) == "table" and not (run.settings.fields or run.settings.query):
         run.out.draw(lambda console: render_spending(console, record))
     else:
