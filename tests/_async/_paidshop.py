@@ -68,7 +68,8 @@ class Shop:
     async def end(self) -> None:
         """The same call again, as often as it helps, and then the end of all authorizations: all agrees to the unit."""
         steps = self.ledger.calls
-        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] == "give_back" and not self.ledger.after
+        ends = {"give_back", "collect", "reopen"}
+        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] in ends and not self.ledger.after
         self.ledger.calm()
         self.service.kinds.clear()
         self.interrupt = None
