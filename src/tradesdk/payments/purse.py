@@ -227,13 +227,12 @@ class Purse:
             if payment.id != draft.id:
                 return Prepared(payment, fresh=False)
             header = self._signed(offer, requirement, payment)
-            presented = self.store.present(payment.id, header, now=self.clock.now())
+            return Prepared(self.store.present(payment.id, header, now=self.clock.now()), fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
                 with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself
                     self._cancel(draft, owner, "not sent")
             raise
-        return Prepared(presented, fresh=True)
 
     def abandoned(self, payment: Payment, owner: str) -> bool:
         """Free the money of a payment whose maker has gone before signing it; False while its maker may be at it."""
