@@ -46,7 +46,7 @@ class Shop:
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None
 
-    def another(self) -> AsyncMarketClient:
+    def another(self, **options: Any) -> AsyncMarketClient:
         return AsyncMarketClient(
             base_url=BASE,
             signer=self.signer,
@@ -54,6 +54,7 @@ class Shop:
             ledger=self.ledger,
             clock=self.clock,
             http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
+            **options,
         )
 
     def _handle(self, request: httpx.Request) -> httpx.Response:

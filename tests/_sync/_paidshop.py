@@ -47,7 +47,7 @@ class Shop:
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None
 
-    def another(self) -> MarketClient:
+    def another(self, **options: Any) -> MarketClient:
         return MarketClient(
             base_url=BASE,
             signer=self.signer,
@@ -55,6 +55,7 @@ class Shop:
             ledger=self.ledger,
             clock=self.clock,
             http_client=httpx.Client(transport=httpx.MockTransport(self._handle)),
+            **options,
         )
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
