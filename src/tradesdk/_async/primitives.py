@@ -202,29 +202,29 @@ class AsyncTurn:
         self._locks = locks
         self._key = key
         self._lock: anyio.Lock | None = None
+        self._mine = False
 
     async def take(self, timeout: float) -> bool:
         """Wait for it; False when it did not come within `timeout` seconds."""
-        lock, users = self._locks.get(self._key) or (anyio.Lock(), 0)
-        self._locks[self._key] = (lock, users + 1)
+        self._lock, users = self._locks.get(self._key) or (anyio.Lock(), 0)
+        self._locks[self._key] = (self._lock, users + 1)
         try:
             with anyio.move_on_after(max(timeout, 0)):
-                await lock.acquire()
-                self._lock = lock
+                await self._lock.acquire()
+                self._mine = True
         finally:
-            if self._lock is None:
-                self._leave()
-        return self._lock is not None
+            if not self._mine:
+                self.give_back()
+        return self._mine
 
     def give_back(self) -> None:
         """Let the next one have it. Twice does no harm."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-            self._leave()
-
-    def _leave(self) -> None:
-        lock, users = self._locks[self._key]
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        if self._mine:
+            lock.release()
+        users = self._locks[self._key][1]
         if users == 1:
             del self._locks[self._key]
         else:
