@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, PaymentError, TradeError
+from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentState, TradeError
 
-from .._eventful import BUDGET, EventfulLedger, agree, paid_once
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 
 ANSWERS: dict[str, list[str]] = {
     "clean": [],
@@ -107,3 +107,17 @@ async def steps_of(kinds: list[str]) -> int:
     shop = Shop(kinds)
     await outcome(shop)
     return len(shop.ledger.calls)
+
+
+async def lost(shop: Shop) -> Payment:
+    """A payment whose answer is written down; its call is interrupted before it is handed over."""
+    whole = Shop([])
+    await whole.buy()
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        await shop.buy()
+    shop.ledger.calm()
+    (payment,) = shop.ledger.history()
+    assert payment.state is PaymentState.DELIVERED
+    assert shop.service.total == PRICE
+    return payment

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import MarketClient, PaymentError, TradeError
+from tradesdk import MarketClient, Payment, PaymentError, PaymentState, TradeError
 
-from .._eventful import BUDGET, EventfulLedger, agree, paid_once
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 
 ANSWERS: dict[str, list[str]] = {
     "clean": [],
@@ -108,3 +108,17 @@ def steps_of(kinds: list[str]) -> int:
     shop = Shop(kinds)
     outcome(shop)
     return len(shop.ledger.calls)
+
+
+def lost(shop: Shop) -> Payment:
+    """A payment whose answer is written down; its call is interrupted before it is handed over."""
+    whole = Shop([])
+    whole.buy()
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        shop.buy()
+    shop.ledger.calm()
+    (payment,) = shop.ledger.history()
+    assert payment.state is PaymentState.DELIVERED
+    assert shop.service.total == PRICE
+    return payment

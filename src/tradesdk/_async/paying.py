@@ -266,9 +266,8 @@ class AsyncPaying:
         take = partial(self.purse.answer_taken, payment, owner)
         if not await in_thread(take, undo=lambda _: self._untake(owner, payment)):
             return None
-        if errand.job is None:
-            result = replace(result, payment=replace(payment, reply=None))
-        return AsyncDelivery(result, payment)
+        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        return AsyncDelivery(replace(result, payment=shown), payment)
 
     async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""

@@ -265,9 +265,8 @@ class Paying:
         take = partial(self.purse.answer_taken, payment, owner)
         if not in_thread(take, undo=lambda _: self._untake(owner, payment)):
             return None
-        if errand.job is None:
-            result = replace(result, payment=replace(payment, reply=None))
-        return Delivery(result, payment)
+        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        return Delivery(replace(result, payment=shown), payment)
 
     def _hand_over(self, errand: Errand[T], payment: Payment) -> Delivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
