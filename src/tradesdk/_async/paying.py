@@ -175,10 +175,8 @@ class AsyncPaying:
     async def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
         """The caller of `resume` does not get these answers after all."""
         for payment in [result.payment for result in results]:
-            if payment is not None and payment.reply is not None:
-                undo = partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply)
-                with shielded():
-                    await surely(undo)
+            if payment is not None:
+                await self._undone(partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply or b""))
 
     async def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
@@ -241,6 +239,7 @@ class AsyncPaying:
                 raise in_the_way(standing)
             else:
                 purse.check_standing(standing, purchase)
+                errand.claimed = standing
                 if standing.header is not None:
                     again = await self._hand_over(errand, standing)
                 elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
@@ -302,14 +301,17 @@ class AsyncPaying:
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return
         if delivery is None:
-            undo = partial(store.give_back, payment.id, owner=errand.owner)
+            await self._undone(partial(store.give_back, payment.id, owner=errand.owner))
         else:
-            undo = partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b"")
+            await self._undone(partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b""))
+
+    async def _undone(self, undo: Callable[[], None]) -> None:
+        """What ends the call is worth more than a ledger that cannot be written."""
         try:
             with shielded():
                 await surely(undo)
         except LedgerError as problem:
-            logger.warning("payment %s: its answer or its claim could not be given back: %s", payment.id, problem)
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:

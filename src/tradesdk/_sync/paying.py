@@ -174,10 +174,8 @@ class Paying:
     def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
         """The caller of `resume` does not get these answers after all."""
         for payment in [result.payment for result in results]:
-            if payment is not None and payment.reply is not None:
-                undo = partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply)
-                with shielded():
-                    surely(undo)
+            if payment is not None:
+                self._undone(partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply or b""))
 
     def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
@@ -240,6 +238,7 @@ class Paying:
                 raise in_the_way(standing)
             else:
                 purse.check_standing(standing, purchase)
+                errand.claimed = standing
                 if standing.header is not None:
                     again = self._hand_over(errand, standing)
                 elif in_thread(partial(purse.abandoned, standing, errand.owner)):
@@ -299,14 +298,17 @@ class Paying:
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return
         if delivery is None:
-            undo = partial(store.give_back, payment.id, owner=errand.owner)
+            self._undone(partial(store.give_back, payment.id, owner=errand.owner))
         else:
-            undo = partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b"")
+            self._undone(partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b""))
+
+    def _undone(self, undo: Callable[[], None]) -> None:
+        """What ends the call is worth more than a ledger that cannot be written."""
         try:
             with shielded():
                 surely(undo)
         except LedgerError as problem:
-            logger.warning("payment %s: its answer or its claim could not be given back: %s", payment.id, problem)
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
