@@ -61,7 +61,6 @@ STEADY = {
         "test_mock_kills",
         "test_mock_processes",
         "test_payment_budget_shared",
-        "test_payment_cancellation",
         "test_payment_kills",
         "test_stream_closing",
         "test_stream_faults",

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import AsyncMarketClient, PaymentError, TradeError
+from tradesdk import AsyncMarketClient, Payment, PaymentError, PaymentState, TradeError
 
-from .._eventful import BUDGET, EventfulLedger, agree, paid_once
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 
 ANSWERS: dict[str, list[str]] = {
     "clean": [],
@@ -46,7 +46,7 @@ class Shop:
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None
 
-    def another(self) -> AsyncMarketClient:
+    def another(self, **options: Any) -> AsyncMarketClient:
         return AsyncMarketClient(
             base_url=BASE,
             signer=self.signer,
@@ -54,6 +54,7 @@ class Shop:
             ledger=self.ledger,
             clock=self.clock,
             http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
+            **options,
         )
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
@@ -68,7 +69,8 @@ class Shop:
     async def end(self) -> None:
         """The same call again, as often as it helps, and then the end of all authorizations: all agrees to the unit."""
         steps = self.ledger.calls
-        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] == "give_back" and not self.ledger.after
+        ends = {"give_back", "collect", "reopen"}
+        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] in ends and not self.ledger.after
         self.ledger.calm()
         self.service.kinds.clear()
         self.interrupt = None
@@ -105,3 +107,17 @@ async def steps_of(kinds: list[str]) -> int:
     shop = Shop(kinds)
     await outcome(shop)
     return len(shop.ledger.calls)
+
+
+async def lost(shop: Shop) -> Payment:
+    """A payment whose answer is written down; its call is interrupted before it is handed over."""
+    whole = Shop([])
+    await whole.buy()
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        await shop.buy()
+    shop.ledger.calm()
+    (payment,) = shop.ledger.history()
+    assert payment.state is PaymentState.DELIVERED
+    assert shop.service.total == PRICE
+    return payment

@@ -63,6 +63,9 @@ class AsyncShop(AsyncMarketMethods):
         self.tried.append((asked.request.path, options))
         return DryRun(quote=quote(asked.request.path, 1))
 
+    async def _deliver(self, asked: MarketRequest[Any], finish: Callable[[Any], Any], **options: Any) -> Any:
+        return finish(await self._buy(asked, **options))
+
     async def recall(self, asked: MarketRequest[Any], job: str) -> Any:
         found = self.kept.get((job, asked.request.body or b""))
         return None if found is None else replace(found, again=True)
@@ -77,7 +80,7 @@ class AsyncShop(AsyncMarketMethods):
 
     @property
     def batches(self) -> AsyncBatches:
-        return AsyncBatches(self._buy, self.recall)
+        return AsyncBatches(self._deliver, self.recall)
 
 
 Act = Callable[..., Any]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC
+from functools import partial
+from typing import Any
+
 import pytest
 
-from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentState, PaymentUndeliveredError
+from tradesdk import (
+    LedgerError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    PaymentUndeliveredError,
+)
 
 from .._eventful import Stop, broken_disk, stop
-from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, outcome, steps_of
+from .._paidservice import PRICE
+from ._flavour import at_once
+from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 
 @EVERY_ANSWER
@@ -15,7 +28,7 @@ from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, outcome, steps
 async def test_the_ledger_fails_at_any_step(kinds: list[str], after: bool) -> None:
     """Whether what it was told is written down or not."""
     steps = await steps_of(kinds)
-    assert steps >= 8
+    assert steps >= 7
     for at in range(1, steps + 1):
         shop = Shop(kinds)
         shop.ledger.at, shop.ledger.after, shop.ledger.event = at, after, broken_disk
@@ -90,3 +103,120 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     assert error.payment.state is PaymentState.EXPIRED_UNKNOWN
     assert shop.service.requests == 2  # the offer, and the payment once
     await shop.end()
+
+
+@pytest.mark.parametrize("options", [{}, {"max_price": "0.01"}])
+async def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options: dict[str, Any]) -> None:
+    """Nothing is paid, so neither price nor recipient matters; and only once."""
+    shop = Shop([])
+    payment = await lost(shop)
+    shop.clock.advance(59)
+    spent = (await shop.client.payments.spending()).total
+    client = shop.another(pay_to=["0x" + "1" * 40])
+    found = await client.token_prices(["ETH"], **options)
+    assert (found.again, found.charged, found.data.results[0].symbol) == (True, True, "ETH")
+    assert found.answered_at == payment.updated_at
+    assert found.answered_at.tzinfo is UTC
+    assert found.payment == shop.ledger.get(payment.id) == replace(payment, reply=None)
+    assert (shop.service.total, len(shop.signer.digests)) == (PRICE, 1)
+    assert (await shop.client.payments.spending()).total == spent
+    anew = await shop.buy()
+    assert not anew.again
+    assert anew.answered_at == anew.payment.updated_at
+    assert shop.service.total == 2 * PRICE
+
+
+@pytest.mark.parametrize(("seconds", "off"), [(60, 0), (3600, 0), (1, -600)])
+async def test_an_old_price_is_not_given_unasked(seconds: float, off: float) -> None:
+    """Neither is one of unknown age, after the clock was put back. By its payment's id it is there."""
+    shop = Shop([])
+    payment = await lost(shop)
+    shop.clock.advance(seconds)
+    shop.clock.off = off
+    found = await shop.buy()
+    assert (found.again, shop.service.total) == (False, 2 * PRICE)
+    for _ in range(2):
+        old = await shop.client.payments.resume(payment.id)
+        assert (old.again, old.answered_at) == (True, payment.updated_at)
+        assert old.data == found.data
+    assert shop.service.total == 2 * PRICE
+
+
+async def test_two_equal_calls_are_two_purchases() -> None:
+    shop = Shop([])
+    first, second = await shop.buy(), await shop.buy()
+    assert (first.again, second.again, shop.service.total) == (False, False, 2 * PRICE)
+    assert [payment.reply for payment in shop.ledger.history()] == [None, None]
+    with pytest.raises(PaymentRefusedError, match="is not kept"):
+        await shop.client.payments.resume(first.payment.id)
+
+
+async def test_an_answer_is_given_to_one_of_several_calls() -> None:
+    shop = Shop([])
+    payment = await lost(shop)
+    clients = [shop.another() for _ in range(3)]
+    found = await at_once([partial(client.token_prices, ["ETH"]) for client in clients])
+    assert sorted(one.again for one in found) == [False, False, True]
+    assert [one.payment and one.payment.id for one in found if one.again] == [payment.id]
+    assert shop.service.total == 3 * PRICE
+
+
+async def test_another_call_does_not_get_it() -> None:
+    shop = Shop([])
+    await lost(shop)
+    assert not (await shop.client.token_prices(["BRETT"])).again
+    assert not (await shop.client.token_prices(["ETH"], new_purchase=True)).again
+    # Whoever ordered a new one does not want the old one.
+    assert not (await shop.buy()).again
+    assert shop.service.total == 4 * PRICE
+
+
+async def test_a_dry_run_says_so_and_leaves_it() -> None:
+    shop = Shop([])
+    payment = await lost(shop)
+    told = await shop.client.token_prices(["ETH"], dry_run=True)
+    assert (told.standing, told.authorization, told.refusal) == (payment, None, None)
+    assert (await shop.buy()).again
+
+
+async def test_what_was_resumed_is_not_given_again() -> None:
+    shop = Shop([])
+    payment = await lost(shop)
+    assert (await shop.client.payments.resume(payment.id)).again
+    assert not (await shop.buy()).again
+
+
+async def test_a_job_that_gets_it_keeps_it() -> None:
+    shop = Shop([])
+    payment = await lost(shop)
+    for _ in range(2):
+        batch = await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))
+        assert (batch.again, batch.spent, batch.result.payment) == (True, 0, shop.ledger.get(payment.id))
+    assert not (await shop.buy()).again
+
+
+async def test_what_a_job_has_not_got_is_its_own() -> None:
+    shop = Shop([])
+    whole = Shop([])
+    await anext(whole.client.batches.token_prices(["ETH"], job="tuesday"))
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))
+    shop.ledger.calm()
+    assert not (await shop.buy()).again
+    assert (await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))).again
+    assert shop.service.total == 2 * PRICE
+
+
+async def test_a_run_that_tries_a_batch_again_counts_it_once() -> None:
+    shop, whole = Shop([]), Shop([])
+    await whole.buy()
+    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        await anext(run)
+    shop.ledger.calm()
+    assert run.spent == 0
+    batch = await anext(run)
+    assert (batch.again, batch.spent, run.spent) == (True, PRICE, PRICE)
+    assert shop.service.total == PRICE

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import MarketClient, PaymentError, TradeError
+from tradesdk import MarketClient, Payment, PaymentError, PaymentState, TradeError
 
-from .._eventful import BUDGET, EventfulLedger, agree, paid_once
-from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
+from .._eventful import BUDGET, EventfulLedger, Stop, agree, paid_once, stop
+from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
 
 ANSWERS: dict[str, list[str]] = {
     "clean": [],
@@ -47,7 +47,7 @@ class Shop:
         self.client = self.another()
         self.interrupt: Callable[[], object] | None = None
 
-    def another(self) -> MarketClient:
+    def another(self, **options: Any) -> MarketClient:
         return MarketClient(
             base_url=BASE,
             signer=self.signer,
@@ -55,6 +55,7 @@ class Shop:
             ledger=self.ledger,
             clock=self.clock,
             http_client=httpx.Client(transport=httpx.MockTransport(self._handle)),
+            **options,
         )
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
@@ -69,7 +70,8 @@ class Shop:
     def end(self) -> None:
         """The same call again, as often as it helps, and then the end of all authorizations: all agrees to the unit."""
         steps = self.ledger.calls
-        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] == "give_back" and not self.ledger.after
+        ends = {"give_back", "collect", "reopen"}
+        kept = 0 < self.ledger.at <= len(steps) and steps[self.ledger.at - 1] in ends and not self.ledger.after
         self.ledger.calm()
         self.service.kinds.clear()
         self.interrupt = None
@@ -106,3 +108,17 @@ def steps_of(kinds: list[str]) -> int:
     shop = Shop(kinds)
     outcome(shop)
     return len(shop.ledger.calls)
+
+
+def lost(shop: Shop) -> Payment:
+    """A payment whose answer is written down; its call is interrupted before it is handed over."""
+    whole = Shop([])
+    whole.buy()
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        shop.buy()
+    shop.ledger.calm()
+    (payment,) = shop.ledger.history()
+    assert payment.state is PaymentState.DELIVERED
+    assert shop.service.total == PRICE
+    return payment

@@ -64,6 +64,9 @@ class Shop(MarketMethods):
         self.tried.append((asked.request.path, options))
         return DryRun(quote=quote(asked.request.path, 1))
 
+    def _deliver(self, asked: MarketRequest[Any], finish: Callable[[Any], Any], **options: Any) -> Any:
+        return finish(self._buy(asked, **options))
+
     def recall(self, asked: MarketRequest[Any], job: str) -> Any:
         found = self.kept.get((job, asked.request.body or b""))
         return None if found is None else replace(found, again=True)
@@ -78,7 +81,7 @@ class Shop(MarketMethods):
 
     @property
     def batches(self) -> Batches:
-        return Batches(self._buy, self.recall)
+        return Batches(self._deliver, self.recall)
 
 
 Act = Callable[..., Any]

@@ -3,12 +3,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC
+from functools import partial
+from typing import Any
+
 import pytest
 
-from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentState, PaymentUndeliveredError
+from tradesdk import (
+    LedgerError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    PaymentUndeliveredError,
+)
 
 from .._eventful import Stop, broken_disk, stop
-from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, outcome, steps_of
+from .._paidservice import PRICE
+from ._flavour import at_once
+from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 
 @EVERY_ANSWER
@@ -16,7 +29,7 @@ from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, outcome, steps
 def test_the_ledger_fails_at_any_step(kinds: list[str], after: bool) -> None:
     """Whether what it was told is written down or not."""
     steps = steps_of(kinds)
-    assert steps >= 8
+    assert steps >= 7
     for at in range(1, steps + 1):
         shop = Shop(kinds)
         shop.ledger.at, shop.ledger.after, shop.ledger.event = at, after, broken_disk
@@ -91,3 +104,120 @@ def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     assert error.payment.state is PaymentState.EXPIRED_UNKNOWN
     assert shop.service.requests == 2  # the offer, and the payment once
     shop.end()
+
+
+@pytest.mark.parametrize("options", [{}, {"max_price": "0.01"}])
+def test_an_answer_that_nobody_got_is_given_to_the_next_equal_call(options: dict[str, Any]) -> None:
+    """Nothing is paid, so neither price nor recipient matters; and only once."""
+    shop = Shop([])
+    payment = lost(shop)
+    shop.clock.advance(59)
+    spent = (shop.client.payments.spending()).total
+    client = shop.another(pay_to=["0x" + "1" * 40])
+    found = client.token_prices(["ETH"], **options)
+    assert (found.again, found.charged, found.data.results[0].symbol) == (True, True, "ETH")
+    assert found.answered_at == payment.updated_at
+    assert found.answered_at.tzinfo is UTC
+    assert found.payment == shop.ledger.get(payment.id) == replace(payment, reply=None)
+    assert (shop.service.total, len(shop.signer.digests)) == (PRICE, 1)
+    assert (shop.client.payments.spending()).total == spent
+    anew = shop.buy()
+    assert not anew.again
+    assert anew.answered_at == anew.payment.updated_at
+    assert shop.service.total == 2 * PRICE
+
+
+@pytest.mark.parametrize(("seconds", "off"), [(60, 0), (3600, 0), (1, -600)])
+def test_an_old_price_is_not_given_unasked(seconds: float, off: float) -> None:
+    """Neither is one of unknown age, after the clock was put back. By its payment's id it is there."""
+    shop = Shop([])
+    payment = lost(shop)
+    shop.clock.advance(seconds)
+    shop.clock.off = off
+    found = shop.buy()
+    assert (found.again, shop.service.total) == (False, 2 * PRICE)
+    for _ in range(2):
+        old = shop.client.payments.resume(payment.id)
+        assert (old.again, old.answered_at) == (True, payment.updated_at)
+        assert old.data == found.data
+    assert shop.service.total == 2 * PRICE
+
+
+def test_two_equal_calls_are_two_purchases() -> None:
+    shop = Shop([])
+    first, second = shop.buy(), shop.buy()
+    assert (first.again, second.again, shop.service.total) == (False, False, 2 * PRICE)
+    assert [payment.reply for payment in shop.ledger.history()] == [None, None]
+    with pytest.raises(PaymentRefusedError, match="is not kept"):
+        shop.client.payments.resume(first.payment.id)
+
+
+def test_an_answer_is_given_to_one_of_several_calls() -> None:
+    shop = Shop([])
+    payment = lost(shop)
+    clients = [shop.another() for _ in range(3)]
+    found = at_once([partial(client.token_prices, ["ETH"]) for client in clients])
+    assert sorted(one.again for one in found) == [False, False, True]
+    assert [one.payment and one.payment.id for one in found if one.again] == [payment.id]
+    assert shop.service.total == 3 * PRICE
+
+
+def test_another_call_does_not_get_it() -> None:
+    shop = Shop([])
+    lost(shop)
+    assert not (shop.client.token_prices(["BRETT"])).again
+    assert not (shop.client.token_prices(["ETH"], new_purchase=True)).again
+    # Whoever ordered a new one does not want the old one.
+    assert not (shop.buy()).again
+    assert shop.service.total == 4 * PRICE
+
+
+def test_a_dry_run_says_so_and_leaves_it() -> None:
+    shop = Shop([])
+    payment = lost(shop)
+    told = shop.client.token_prices(["ETH"], dry_run=True)
+    assert (told.standing, told.authorization, told.refusal) == (payment, None, None)
+    assert (shop.buy()).again
+
+
+def test_what_was_resumed_is_not_given_again() -> None:
+    shop = Shop([])
+    payment = lost(shop)
+    assert (shop.client.payments.resume(payment.id)).again
+    assert not (shop.buy()).again
+
+
+def test_a_job_that_gets_it_keeps_it() -> None:
+    shop = Shop([])
+    payment = lost(shop)
+    for _ in range(2):
+        batch = next(shop.client.batches.token_prices(["ETH"], job="tuesday"))
+        assert (batch.again, batch.spent, batch.result.payment) == (True, 0, shop.ledger.get(payment.id))
+    assert not (shop.buy()).again
+
+
+def test_what_a_job_has_not_got_is_its_own() -> None:
+    shop = Shop([])
+    whole = Shop([])
+    next(whole.client.batches.token_prices(["ETH"], job="tuesday"))
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        next(shop.client.batches.token_prices(["ETH"], job="tuesday"))
+    shop.ledger.calm()
+    assert not (shop.buy()).again
+    assert (next(shop.client.batches.token_prices(["ETH"], job="tuesday"))).again
+    assert shop.service.total == 2 * PRICE
+
+
+def test_a_run_that_tries_a_batch_again_counts_it_once() -> None:
+    shop, whole = Shop([]), Shop([])
+    whole.buy()
+    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
+    shop.ledger.at, shop.ledger.event = whole.ledger.calls.index("collect") + 1, stop
+    with pytest.raises(Stop):
+        next(run)
+    shop.ledger.calm()
+    assert run.spent == 0
+    batch = next(run)
+    assert (batch.again, batch.spent, run.spent) == (True, PRICE, PRICE)
+    assert shop.service.total == PRICE

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal as signals
+from typing import Any
 
 import pytest
 
+from tradesdk_cli.money.keeping import KeepingLedger
 from tradesdk_cli.money.wallet import Wallet
 from tradesdk_mock import MockServer
 
@@ -102,6 +104,42 @@ def test_the_second_signal_does_not_wait(
     assert (run.code, run.out) == (code, "")
     assert run.err.splitlines()[-1] == "interrupted"
     shop.payments.assert_not_charged()
+
+
+@ENDS
+@pytest.mark.parametrize("more", [(), ("--batches",)])
+def test_an_answer_that_was_not_printed_is_kept_for_the_same_command(
+    buyer: Terminal,
+    shop: MockServer,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signals.Signals,
+    code: int,
+    more: tuple[str, ...],
+) -> None:
+    """It was paid for and written down, and a second signal ends the command before the answer is handed over."""
+    come = [number, number]
+    collect = KeepingLedger.collect
+
+    def interrupted(self: KeepingLedger, *args: Any, **options: Any) -> None:
+        while come:
+            signals.raise_signal(come.pop())
+        collect(self, *args, **options)
+
+    monkeypatch.setattr(KeepingLedger, "collect", interrupted)
+    line = ("market", "prices", "ETH", "--max-price", "0.03", *more)
+    first = buyer(*line)
+    assert (first.code, first.out) == (code, "")
+    (payment,) = buyer("pay", "history").lines
+    assert payment["state"] == "delivered"
+    kept = f"the same command prints it for 60 s, trade pay resume {payment['id']} at any time"
+    assert f"$0.03 was paid, and the answer is kept: {kept}" in first.err
+    second = buyer(*line)
+    assert (second.code, [one["symbol"] for one in second.lines]) == (0, ["ETH"])
+    assert "nothing was paid" in second.err
+    shop.payments.assert_charged(times=1)
+    third = buyer(*line)
+    assert (third.code, "nothing was paid" in third.err) == (0, False)
+    shop.payments.assert_charged(times=2)
 
 
 @ENDS

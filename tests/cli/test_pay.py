@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
@@ -162,11 +163,13 @@ def test_resume_prints_what_was_bought(buyer: Terminal, shop: MockServer) -> Non
     again = buyer("pay", "resume", name)
     assert (again.code, again.out) == (0, run.out), "the ledger keeps it"
     assert run.notes[-1]["paid_usd"] == "0.06"
-    assert again.notes == [
-        {"note": f"nothing was paid now: $0.06 was paid before, payment {name}", "paid_usd": "0.00", "payments": []}
-    ]
+    (note,) = again.notes
+    told = f"nothing was paid now: $0.06 was paid before, payment {name}; answered "
+    when = datetime.fromtimestamp(note["answered_at"], UTC)
+    assert note["note"] == f"{told}{when:%Y-%m-%d %H:%M:%S} UTC"
+    assert (note["paid_usd"], note["payments"]) == ("0.00", [])
     shown = buyer("pay", "resume", name, "-o", "table")
-    assert shown.err == f"nothing was paid now: $0.06 was paid before, payment {name}\n"
+    assert shown.err == f"{note['note']}\n"
     assert buyer("pay", "resume", "pay_nobody").code == 6
     shop.payments.assert_charged(times=1)
 

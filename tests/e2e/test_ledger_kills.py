@@ -80,7 +80,7 @@ for fatal in range(1, 500):
             assert ledger.trusted("https://market.example") == []
         elif payment.live:
             # Whoever comes next takes it over at once: its owner is dead.
-            assert ledger.find("killed") == payment
+            assert ledger.find("killed", now=NOW) == payment
             assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 1, now=NOW)
             if state is PaymentState.RESERVED:
                 ledger.present(payment.id, HEADER, now=NOW)

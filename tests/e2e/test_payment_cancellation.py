@@ -12,9 +12,10 @@ import pytest
 import sniffio
 from anyio.lowlevel import checkpoint
 
-from tradesdk import PaymentState
+from tradesdk import PaymentError, PaymentState
 
-from .._async._paidshop import EVERY_ANSWER, WHEN, Shop, outcome, steps_of
+from .._async._paidshop import EVERY_ANSWER, WHEN, Shop, lost, outcome, steps_of
+from .._paidservice import PRICE
 
 
 class Stepping(Awaitable[Any]):
@@ -79,6 +80,7 @@ async def settled(shop: Shop) -> None:
         assert limiter.borrowed_tokens <= 5
 
 
+@pytest.mark.long
 @EVERY_ANSWER
 async def test_wherever_it_waits(kinds: list[str]) -> None:
     at = 0
@@ -91,6 +93,7 @@ async def test_wherever_it_waits(kinds: list[str]) -> None:
     assert at > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @EVERY_ANSWER
 async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_backend: str) -> None:
@@ -106,6 +109,7 @@ async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_back
     assert at > 10
 
 
+@pytest.mark.long
 @EVERY_ANSWER
 @WHEN
 async def test_while_the_ledger_is_asked(kinds: list[str], after: bool) -> None:
@@ -123,6 +127,7 @@ async def test_while_the_ledger_is_asked(kinds: list[str], after: bool) -> None:
         await shop.end()
 
 
+@pytest.mark.long
 @EVERY_ANSWER
 async def test_when_the_answer_is_there(kinds: list[str]) -> None:
     """The cancellation is noticed at the next wait only, when the answer has been read but not written down."""
@@ -154,3 +159,162 @@ async def test_before_anything_is_signed() -> None:
     assert shop.ledger.history() == []
     assert shop.service.requests == len(shop.signer.digests) == 0
     assert sniffio.current_async_library() in ("asyncio", "trio")
+
+
+class CancelledAt(Awaitable[Any]):
+    """Runs a call in its task, which is cancelled when it waits for the time number `at`.
+
+    Early, while it waits; late, when what it waits for is there and not yet seen; in a storm, at every wait from then
+    on.
+    """
+
+    def __init__(self, call: Awaitable[Any], at: int, mode: str) -> None:
+        self._call = call
+        self._at = at
+        self._mode = mode
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        steps = self._call.__await__()
+        resume: Callable[[], Any] = lambda: next(steps)  # noqa: E731
+        while True:
+            try:
+                wanted = resume()
+            except StopIteration as end:
+                return end.value
+            self.waits += 1
+            if self.waits == self._at or (self._mode == "storm" and self._at < self.waits < self._at + 25):
+                if self._mode == "late" and wanted is not None:
+                    wanted.add_done_callback(lambda _: task.cancel())
+                else:
+                    asyncio.get_running_loop().call_soon(task.cancel)
+            try:
+                got = yield wanted
+            except BaseException as error:
+                resume = _throwing(steps, error)
+            else:
+                resume = _sending(steps, got)
+
+
+Call = Callable[[], Awaitable[Any]]
+
+
+async def a_call(shop: Shop) -> tuple[Call, Call]:
+    return shop.buy, shop.buy
+
+
+async def a_batch(shop: Shop) -> tuple[Call, Call]:
+    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
+
+    async def act() -> Any:
+        return (await anext(run)).result
+
+    return act, act
+
+
+async def a_batch_of_a_job(shop: Shop) -> tuple[Call, Call]:
+    async def act() -> Any:
+        return (await anext(shop.client.batches.token_prices(["ETH"], job="tuesday"))).result
+
+    return act, act
+
+
+async def in_doubt(shop: Shop) -> str:
+    shop.service.kinds = ["lost before"]
+    with pytest.raises(PaymentError) as caught:
+        await shop.client.with_options(max_retries=0).token_prices(["ETH"])
+    assert caught.value.payment is not None
+    return caught.value.payment.id
+
+
+async def a_kept_answer(shop: Shop) -> tuple[Call, Call]:
+    await lost(shop)
+    return shop.buy, shop.buy
+
+
+async def resume(shop: Shop) -> tuple[Call, Call]:
+    name = await in_doubt(shop)
+    return lambda: shop.client.payments.resume(name), shop.buy
+
+
+async def reconcile(shop: Shop) -> tuple[Call, Call]:
+    await in_doubt(shop)
+
+    async def act() -> Any:
+        return (await shop.client.payments.reconcile()).delivered[0]
+
+    return act, shop.buy
+
+
+EVERY_CALL = pytest.mark.parametrize("of", [a_call, a_batch, a_batch_of_a_job, a_kept_answer, resume, reconcile])
+
+
+async def goes_on(shop: Shop, then: Call) -> None:
+    """The call before has ended without its answer: it is not paid for a second time, and what was paid for is here."""
+    delivered = [payment for payment in shop.ledger.history() if payment.state is PaymentState.DELIVERED]
+    found = error = None
+    waited = len(shop.clock.waits)
+    try:
+        found = await then()
+    except PaymentError as problem:
+        error = problem
+    assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
+    assert shop.service.total == PRICE, "paid twice for one answer"
+    if delivered:
+        assert found is not None
+        assert found.again
+        assert found.answered_at == delivered[0].updated_at
+    elif error is not None:
+        assert error.code == "paid_undelivered"
+
+
+async def sweep(of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str) -> None:
+    """Whoever is cancelled hears of it; and the next equal call, made at once, goes on."""
+    for at in range(1, 1000):
+        shop = Shop([])
+        act, then = await of(shop)
+
+        async def run(stepping: CancelledAt) -> Any:
+            return await stepping
+
+        stepping = CancelledAt(act(), at, mode)
+        task = asyncio.ensure_future(run(stepping))
+        await asyncio.wait([task])
+        if stepping.waits < at:
+            assert task.result().payment.state is PaymentState.DELIVERED
+            break
+        assert task.cancelled()
+        await goes_on(shop, then)
+    assert at > 7
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_next_call_gets_the_answer(anyio_backend: str) -> None:
+    await sweep(a_call, "early")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("mode", ["early", "late", "storm"])
+@EVERY_CALL
+async def test_the_next_call_gets_the_answer_of_whatever_was_cancelled(of: Any, mode: str, anyio_backend: str) -> None:
+    await sweep(of, mode)
+
+
+@pytest.mark.long
+@EVERY_CALL
+async def test_the_next_call_gets_the_answer_after_a_scope_was_cancelled(of: Any) -> None:
+    at = 0
+    for at in range(1, 1000):
+        shop = Shop([])
+        act, then = await of(shop)
+        got = None
+        with anyio.CancelScope() as scope:
+            got = await Stepping(act(), at, scope.cancel)
+        if got is None:
+            await goes_on(shop, then)
+        elif not scope.cancel_called:
+            break
+    assert at > 7

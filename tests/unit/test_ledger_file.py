@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from tradesdk import ConfigError, InvalidArgumentError
 from tradesdk.payments import ledger_sql
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger_rows import to_row
 from tradesdk.payments.records import PaymentState, SignedHeader
 
-from ._ledger import NOW, PLENTY, presented, reserve
+from ._ledger import NOW, PLENTY, draft, presented, reserve
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -179,6 +181,7 @@ from pathlib import Path
 from tests.unit._ledger import reserve
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger_rows import to_row
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root
@@ -252,7 +255,7 @@ def test_a_newer_version_is_left_alone(path: Path) -> None:
 def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
     with Ledger(path) as ledger:
         payment = reserve(ledger)
-        write(path, "PRAGMA user_version = 2")
+        write(path, "PRAGMA user_version = 99")
         with pytest.raises(LedgerError) as writing:
             reserve(ledger)
         with pytest.raises(LedgerError) as reading:
@@ -268,7 +271,7 @@ def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.
     with Ledger(path) as ledger:
         assert ledger.get(payment.id) == payment
         with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(ledger_sql.MIGRATIONS),)
             assert db.execute("SELECT colour FROM payments").fetchall() == [("blue",)]
 
 
@@ -282,20 +285,45 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
     with Ledger(path) as ledger:
         assert ledger.get(payment.id) == payment
         with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (1,)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(ledger_sql.MIGRATIONS),)
             assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall() == []
 
 
-def test_the_first_version_is_the_one_that_was_released() -> None:
+def test_the_versions_are_those_that_were_released() -> None:
     """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
-    released = " ".join(" ".join(ledger_sql.MIGRATIONS[0]).split())
-    assert len(ledger_sql.MIGRATIONS) == 1
-    assert hashlib.sha256(released.encode()).hexdigest()[:16] == "6586eac8413b69f7"
+    released = [" ".join(" ".join(step).split()) for step in ledger_sql.MIGRATIONS]
+    marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
+    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0"]
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
+    """Its answers count as collected, what stands in the way still does, and what comes from now on is kept."""
+    old = draft("had", state=PaymentState.DELIVERED, reply=b"of a job", job="tuesday")
+    lost = draft("had", state=PaymentState.DELIVERED, reply=b"resumed")
+    standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for line in (
+            *ledger_sql.MIGRATIONS[0],
+            f"PRAGMA application_id = {ledger_sql.APPLICATION}",
+            "PRAGMA user_version = 1",
+        ):
+            db.execute(line)
+        for payment in (old, lost, standing):
+            db.execute(ledger_sql.ADD, [*to_row(payment), int(NOW), None, 0.0])
+    path.chmod(0o600)
+    with Ledger(path) as ledger:
+        assert ledger.history() == [standing, lost, old]
+        assert ledger.find("had", now=NOW) is None
+        assert ledger.delivered("tuesday", "had") == old
+        assert ledger.find("standing", now=NOW) == standing
+        assert ledger.spending(PLENTY, now=NOW).total == 90_000
+        answered = ledger.settle(standing.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+        assert ledger.find("standing", now=NOW) == answered
 
 
 def test_every_reading_of_a_new_ledger_is_empty(path: Path) -> None:
     with Ledger(path) as ledger:
-        assert ledger.find("call") is None
+        assert ledger.find("call", now=NOW) is None
         assert ledger.history() == []
         assert ledger.trusted("https://market.example") == []
         assert ledger.spending(PLENTY, now=NOW).left == 1_000_000_000

@@ -33,6 +33,7 @@ class Course(RuleBasedStateMachine):
         self.now = MIDNIGHT + 80_000.0
         self.own = Budget()
         self.payments: list[Payment] = []
+        self.uncollected: set[str] = set()
         self.known: list[str] = []
 
     def counts(self) -> list[Payment]:
@@ -51,8 +52,13 @@ class Course(RuleBasedStateMachine):
         return [
             payment
             for payment in self.payments
-            if payment.fingerprint == fingerprint and not payment.superseded and payment.state in LIVE | UNRESOLVED
+            if payment.fingerprint == fingerprint
+            and not payment.superseded
+            and (payment.state in LIVE | UNRESOLVED or self.is_waiting(payment))
         ]
+
+    def is_waiting(self, payment: Payment) -> bool:
+        return payment.id in self.uncollected and payment.job is None and -5 <= self.now - payment.updated < 60
 
     def put(self, payment: Payment, **changes: object) -> Payment:
         changed = replace(payment, **changes)  # type: ignore[arg-type]
@@ -96,8 +102,11 @@ class Course(RuleBasedStateMachine):
         elif any(limit is not None and self.spent()[name] + amount > limit for name, limit in limits.items()):
             expected = "over_budget"
         else:
-            for payment in standing:
-                self.put(payment, superseded=True)
+            for payment in list(self.payments) if standing else ():
+                if payment.fingerprint == call and (
+                    payment.state in LIVE | UNRESOLVED or payment.id in self.uncollected
+                ):
+                    self.put(payment, superseded=True)
             expected = replace(asked, created=self.now, updated=self.now)
             self.payments.append(expected)
             self.known = self.known or [pay_to.lower()]
@@ -127,9 +136,35 @@ class Course(RuleBasedStateMachine):
         moves = payment.live or (late and payment.state is not PaymentState.CANCELLED)
         moves = moves or (told is PaymentState.DELIVERED and payment.state is PaymentState.PAID_UNDELIVERED)
         expected = payment
+        reply = data.draw(st.sampled_from([None, b"prices"]))
         if moves or told is payment.state:
-            expected = self.put(payment, state=told, reason="told")
-        assert self.ledger.settle(payment.id, told, reason="told", now=self.now) == expected
+            if told is PaymentState.DELIVERED is not payment.state and reply is not None:
+                self.uncollected.add(payment.id)
+            expected = self.put(payment, state=told, reason="told", reply=payment.reply if reply is None else reply)
+        assert self.ledger.settle(payment.id, told, reason="told", reply=reply, now=self.now) == expected
+
+    @rule(data=st.data(), keep=st.booleans(), job=st.sampled_from([None, None, "tuesday"]))
+    def collect(self, data: st.DataObject, keep: bool, job: str | None) -> None:
+        if not self.payments:
+            return
+        payment = data.draw(st.sampled_from(self.payments))
+        self.ledger.collect(payment.id, owner="me", keep=keep, job=job)
+        if payment.id in self.uncollected:
+            self.uncollected.remove(payment.id)
+            job = payment.job or job
+            payment = self.put(payment, job=job, reply=payment.reply if keep or job else None)
+        assert self.ledger.get(payment.id) == payment
+
+    @rule(data=st.data())
+    def reopen(self, data: st.DataObject) -> None:
+        if not self.payments:
+            return
+        payment = data.draw(st.sampled_from(self.payments))
+        self.ledger.reopen(payment.id, owner="me", reply=b"prices")
+        if payment.state is PaymentState.DELIVERED:
+            payment = self.put(payment, reply=payment.reply or b"prices")
+            self.uncollected.add(payment.id)
+        assert self.ledger.get(payment.id) == payment
 
     @rule(data=st.data())
     def present(self, data: st.DataObject) -> None:
@@ -175,7 +210,7 @@ class Course(RuleBasedStateMachine):
     @invariant()
     def the_same_stands_in_the_way(self) -> None:
         for call in "abcd":
-            assert self.ledger.find(call) == next(iter(self.standing(call)[::-1]), None)
+            assert self.ledger.find(call, now=self.now) == next(iter(self.standing(call)[::-1]), None)
 
     def teardown(self) -> None:
         newest = self.payments[::-1]
@@ -196,7 +231,7 @@ def test_many_courses() -> None:
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        (ledger_sql.STANDING, ("a",), "standing"),
+        (ledger_sql.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
         (ledger_sql.SUPERSEDE, ("a",), "standing"),
         (ledger_sql.EXPIRING, (0,), "by_state"),
         (ledger_sql.EXPIRING_OF, (ORIGIN, 0), "INDEX live (url>? AND url<?"),

@@ -38,7 +38,7 @@ def refused(ledger: Ledger, what: str) -> None:
     """Nothing is read or written, however often it is tried."""
     uses: list[Callable[[], object]] = [
         lambda: reserve(ledger),
-        lambda: ledger.find("call"),
+        lambda: ledger.find("call", now=NOW),
         lambda: ledger.spending(PLENTY, now=NOW),
         lambda: reserve(ledger),
     ]

@@ -40,7 +40,7 @@ def test_a_reservation_is_kept_as_it_was_given(ledger: Ledger) -> None:
     payment = reserve(ledger, asked, budget=Budget.unlimited())
     assert payment == asked
     assert ledger.get(asked.id) == asked
-    assert ledger.find(asked.fingerprint) == asked
+    assert ledger.find(asked.fingerprint, now=NOW) == asked
 
 
 def test_created_is_the_moment_of_the_reservation(ledger: Ledger) -> None:
@@ -59,7 +59,7 @@ def test_only_what_is_reserved_can_be(ledger: Ledger, state: PaymentState) -> No
 @pytest.mark.parametrize("state", STANDING)
 def test_another_payment_for_the_call_stands_in_the_way(ledger: Ledger, state: PaymentState) -> None:
     first = in_state(ledger, state, fingerprint="call")
-    assert ledger.find("call") == first
+    assert ledger.find("call", now=NOW) == first
     # Neither the recipient nor the budget is looked at: nothing new is bought.
     assert reserve(ledger, draft("call", pay_to=OTHER), budget=Budget()) == first
     assert ledger.history() == [first]
@@ -68,10 +68,10 @@ def test_another_payment_for_the_call_stands_in_the_way(ledger: Ledger, state: P
 @pytest.mark.parametrize("state", sorted(set(PaymentState) - LIVE - UNRESOLVED))
 def test_what_ended_well_stands_in_nobodys_way(ledger: Ledger, state: PaymentState) -> None:
     first = in_state(ledger, state, fingerprint="call")
-    assert ledger.find("call") is None
+    assert ledger.find("call", now=NOW) is None
     second = reserve(ledger, draft("call"))
     assert second.id != first.id
-    assert ledger.find("call") == second
+    assert ledger.find("call", now=NOW) == second
 
 
 @pytest.mark.parametrize("state", STANDING)
@@ -82,7 +82,7 @@ def test_a_new_purchase_supersedes_the_earlier_ones(ledger: Ledger, state: Payme
     other = reserve(ledger, draft("other call"))
     found = {payment.id: payment.superseded for payment in ledger.history()}
     assert found == {first.id: True, second.id: True, third.id: False, other.id: False}
-    assert ledger.find("call") == third
+    assert ledger.find("call", now=NOW) == third
     # It can still be taken, so it still counts.
     assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
 
@@ -91,13 +91,13 @@ def test_what_was_superseded_does_not_come_back(ledger: Ledger) -> None:
     reserve(ledger, draft("call"))
     second = reserve(ledger, draft("call"), new_purchase=True)
     ledger.settle(second.id, PaymentState.DELIVERED, now=NOW)
-    assert ledger.find("call") is None
+    assert ledger.find("call", now=NOW) is None
 
 
 def test_a_refused_new_purchase_supersedes_nothing(ledger: Ledger) -> None:
     first = reserve(ledger, draft("call"))
     refused(ledger, "over_budget", payment=draft("call"), budget=Budget(total="0.05"), new_purchase=True)
-    assert ledger.find("call") == first
+    assert ledger.find("call", now=NOW) == first
     assert ledger.history() == [first]
 
 

@@ -1,6 +1,7 @@
 """What becomes of a payment: presented, settled, expired, marked; and what is kept of it."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ from tradesdk import InvalidArgumentError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.records import FREE, GRACE, LIVE, UNRESOLVED, PaymentState, Receipt, SignedHeader
+from tradesdk.payments.records import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
 
-from ._ledger import HEADER, NOW, PLENTY, draft, in_state, presented, reserve
+from ._ledger import HEADER, NOW, OTHER, PLENTY, draft, in_state, presented, reserve
 
 FINAL = frozenset(PaymentState) - LIVE
 PROOF = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
@@ -198,9 +199,9 @@ def test_a_persons_word_counts_for_what_is_unresolved(ledger: Ledger, state: Pay
 
 def test_after_the_mark_the_call_may_be_made_again(ledger: Ledger) -> None:
     payment = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call")
-    assert ledger.find("call") == payment
+    assert ledger.find("call", now=NOW) == payment
     ledger.mark(payment.id, paid=False, now=NOW)
-    assert ledger.find("call") is None
+    assert ledger.find("call", now=NOW) is None
 
 
 def test_an_unknown_id(ledger: Ledger) -> None:
@@ -266,3 +267,97 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     assert ledger.get(payment.id) == payment
     assert Ledger.memory().history() == []
     assert ledger.spending(PLENTY, now=NOW).reserved == 30_000
+
+
+def answered(ledger: Ledger, **changes: Any) -> Payment:
+    """A payment for "call" whose answer nobody has collected, claimed by "me"."""
+    payment = presented(ledger, draft("call", **changes), owner="me", until=NOW + 200)
+    return ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "given"),
+    [(0, True), (59.999, True), (60, False), (1e6, False), (-5, True), (-5.001, False), (-1e6, False)],
+)
+def test_an_answer_waits_for_a_minute(ledger: Ledger, seconds: float, given: bool) -> None:
+    """By a clock that was put back by more than five seconds, nobody knows how old it is."""
+    payment = answered(ledger)
+    now = NOW + seconds
+    assert ledger.find("call", now=now) == (payment if given else None)
+    asked = draft("call", pay_to=OTHER)
+    # Neither the recipient nor the budget is looked at: nothing new is bought.
+    if given:
+        assert reserve(ledger, asked, budget=Budget(), now=now) == payment
+    else:
+        assert reserve(ledger, asked, pay_to=[OTHER], now=now).id == asked.id
+    assert ledger.get(payment.id) == payment  # its reply stays
+
+
+@pytest.mark.parametrize(
+    ("owned", "keep", "job", "kept"),
+    [
+        (None, False, None, False),
+        (None, True, None, True),
+        (None, False, "tuesday", True),
+        ("monday", False, None, True),
+        ("monday", False, "tuesday", True),
+    ],
+)
+def test_an_answer_is_collected_once(
+    ledger: Ledger, owned: str | None, keep: bool, job: str | None, kept: bool
+) -> None:
+    payment = answered(ledger, job=owned)
+    for _ in range(2):
+        ledger.collect(payment.id, owner="me", keep=keep, job=job)
+        after = replace(payment, reply=b"prices" if kept else None, job=owned or job)
+        assert ledger.get(payment.id) == after
+        assert ledger.find("call", now=NOW) is None
+        assert ledger.claim(payment.id, owner="other", until=NOW + 1, now=NOW)  # its claim was given back
+    ledger.reopen(payment.id, owner="other", reply=b"prices")
+    opened = replace(after, reply=b"prices")
+    assert ledger.get(payment.id) == opened
+    assert ledger.find("call", now=NOW) == (opened if opened.job is None else None)
+    assert ledger.claim(payment.id, owner="another", until=NOW + 1, now=NOW)
+
+
+def test_a_claim_of_somebody_else_stays(ledger: Ledger) -> None:
+    payment = answered(ledger)
+    ledger.reopen(payment.id, owner="other", reply=b"")
+    assert not ledger.claim(payment.id, owner="other", until=NOW + 1, now=NOW)
+    ledger.collect(payment.id, owner="other")
+    assert not ledger.claim(payment.id, owner="other", until=NOW + 1, now=NOW)
+
+
+@pytest.mark.parametrize("state", sorted(PaymentState))
+def test_only_a_delivered_answer_waits(ledger: Ledger, state: PaymentState) -> None:
+    payment = in_state(ledger, state, fingerprint="call")
+    payment = ledger.settle(payment.id, state, reply=b"bytes", now=NOW)
+    ledger.collect(payment.id, owner="me")
+    assert ledger.get(payment.id) == payment
+    ledger.reopen(payment.id, owner="me", reply=b"others")
+    assert ledger.get(payment.id) == payment
+    found = ledger.find("call", now=NOW)
+    assert (found is not None) == (state in LIVE | UNRESOLVED | {PaymentState.DELIVERED})
+
+
+def test_the_same_outcome_once_more_opens_nothing(ledger: Ledger) -> None:
+    payment = answered(ledger)
+    ledger.collect(payment.id, owner="me")
+    ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
+    assert ledger.find("call", now=NOW) is None
+
+
+def test_a_new_purchase_closes_the_earlier_answer(ledger: Ledger) -> None:
+    first = answered(ledger)
+    second = presented(ledger, draft("call"), new_purchase=True)
+    assert second.id != first.id
+    ledger.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
+    ledger.collect(second.id, owner="nobody")
+    assert ledger.find("call", now=NOW) is None
+    assert ledger.get(first.id) == replace(first, superseded=True)
+
+
+def test_what_is_in_doubt_comes_before_an_older_answer(ledger: Ledger) -> None:
+    answered(ledger)
+    doubtful = ledger.settle(presented(ledger, draft("call"), now=NOW + 70).id, PaymentState.UNKNOWN, now=NOW + 70)
+    assert ledger.find("call", now=NOW + 30) == doubtful

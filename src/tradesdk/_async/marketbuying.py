@@ -22,7 +22,6 @@ class AsyncMarketBuying(ABC):
         *,
         max_price: Usd | None = None,
         new_purchase: bool = False,
-        job: str | None = None,
     ) -> MarketResult[T]: ...
 
     @abstractmethod

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +14,8 @@ from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._request import Request
 from .._response import RawResponse
 from .._retry import Operation
-from ..errors import APIError, APIStatusError, ConfigError
-from ..payments.errors import PaymentRefusedError
+from ..errors import APIError, APIStatusError, ConfigError, TradeError
+from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.flow import MARGIN
 from ..payments.outcomes import in_the_way
 from ..payments.owners import owner_name
@@ -22,14 +24,15 @@ from ..payments.purchase import Purchase, origin_of
 from ..payments.purse import Purse
 from ..payments.records import Payment, PaymentState
 from ..payments.results import DryRun, MarketResult, Quote
-from .presenting import AsyncErrand, AsyncPresentation
-from .primitives import AsyncTurns, in_thread, sleep, surely
+from .presenting import AsyncDelivery, AsyncErrand, AsyncPresentation
+from .primitives import AsyncTurns, in_thread, shielded, sleep, surely
 from .tokencheck import AsyncTokenCheck
 
 if TYPE_CHECKING:
     from .calls import AsyncCalls
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 logger = logging.getLogger("tradesdk")
 
@@ -66,26 +69,45 @@ class AsyncPaying:
         return await in_thread(lambda: self.purse.quote(purchase))
 
     async def buy(
-        self, asked: MarketRequest[T], *, max_price: int | None, new_purchase: bool, job: str | None
-    ) -> MarketResult[T]:
-        """The answer, paid for when that is asked."""
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        max_price: int | None,
+        new_purchase: bool,
+        job: str | None,
+    ) -> R:
+        """What `finish` makes of the answer, which is paid for when that is asked.
+
+        The ledger keeps the answer until the last step: whatever ends the call before its caller has it, the next equal
+        call gets it. After that step nothing is waited for.
+        """
         purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
         if purchase.amount == 0 or not self.purse.can_pay:
             quote = await self.quote(asked, max_price)
             found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
             if isinstance(found, MarketResult):
-                return found
+                return finish(found)
             _ = self.purse.payer  # says that there is no signer
         give_up = self._give_up()
-        quote = await in_thread(lambda: self.purse.quote(purchase))
-        fingerprint = await in_thread(lambda: purchase.fingerprint(self.purse.payer))
-        async with self._turns.of(fingerprint, self.calls.deadline) as mine:
-            if not mine:
+        quote, fingerprint = await in_thread(
+            lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer))
+        )
+        errand = AsyncErrand(asked.request, quote, owner_name(), give_up, job=job)
+        turn = self._turns.of(fingerprint)
+        delivery: AsyncDelivery[T] | None = None
+        try:
+            if not await turn.take(self.calls.deadline):
                 raise _busy("the same call is under way and has not ended in time")
-            earlier = await in_thread(lambda: self.purse.delivered(purchase))
-            if earlier is not None and earlier.reply is not None:
-                return self._again(asked.request, earlier, quote)
-            return await self._buy(asked, purchase, quote, give_up)
+            delivery = await self._buy(asked, purchase, errand)
+            given = finish(delivery.result)
+            await self._close(delivery, errand)
+            turn.give_back()
+            return given
+        except BaseException as error:
+            turn.give_back()
+            await self._open_again(delivery, errand, error)
+            raise
 
     async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """What a job has got already for a call; None when it has nothing."""
@@ -95,7 +117,8 @@ class AsyncPaying:
         earlier = await in_thread(lambda: self.purse.delivered(purchase))
         if earlier is None or earlier.reply is None:
             return None
-        return self._again(asked.request, earlier, await in_thread(lambda: self.purse.quote(purchase)))
+        quote = await in_thread(lambda: self.purse.quote(purchase))
+        return self._again(asked.request, quote, earlier)
 
     async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
         """What would be signed."""
@@ -105,8 +128,8 @@ class AsyncPaying:
         offer = None if isinstance(found, MarketResult) else found
         return await in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
 
-    async def resume(self, payment: Payment) -> MarketResult[Any]:
-        """Hand a payment over once more, or give what it brought.
+    async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
+        """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
 
         Raises:
             PaymentError: it cannot be handed over any more; it says what is known.
@@ -125,21 +148,39 @@ class AsyncPaying:
         request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
         spending = await in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        give_up = self._give_up()
-        async with self._turns.of(payment.fingerprint, self.calls.deadline) as mine:
-            if not mine:
+        errand = AsyncErrand(request, quote, owner_name(), self._give_up(), keep=True)
+        turn = self._turns.of(payment.fingerprint)
+        delivery: AsyncDelivery[Any] | None = None
+        try:
+            if not await turn.take(self.calls.deadline):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            await in_thread(partial(self.purse.expire, origin_of(payment.url)))
-            current = await in_thread(lambda: self.purse.store.get(payment.id)) or payment
-            if current.state is PaymentState.DELIVERED and current.reply is not None:
-                return self._again(request, current, quote)
-            if current.state not in _HANDED_OVER or current.header is None:
-                raise in_the_way(current)
-            errand = AsyncErrand(request, quote, owner_name(), give_up, keep=True)
-            result = await self._hand_over(errand, current)
-        if result is None:
+            delivery = await self._resume(payment, errand)
+            given = finish(delivery.result)
+            await self._close(delivery, errand)
+            turn.give_back()
+            return given
+        except BaseException as error:
+            turn.give_back()
+            await self._open_again(delivery, errand, error)
+            raise
+
+    async def _resume(self, payment: Payment, errand: AsyncErrand[Any]) -> AsyncDelivery[Any]:
+        await in_thread(partial(self.purse.expire, origin_of(payment.url)))
+        current = await in_thread(lambda: self.purse.store.get(payment.id)) or payment
+        if current.state is PaymentState.DELIVERED and current.reply is not None:
+            return AsyncDelivery(self._again(errand.request, errand.quote, current), current)
+        if current.state not in _HANDED_OVER or current.header is None:
+            raise in_the_way(current)
+        delivery = await self._hand_over(errand, current)
+        if delivery is None:
             raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-        return result
+        return delivery
+
+    async def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
+        """The caller of `resume` does not get these answers after all."""
+        for payment in [result.payment for result in results]:
+            if payment is not None:
+                await self._undone(partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply or b""))
 
     async def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
@@ -174,25 +215,24 @@ class AsyncPaying:
             job=job,
         )
 
-    async def _buy(self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float) -> MarketResult[T]:
-        errand, pause = AsyncErrand(asked.request, quote, owner_name(), give_up, job=purchase.job), 0.05
-        clock, purse = self.calls.clock, self.purse
-        standing = await in_thread(lambda: purse.standing(purchase))
+    async def _buy(self, asked: MarketRequest[T], purchase: Purchase, errand: AsyncErrand[T]) -> AsyncDelivery[T]:
+        clock, purse, quote, give_up, pause = self.calls.clock, self.purse, errand.quote, errand.give_up, 0.05
+        standing = await in_thread(lambda: purse.delivered(purchase) or purse.standing(purchase))
         while True:
             if standing is None:
                 found = await self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
-                    return found
+                    return AsyncDelivery(found)
                 if self._check is not None:
                     await self._check.check(asked, self.calls, give_up)
                 prepare = partial(purse.prepare, purchase, found, errand.owner)
-                prepared = await in_thread(prepare, undo=self._unsent(errand.owner))
+                errand.claimed = (prepared := await in_thread(prepare, undo=self._unsent(errand.owner))).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
-                    result = await AsyncPresentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    delivery = await AsyncPresentation(self.paid, purse, errand, prepared.payment, fresh).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
-                    return result
+                    return delivery
                 standing = prepared.payment
             if not purse.time.is_known and purse.is_over(standing):
                 await self.look_at_the_clock()  # only the service can tell whether its money is free
@@ -200,17 +240,21 @@ class AsyncPaying:
                 if standing is None:
                     continue
             if standing.state is PaymentState.DELIVERED and standing.reply is not None:
-                return self._again(asked.request, standing, quote)  # the same job was faster elsewhere
-            if not standing.live:
+                again = await self._pick_up(errand, standing)
+            elif not standing.live:
                 raise in_the_way(standing)
-            purse.check_standing(standing, purchase)
-            if standing.header is not None:
-                again = await self._hand_over(errand, standing)
-                if again is not None:
-                    return again
-            elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
-                standing = await in_thread(lambda: purse.standing(purchase))
-                continue
+            else:
+                purse.check_standing(standing, purchase)
+                errand.claimed = standing
+                if standing.header is not None:
+                    again = await self._hand_over(errand, standing)
+                elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
+                    standing = await in_thread(lambda: purse.standing(purchase))
+                    continue
+                else:
+                    again = None
+            if again is not None:
+                return again
             # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
             if clock.monotonic() + pause > give_up:
                 raise _busy("the same call is under way in another process and has not ended in time", standing)
@@ -218,9 +262,21 @@ class AsyncPaying:
             pause = min(2 * pause, _LONGEST_PAUSE)
             standing = await in_thread(lambda: purse.standing(purchase))
 
-    async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> MarketResult[T] | None:
+    async def _pick_up(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
+        """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
+        result = self._again(errand.request, errand.quote, payment)
+        if payment.job is not None:  # whoever asks for the job gets it
+            return AsyncDelivery(result)
+        errand.claimed, owner = payment, errand.owner
+        take = partial(self.purse.answer_taken, payment, owner)
+        if not await in_thread(take, undo=lambda _: self._untake(owner, payment)):
+            return None
+        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        return AsyncDelivery(replace(result, payment=shown), payment)
+
+    async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
-        owner = errand.owner
+        errand.claimed, owner = payment, errand.owner
         current = await in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
@@ -231,6 +287,37 @@ class AsyncPaying:
             await surely(partial(self._untake, owner, current))
             raise in_the_way(current)
         return await AsyncPresentation(self.paid, self.purse, errand, current, current.state).run()
+
+    async def _close(self, delivery: AsyncDelivery[Any], errand: AsyncErrand[Any]) -> None:
+        """The caller has the answer from here on. Nothing may be waited for after this."""
+        payment = delivery.payment
+        if payment is None:
+            return
+        close = partial(self.purse.store.collect, payment.id, owner=errand.owner, keep=errand.keep, job=errand.job)
+        try:
+            await surely(close)
+        except LedgerError as problem:
+            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
+
+    async def _open_again(
+        self, delivery: AsyncDelivery[Any] | None, errand: AsyncErrand[Any], error: BaseException
+    ) -> None:
+        """The caller does not get the answer, so that somebody else may, or hand the payment over."""
+        payment, store = errand.claimed if delivery is None else delivery.payment, self.purse.store
+        if payment is None or (delivery is None and isinstance(error, TradeError)):
+            return
+        if delivery is None:
+            await self._undone(partial(store.give_back, payment.id, owner=errand.owner))
+        else:
+            await self._undone(partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b""))
+
+    async def _undone(self, undo: Callable[[], None]) -> None:
+        """What ends the call is worth more than a ledger that cannot be written."""
+        try:
+            with shielded():
+                await surely(undo)
+        except LedgerError as problem:
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
@@ -252,13 +339,18 @@ class AsyncPaying:
                 raise
             self.purse.observe(refused.response.headers)
             return parse_offer(refused.response)
-        return MarketResult(data=data, quote=quote)
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.calls.clock.now(), UTC))
 
-    def _again(self, request: Request[T], payment: Payment, quote: Quote) -> MarketResult[T]:
+    def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
         """What an earlier payment brought, from the ledger."""
-        response = RawResponse(200, {}, payment.reply or b"")
-        data = self.calls.read(request, response)
-        return MarketResult(data=data, quote=quote, payment=payment, receipt=payment.receipt, again=True)
+        return MarketResult(
+            data=self.calls.read(request, RawResponse(200, {}, payment.reply or b"")),
+            quote=quote,
+            payment=payment,
+            receipt=payment.receipt,
+            again=True,
+            answered_at=payment.updated_at,
+        )
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 from weakref import ReferenceType
 
@@ -163,17 +163,15 @@ async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | Non
         raise
 
 
-async def to_the_end(function: Callable[[], T]) -> T:
-    """Run what blocks, and give its result whatever is cancelled meanwhile: for when the result is worth more."""
-    result, _ = await _ended(function)
-    return result
+async def surely(function: Callable[[], T]) -> T:
+    """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards.
 
-
-async def surely(function: Callable[[], object]) -> None:
-    """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards."""
-    _, cancelled = await _ended(function)
+    Nothing is waited for between the end of it and the return.
+    """
+    result, cancelled = await _ended(function)
     if cancelled is not None:
         raise cancelled
+    return result
 
 
 async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
@@ -214,24 +212,42 @@ class AsyncTurns:
     def __init__(self) -> None:
         self._locks: dict[str, tuple[anyio.Lock, int]] = {}
 
-    @asynccontextmanager
-    async def of(self, key: str, timeout: float) -> AsyncIterator[bool]:
-        """The turn, or False when it did not come within `timeout` seconds."""
-        lock, users = self._locks.get(key) or (anyio.Lock(), 0)
-        self._locks[key] = (lock, users + 1)
+    def of(self, key: str) -> AsyncTurn:
+        """A turn that is still to be taken."""
+        return AsyncTurn(self._locks, key)
+
+
+class AsyncTurn:
+    """One turn, for one call."""
+
+    def __init__(self, locks: dict[str, tuple[anyio.Lock, int]], key: str) -> None:
+        self._locks = locks
+        self._key = key
+        self._lock: anyio.Lock | None = None
+        self._mine = False
+
+    async def take(self, timeout: float) -> bool:
+        """Wait for it; False when it did not come within `timeout` seconds."""
+        self._lock, users = self._locks.get(self._key) or (anyio.Lock(), 0)
+        self._locks[self._key] = (self._lock, users + 1)
         try:
-            mine = False
             with anyio.move_on_after(max(timeout, 0)):
-                await lock.acquire()
-                mine = True
-            try:
-                yield mine
-            finally:
-                if mine:
-                    lock.release()
+                await self._lock.acquire()
+                self._mine = True
         finally:
-            lock, users = self._locks[key]
-            if users == 1:
-                del self._locks[key]
-            else:
-                self._locks[key] = (lock, users - 1)
+            if not self._mine:
+                self.give_back()
+        return self._mine
+
+    def give_back(self) -> None:
+        """Let the next one have it. Twice does no harm."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        if self._mine:
+            lock.release()
+        users = self._locks[self._key][1]
+        if users == 1:
+            del self._locks[self._key]
+        else:
+            self._locks[self._key] = (lock, users - 1)

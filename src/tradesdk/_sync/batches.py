@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
-from ..errors import TradeError
 from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
-from ..payments.batch import Batch, BatchOptions, BatchPlan, Part
+from ..payments.batch import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd, usd
 from ..payments.results import MarketResult
 
@@ -20,9 +20,16 @@ T = TypeVar("T")
 
 
 class BatchBuying(Protocol):
-    """Buys one batch, and keeps its answer for the job if there is one."""
+    """Buys one batch, and keeps its answer for the job if there is one: what `finish` makes of it."""
 
-    def __call__(self, asked: MarketRequest[T], *, max_price: Usd | None, job: str | None) -> MarketResult[T]: ...
+    def __call__(
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], Batch[T]],
+        *,
+        max_price: Usd | None,
+        job: str | None,
+    ) -> Batch[T]: ...
 
 
 class BatchRecalling(Protocol):
@@ -74,16 +81,14 @@ class BatchRun(Generic[T]):
         if number > self.count:
             raise StopIteration
         part = self._plan.parts[number - 1]
-        result = None if self.job is None else self._recall(part.asked, self.job)
-        if result is None:
-            result = self._bought(part)
-        return self._plan.delivered(number, result)
-
-    def _bought(self, part: Part[T]) -> MarketResult[T]:
-        most = self._plan.most(part)
+        delivered = partial(self._plan.delivered, number)
         try:
-            return self._buy(part.asked, max_price=most, job=self.job)
-        except TradeError as error:
+            had = None if self.job is None else self._recall(part.asked, self.job)
+            if had is not None:
+                return delivered(had)
+            return self._buy(part.asked, delivered, max_price=self._plan.most(part), job=self.job)
+        except BaseException as error:
+            self._plan.taken_back(number)
             self._plan.failed(error)
             raise
 

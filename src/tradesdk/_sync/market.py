@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .quotes import Quotes
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _PAID_READ = 90.0
 """Seconds that a paid answer may take: a settlement waits for a block."""
@@ -163,7 +164,7 @@ class MarketClient(MarketMethods):
         """More than five tokens, in batches that are paid one by one."""
         from .batches import Batches
 
-        return Batches(self._buy, self._paying.recall)
+        return Batches(self._deliver, self._paying.recall)
 
     @cached_property
     def payments(self) -> Payments:
@@ -242,10 +243,20 @@ class MarketClient(MarketMethods):
         *,
         max_price: Usd | None = None,
         new_purchase: bool = False,
-        job: str | None = None,
     ) -> MarketResult[T]:
+        return self._deliver(asked, lambda result: result, max_price=max_price, new_purchase=new_purchase)
+
+    def _deliver(
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        max_price: Usd | None,
+        new_purchase: bool = False,
+        job: str | None = None,
+    ) -> R:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        return self._paying.buy(asked, max_price=most, new_purchase=new_purchase, job=job)
+        return self._paying.buy(asked, finish, max_price=most, new_purchase=new_purchase, job=job)
 
     def _dry_run(self, asked: MarketRequest[Any], *, max_price: Usd | None = None) -> DryRun:
         most = None if max_price is None else micro_usd("max_price", max_price)

@@ -23,7 +23,6 @@ class MarketBuying(ABC):
         *,
         max_price: Usd | None = None,
         new_purchase: bool = False,
-        job: str | None = None,
     ) -> MarketResult[T]: ...
 
     @abstractmethod

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,8 +15,8 @@ from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._request import Request
 from .._response import RawResponse
 from .._retry import Operation
-from ..errors import APIError, APIStatusError, ConfigError
-from ..payments.errors import PaymentRefusedError
+from ..errors import APIError, APIStatusError, ConfigError, TradeError
+from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.flow import MARGIN
 from ..payments.outcomes import in_the_way
 from ..payments.owners import owner_name
@@ -23,14 +25,15 @@ from ..payments.purchase import Purchase, origin_of
 from ..payments.purse import Purse
 from ..payments.records import Payment, PaymentState
 from ..payments.results import DryRun, MarketResult, Quote
-from .presenting import Errand, Presentation
-from .primitives import Turns, in_thread, sleep, surely
+from .presenting import Delivery, Errand, Presentation
+from .primitives import Turns, in_thread, shielded, sleep, surely
 from .tokencheck import TokenCheck
 
 if TYPE_CHECKING:
     from .calls import Calls
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 logger = logging.getLogger("tradesdk")
 
@@ -65,26 +68,43 @@ class Paying:
         return in_thread(lambda: self.purse.quote(purchase))
 
     def buy(
-        self, asked: MarketRequest[T], *, max_price: int | None, new_purchase: bool, job: str | None
-    ) -> MarketResult[T]:
-        """The answer, paid for when that is asked."""
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        max_price: int | None,
+        new_purchase: bool,
+        job: str | None,
+    ) -> R:
+        """What `finish` makes of the answer, which is paid for when that is asked.
+
+        The ledger keeps the answer until the last step: whatever ends the call before its caller has it, the next equal
+        call gets it. After that step nothing is waited for.
+        """
         purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
         if purchase.amount == 0 or not self.purse.can_pay:
             quote = self.quote(asked, max_price)
             found = self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
             if isinstance(found, MarketResult):
-                return found
+                return finish(found)
             _ = self.purse.payer  # says that there is no signer
         give_up = self._give_up()
-        quote = in_thread(lambda: self.purse.quote(purchase))
-        fingerprint = in_thread(lambda: purchase.fingerprint(self.purse.payer))
-        with self._turns.of(fingerprint, self.calls.deadline) as mine:
-            if not mine:
+        quote, fingerprint = in_thread(lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer)))
+        errand = Errand(asked.request, quote, owner_name(), give_up, job=job)
+        turn = self._turns.of(fingerprint)
+        delivery: Delivery[T] | None = None
+        try:
+            if not turn.take(self.calls.deadline):
                 raise _busy("the same call is under way and has not ended in time")
-            earlier = in_thread(lambda: self.purse.delivered(purchase))
-            if earlier is not None and earlier.reply is not None:
-                return self._again(asked.request, earlier, quote)
-            return self._buy(asked, purchase, quote, give_up)
+            delivery = self._buy(asked, purchase, errand)
+            given = finish(delivery.result)
+            self._close(delivery, errand)
+            turn.give_back()
+            return given
+        except BaseException as error:
+            turn.give_back()
+            self._open_again(delivery, errand, error)
+            raise
 
     def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """What a job has got already for a call; None when it has nothing."""
@@ -94,7 +114,8 @@ class Paying:
         earlier = in_thread(lambda: self.purse.delivered(purchase))
         if earlier is None or earlier.reply is None:
             return None
-        return self._again(asked.request, earlier, in_thread(lambda: self.purse.quote(purchase)))
+        quote = in_thread(lambda: self.purse.quote(purchase))
+        return self._again(asked.request, quote, earlier)
 
     def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
         """What would be signed."""
@@ -104,8 +125,8 @@ class Paying:
         offer = None if isinstance(found, MarketResult) else found
         return in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
 
-    def resume(self, payment: Payment) -> MarketResult[Any]:
-        """Hand a payment over once more, or give what it brought.
+    def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
+        """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
 
         Raises:
             PaymentError: it cannot be handed over any more; it says what is known.
@@ -124,21 +145,39 @@ class Paying:
         request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
         spending = in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        give_up = self._give_up()
-        with self._turns.of(payment.fingerprint, self.calls.deadline) as mine:
-            if not mine:
+        errand = Errand(request, quote, owner_name(), self._give_up(), keep=True)
+        turn = self._turns.of(payment.fingerprint)
+        delivery: Delivery[Any] | None = None
+        try:
+            if not turn.take(self.calls.deadline):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            in_thread(partial(self.purse.expire, origin_of(payment.url)))
-            current = in_thread(lambda: self.purse.store.get(payment.id)) or payment
-            if current.state is PaymentState.DELIVERED and current.reply is not None:
-                return self._again(request, current, quote)
-            if current.state not in _HANDED_OVER or current.header is None:
-                raise in_the_way(current)
-            errand = Errand(request, quote, owner_name(), give_up, keep=True)
-            result = self._hand_over(errand, current)
-        if result is None:
+            delivery = self._resume(payment, errand)
+            given = finish(delivery.result)
+            self._close(delivery, errand)
+            turn.give_back()
+            return given
+        except BaseException as error:
+            turn.give_back()
+            self._open_again(delivery, errand, error)
+            raise
+
+    def _resume(self, payment: Payment, errand: Errand[Any]) -> Delivery[Any]:
+        in_thread(partial(self.purse.expire, origin_of(payment.url)))
+        current = in_thread(lambda: self.purse.store.get(payment.id)) or payment
+        if current.state is PaymentState.DELIVERED and current.reply is not None:
+            return Delivery(self._again(errand.request, errand.quote, current), current)
+        if current.state not in _HANDED_OVER or current.header is None:
+            raise in_the_way(current)
+        delivery = self._hand_over(errand, current)
+        if delivery is None:
             raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-        return result
+        return delivery
+
+    def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
+        """The caller of `resume` does not get these answers after all."""
+        for payment in [result.payment for result in results]:
+            if payment is not None:
+                self._undone(partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply or b""))
 
     def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
@@ -173,25 +212,24 @@ class Paying:
             job=job,
         )
 
-    def _buy(self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float) -> MarketResult[T]:
-        errand, pause = Errand(asked.request, quote, owner_name(), give_up, job=purchase.job), 0.05
-        clock, purse = self.calls.clock, self.purse
-        standing = in_thread(lambda: purse.standing(purchase))
+    def _buy(self, asked: MarketRequest[T], purchase: Purchase, errand: Errand[T]) -> Delivery[T]:
+        clock, purse, quote, give_up, pause = self.calls.clock, self.purse, errand.quote, errand.give_up, 0.05
+        standing = in_thread(lambda: purse.delivered(purchase) or purse.standing(purchase))
         while True:
             if standing is None:
                 found = self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
-                    return found
+                    return Delivery(found)
                 if self._check is not None:
                     self._check.check(asked, self.calls, give_up)
                 prepare = partial(purse.prepare, purchase, found, errand.owner)
-                prepared = in_thread(prepare, undo=self._unsent(errand.owner))
+                errand.claimed = (prepared := in_thread(prepare, undo=self._unsent(errand.owner))).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
-                    result = Presentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    delivery = Presentation(self.paid, purse, errand, prepared.payment, fresh).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
-                    return result
+                    return delivery
                 standing = prepared.payment
             if not purse.time.is_known and purse.is_over(standing):
                 self.look_at_the_clock()  # only the service can tell whether its money is free
@@ -199,17 +237,21 @@ class Paying:
                 if standing is None:
                     continue
             if standing.state is PaymentState.DELIVERED and standing.reply is not None:
-                return self._again(asked.request, standing, quote)  # the same job was faster elsewhere
-            if not standing.live:
+                again = self._pick_up(errand, standing)
+            elif not standing.live:
                 raise in_the_way(standing)
-            purse.check_standing(standing, purchase)
-            if standing.header is not None:
-                again = self._hand_over(errand, standing)
-                if again is not None:
-                    return again
-            elif in_thread(partial(purse.abandoned, standing, errand.owner)):
-                standing = in_thread(lambda: purse.standing(purchase))
-                continue
+            else:
+                purse.check_standing(standing, purchase)
+                errand.claimed = standing
+                if standing.header is not None:
+                    again = self._hand_over(errand, standing)
+                elif in_thread(partial(purse.abandoned, standing, errand.owner)):
+                    standing = in_thread(lambda: purse.standing(purchase))
+                    continue
+                else:
+                    again = None
+            if again is not None:
+                return again
             # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
             if clock.monotonic() + pause > give_up:
                 raise _busy("the same call is under way in another process and has not ended in time", standing)
@@ -217,9 +259,21 @@ class Paying:
             pause = min(2 * pause, _LONGEST_PAUSE)
             standing = in_thread(lambda: purse.standing(purchase))
 
-    def _hand_over(self, errand: Errand[T], payment: Payment) -> MarketResult[T] | None:
+    def _pick_up(self, errand: Errand[T], payment: Payment) -> Delivery[T] | None:
+        """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
+        result = self._again(errand.request, errand.quote, payment)
+        if payment.job is not None:  # whoever asks for the job gets it
+            return Delivery(result)
+        errand.claimed, owner = payment, errand.owner
+        take = partial(self.purse.answer_taken, payment, owner)
+        if not in_thread(take, undo=lambda _: self._untake(owner, payment)):
+            return None
+        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        return Delivery(replace(result, payment=shown), payment)
+
+    def _hand_over(self, errand: Errand[T], payment: Payment) -> Delivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
-        owner = errand.owner
+        errand.claimed, owner = payment, errand.owner
         current = in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
@@ -230,6 +284,35 @@ class Paying:
             surely(partial(self._untake, owner, current))
             raise in_the_way(current)
         return Presentation(self.paid, self.purse, errand, current, current.state).run()
+
+    def _close(self, delivery: Delivery[Any], errand: Errand[Any]) -> None:
+        """The caller has the answer from here on. Nothing may be waited for after this."""
+        payment = delivery.payment
+        if payment is None:
+            return
+        close = partial(self.purse.store.collect, payment.id, owner=errand.owner, keep=errand.keep, job=errand.job)
+        try:
+            surely(close)
+        except LedgerError as problem:
+            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
+
+    def _open_again(self, delivery: Delivery[Any] | None, errand: Errand[Any], error: BaseException) -> None:
+        """The caller does not get the answer, so that somebody else may, or hand the payment over."""
+        payment, store = errand.claimed if delivery is None else delivery.payment, self.purse.store
+        if payment is None or (delivery is None and isinstance(error, TradeError)):
+            return
+        if delivery is None:
+            self._undone(partial(store.give_back, payment.id, owner=errand.owner))
+        else:
+            self._undone(partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b""))
+
+    def _undone(self, undo: Callable[[], None]) -> None:
+        """What ends the call is worth more than a ledger that cannot be written."""
+        try:
+            with shielded():
+                surely(undo)
+        except LedgerError as problem:
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
@@ -251,13 +334,18 @@ class Paying:
                 raise
             self.purse.observe(refused.response.headers)
             return parse_offer(refused.response)
-        return MarketResult(data=data, quote=quote)
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.calls.clock.now(), UTC))
 
-    def _again(self, request: Request[T], payment: Payment, quote: Quote) -> MarketResult[T]:
+    def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
         """What an earlier payment brought, from the ledger."""
-        response = RawResponse(200, {}, payment.reply or b"")
-        data = self.calls.read(request, response)
-        return MarketResult(data=data, quote=quote, payment=payment, receipt=payment.receipt, again=True)
+        return MarketResult(
+            data=self.calls.read(request, RawResponse(200, {}, payment.reply or b"")),
+            quote=quote,
+            payment=payment,
+            receipt=payment.receipt,
+            again=True,
+            answered_at=payment.updated_at,
+        )
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""

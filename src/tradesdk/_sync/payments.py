@@ -69,14 +69,15 @@ class Payments:
         """Hand a payment over once more, the same bytes, and give what it bought. It cannot be taken twice.
 
         It works in another process than the one that made the payment, and needs no signer. What arrives is kept in the
-        ledger, and asking for it once more gives it again.
+        ledger, and asking for it once more gives it again. So does an answer that a cancelled or killed call was paid
+        for and did not get, however old it is: `answered_at` of the result says when it came.
 
         Raises:
             PaymentOutcomeUnknownError: it is still not known, or its time is up.
             PaymentUndeliveredError: it was taken before, and the answer does not come again.
             PaymentRefusedError: there is nothing to hand over; `code` says why.
         """
-        return self._paying.resume(self.get(payment_id))
+        return self._paying.resume(self.get(payment_id), lambda result: result)
 
     def reconcile(self) -> Reconciliation:
         """Hand over again what is in doubt, free what expired unpaid, and list what a person has to decide.
@@ -85,9 +86,16 @@ class Payments:
         twice: it stays among the `live` ones until it has expired, and `resume` still hands it over. What arrives is
         kept in the ledger as well: `resume` gives it again, should this call not come to its end.
         """
+        delivered: _Results = []
+        try:
+            return self._reconcile(delivered)
+        except BaseException:
+            self._paying.open_again(delivered)
+            raise
+
+    def _reconcile(self, delivered: _Results) -> Reconciliation:
         purse = self._paying.purse
         store = purse.store
-        delivered: _Results = []
         failed: _Failures = []
         origin = origin_of(self._paying.calls.base_url)
         if not purse.time.is_known:
@@ -97,7 +105,7 @@ class Payments:
             if payment.superseded:  # its call was paid for anew: taken as well, it would be charged twice
                 continue
             try:
-                delivered.append(self._paying.resume(payment))
+                self._paying.resume(payment, delivered.append)
             except TradeError as error:
                 current = in_thread(partial(store.get, payment.id))
                 failed.append((payment if current is None else current, error))

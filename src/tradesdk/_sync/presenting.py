@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -19,7 +19,7 @@ from ..payments.outcomes import error_of, in_doubt, in_the_way
 from ..payments.receipts import receipt_warnings
 from ..payments.records import Payment, PaymentState
 from ..payments.results import MarketResult, Quote
-from .primitives import in_thread, shielded, sleep, surely, to_the_end
+from .primitives import in_thread, shielded, sleep, surely
 
 if TYPE_CHECKING:
     from ..payments.purse import Purse
@@ -30,7 +30,7 @@ T = TypeVar("T")
 logger = logging.getLogger("tradesdk")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Errand(Generic[T]):
     """What a payment is handed over for.
 
@@ -41,6 +41,7 @@ class Errand(Generic[T]):
         give_up: the monotonic time at which the call ends.
         job: takes over a payment that belongs to none, so that the answer is kept for it.
         keep: the ledger keeps the answer even without a job.
+        claimed: the payment that is claimed.
     """
 
     request: Request[T]
@@ -49,6 +50,20 @@ class Errand(Generic[T]):
     give_up: float
     job: str | None = None
     keep: bool = False
+    claimed: Payment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery(Generic[T]):
+    """An answer that the ledger keeps until the caller has it.
+
+    Attributes:
+        result: what the caller is to get.
+        payment: what paid for it, with the `reply`, and claimed by the call; None: there is nothing to close.
+    """
+
+    result: MarketResult[T]
+    payment: Payment | None = None
 
 
 class Presentation(Generic[T]):
@@ -74,8 +89,8 @@ class Presentation(Generic[T]):
         self._noted = not fresh
         self._began = (purse.latest(), purse.clock.monotonic())
 
-    def run(self) -> MarketResult[T]:
-        """Hand it over, again if that is right.
+    def run(self) -> Delivery[T]:
+        """Hand it over, again if that is right. The claim goes on with the delivery, and is given back without one.
 
         Raises:
             PaymentError: it was refused, its outcome is unknown, or nothing usable came; `payment` says more.
@@ -85,17 +100,14 @@ class Presentation(Generic[T]):
             if self._noted:
                 self._count()
             return self._run()
-        except TradeError:
-            raise
-        except BaseException:
+        except BaseException as error:
             with shielded():
-                self._interrupted()
-            raise
-        finally:
-            with shielded():
+                if not isinstance(error, TradeError):
+                    self._interrupted()
                 self._give_back()
+            raise
 
-    def _run(self) -> MarketResult[T]:
+    def _run(self) -> Delivery[T]:
         clock = self._purse.clock
         while True:
             answer, response, problem = self._once()
@@ -149,7 +161,7 @@ class Presentation(Generic[T]):
         problem = self._calls.refusal(self._errand.request, response)
         return judge(response, failure_of(problem)), response, problem
 
-    def _delivered(self, answer: Answer, response: RawResponse) -> MarketResult[T]:
+    def _delivered(self, answer: Answer, response: RawResponse) -> Delivery[T]:
         try:
             data = self._calls.read(self._errand.request, response)
         except APIResponseError as unusable:
@@ -159,8 +171,7 @@ class Presentation(Generic[T]):
             error = error_of(self._payment, Answer(Verdict.SPENT, unusable.message, answer.failure), response)
             raise error or unusable from unusable
         warnings: tuple[str, ...] = ()
-        reply = response.content if self._errand.keep or self._payment.job is not None else None
-        problem = self._settle(PaymentState.DELIVERED, answer, reason="delivered", reply=reply, lenient=True)
+        problem = self._settle(PaymentState.DELIVERED, answer, reason="delivered", reply=response.content, lenient=True)
         if problem is not None:
             warnings = (f"the ledger does not know that this was delivered: {problem.message}",)
         warnings += receipt_warnings(answer.receipt, self._payment)
@@ -168,9 +179,16 @@ class Presentation(Generic[T]):
             warnings += (answer.receipt_problem,)
         for warning in warnings:
             logger.warning("payment %s: %s", self._payment.id, warning)
-        return MarketResult(
-            data=data, quote=self._errand.quote, payment=self._payment, receipt=answer.receipt, warnings=warnings
+        payment, kept = self._payment, self._errand.keep or self._payment.job is not None
+        result = MarketResult(
+            data=data,
+            quote=self._errand.quote,
+            payment=payment if kept else replace(payment, reply=None),
+            receipt=answer.receipt,
+            warnings=warnings,
+            answered_at=payment.updated_at,
         )
+        return Delivery(result, replace(payment, reply=response.content))
 
     def _note(self, step: Step, answer: Answer) -> None:
         self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
@@ -179,7 +197,7 @@ class Presentation(Generic[T]):
         self, state: PaymentState, answer: Answer, *, reason: str, reply: bytes | None, lenient: bool
     ) -> LedgerError | None:
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
-        purse, payment = self._purse, self._payment
+        purse, payment, now = self._purse, self._payment, self._purse.clock.now()
         try:
             settle = partial(
                 purse.store.settle,
@@ -189,14 +207,13 @@ class Presentation(Generic[T]):
                 receipt=answer.receipt,
                 reply=reply,
                 presentations=self._flow.presentations,
-                now=purse.clock.now(),
+                now=now,
             )
-            # Who is cancelled meanwhile still gets what was paid for: the next call would pay for it again.
-            delivered = state is PaymentState.DELIVERED
-            self._payment = to_the_end(settle) if delivered else in_thread(settle)
+            # An answer is kept before anybody hears of a cancellation: the next equal call gets it.
+            self._payment = surely(settle) if state is PaymentState.DELIVERED else in_thread(settle)
         except LedgerError as problem:
             logger.error("payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem)
-            self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations)
+            self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations, now)
             if not lenient:
                 raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
             return problem

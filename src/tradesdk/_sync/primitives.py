@@ -6,11 +6,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
-from weakref import ReferenceType, WeakValueDictionary, ref
+from weakref import ReferenceType
 
 from .._clock import Clock, SystemClock
 from .._forks import bind
@@ -156,20 +156,23 @@ def finished(step: Callable[[], object]) -> None:
 
 
 def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Run what blocks: nothing else waits for this thread."""
-    return function()
+    """Run what blocks: nothing else waits for this thread. When a signal keeps the result back, `undo` gets it."""
+    results: list[T] = []
+    try:
+        results.append(function())
+        return results[0]
+    except BaseException:
+        if results and undo is not None:
+            undo(results[0])
+        raise
 
 
-def to_the_end(function: Callable[[], T]) -> T:
-    """Run what blocks: a thread is not cancelled."""
-    return function()
-
-
-def surely(function: Callable[[], object]) -> None:
+def surely(function: Callable[[], T]) -> T:
     """Run what blocks, once more when a signal interrupts it. Twice does no harm."""
-    _, interrupted = _ended(function)
+    result, interrupted = _ended(function)
     if interrupted is not None:
         raise interrupted
+    return result
 
 
 def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
@@ -186,17 +189,36 @@ class Turns:
 
     def __init__(self) -> None:
         # By process: in a forked one nobody would give those of the parent back.
-        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Slots]]] = {}
+        self._taken: dict[tuple[int, str], Turn] = {}
 
-    @contextmanager
-    def of(self, key: str, timeout: float) -> Iterator[bool]:
-        """The turn, or False when it did not come within `timeout` seconds."""
-        guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
-        with guard:
-            turn = turns.get(key) or turns.setdefault(key, Slots(1))
-        place = Place()
-        mine = turn.take(timeout, ref(place))
-        try:
-            yield mine
-        finally:
-            turn.give_back(ref(place))
+    def of(self, key: str) -> Turn:
+        """A turn that is still to be taken."""
+        return Turn(self._taken, (os.getpid(), key))
+
+
+class Turn:
+    """One turn, for one call. A signal's handler may raise anywhere: what is taken is always known by one look."""
+
+    def __init__(self, taken: dict[tuple[int, str], Turn], key: tuple[int, str]) -> None:
+        self._taken = taken
+        self._key = key
+        self._over = threading.Lock()  # held until it is given back; a waiting one takes it for a moment
+        self._over.acquire()
+
+    def take(self, timeout: float) -> bool:
+        """Wait for it; False when it did not come within `timeout` seconds."""
+        end = time.monotonic() + max(timeout, 0.0)
+        while (other := self._taken.setdefault(self._key, self)) is not self:
+            left = end - time.monotonic()
+            if left <= 0 or not other._over.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+                return False
+            with suppress(RuntimeError):  # its owner gave it back twice
+                other._over.release()
+        return True
+
+    def give_back(self) -> None:
+        """Let the next one have it. Twice does no harm."""
+        if self._taken.get(self._key) is self:
+            del self._taken[self._key]
+        with suppress(RuntimeError):  # it was given back before
+            self._over.release()

@@ -117,6 +117,7 @@ class BatchPlan(Generic[T]):
         self.options = options
         self.done = 0
         self._paid: dict[str, int] = {}
+        self._undone: Payment | None = None
 
     @property
     def amount(self) -> int:
@@ -147,7 +148,7 @@ class BatchPlan(Generic[T]):
             most = min(room, part.amount if most is None else most)
         return None if most is None else usd(most)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Count what may have been taken although a batch failed. The same payment counts once, however often.
 
         A refusal took nothing: a payment that it names is one that was there before.
@@ -157,9 +158,10 @@ class BatchPlan(Generic[T]):
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """Batch `number` (from 1 on) is here."""
-        if not result.again:
-            self._count(result.payment)
-        self.done = number
+        paid = None if result.again else result.payment
+        self._count(self._undone)
+        self._count(paid)
+        self.done, self._undone = number, paid
         return Batch(
             number=number,
             count=len(self.parts),
@@ -168,6 +170,13 @@ class BatchPlan(Generic[T]):
             spent=self.spent,
             again=result.again,
         )
+
+    def taken_back(self, number: int) -> None:
+        """Batch `number` did not reach the caller. The next attempt gets its answer: what it cost counts then."""
+        if self.done == number:
+            self.done -= 1
+            if self._undone is not None:
+                self._paid.pop(self._undone.id, None)
 
     def _count(self, payment: Payment | None) -> None:
         if payment is None or payment.charged is False:

@@ -77,10 +77,14 @@ class Ledger:
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a ledger cannot be copied or pickled: open its path once more")
 
-    def find(self, fingerprint: str) -> Payment | None:
-        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded."""
+    def find(self, fingerprint: str, *, now: float) -> Payment | None:
+        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded.
+
+        Or a delivered one without a job, with its `reply`, that came less than 60 seconds before `now` and that nobody
+        has collected.
+        """
         with self._file.reading() as db:
-            return steps.one(db, sql.STANDING, (fingerprint,))
+            return steps.standing(db, fingerprint, now)
 
     def reserve(
         self,
@@ -97,7 +101,8 @@ class Ledger:
     ) -> Payment:
         """Set the money of `payment` aside and claim it, unless another one for the same call stands in the way.
 
-        When its job has paid for the same call already, the delivered payment is the result, with its reply.
+        When its job has paid for the same call already, or somebody has whose answer was not collected, the delivered
+        payment is the result, with its reply.
         `BudgetStore.reserve` says in which order. `created` and `updated` become `now`. A refusal closes what has
         expired, and changes nothing else.
 
@@ -115,7 +120,7 @@ class Ledger:
                 delivered = steps.one(db, sql.DELIVERED, (payment.job, payment.fingerprint))
                 if delivered is not None:
                     return delivered
-            standing = steps.one(db, sql.STANDING, (payment.fingerprint,))
+            standing = steps.standing(db, payment.fingerprint, now)
             if standing is not None and not new_purchase:
                 return standing
             known = [] if pay_to else steps.trusted(db, origin)
@@ -196,7 +201,8 @@ class Ledger:
 
         A final state stays, and nothing else changes then, unless the same state is given once more. Two exceptions:
         proof of payment (DELIVERED, PAID_UNDELIVERED) counts for one that was taken for unpaid or unknown, and
-        PAID_UNDELIVERED may still become DELIVERED. What is final has no `header` any more.
+        PAID_UNDELIVERED may still become DELIVERED. What is final has no `header` any more. The reply of what becomes
+        DELIVERED waits until it is collected.
 
         Raises:
             LedgerError: it cannot be written; what has been handed over is not undone by that.
@@ -207,6 +213,8 @@ class Ledger:
             after = rules.state_after(payment.state, state)
             if after is not state:
                 return payment
+            if state is PaymentState.DELIVERED is not payment.state and reply is not None:
+                db.execute(sql.KEEP, (payment_id,))
             return steps.change(
                 db,
                 payment,
@@ -249,6 +257,21 @@ class Ledger:
                 return False
             db.execute(sql.CLAIM, (owner, until, payment_id))
             return True
+
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
+        """Close the answer of a delivered payment: the caller has it, no other call gets it. The claim is given back.
+
+        The reply is kept for a job only, which may be `job` from here on, or with `keep`.
+        """
+        with self._file.writing("the answer is not closed, and the claim stays until its time has passed") as db:
+            db.execute(sql.COLLECT, {"id": payment_id, "keep": keep, "job": job})
+            db.execute(sql.GIVE_BACK, (payment_id, owner))
+
+    def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
+        """Undo `collect`, or make it unnecessary: the next equal call gets the answer. The claim is given back."""
+        with self._file.writing("the answer of the payment may be lost") as db:
+            db.execute(sql.REOPEN, (reply, payment_id))
+            db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
         """Give a claim back. A claim of somebody else stays."""

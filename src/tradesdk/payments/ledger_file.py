@@ -51,19 +51,22 @@ class LedgerFile:
                 told,
                 "use a file, which processes can share, and open it in each of them",
             )
-        if not self._lock.acquire(timeout=self._timeout):
-            raise errors.locked(self._shown, told)
+        held: list[threading.Lock] = []
         try:
             try:
-                db = self._open(told)
                 try:
+                    held += [self._lock] if self._lock.acquire(timeout=self._timeout) else []
+                    if not held:
+                        raise errors.locked(self._shown, told)
+                    db = self._open(told)
+                    self._end(db)  # a signal's handler may have kept the one before from its end
                     db.execute(begin)
                     self._same_version(db, told)
                     yield db
                     db.execute("COMMIT")
                 finally:
-                    if db.in_transaction:
-                        db.execute("ROLLBACK")
+                    if held and self._db is not None:
+                        self._end(self._db)
             except sqlite3.Error as error:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
                     self._close()  # what was opened like that stays so, even when the file may be written again
@@ -72,8 +75,17 @@ class LedgerFile:
                 raise errors.damaged(self._shown, str(error), told) from error
             except (OverflowError, UnicodeError) as error:
                 raise errors.failed(self._shown, str(error), told) from error
-        finally:
-            self._lock.release()
+            finally:
+                while held:
+                    held.pop().release()
+        except BaseException:  # a signal's handler may have raised before that was done
+            while held:
+                held.pop().release()
+            raise
+
+    def _end(self, db: sqlite3.Connection) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the file. What is in memory has nothing to close: it goes with its owner."""

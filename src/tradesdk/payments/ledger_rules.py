@@ -16,6 +16,10 @@ from .records import GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 
 HOUR = 3600.0
 DAY = 86400
+YOUNG = 60.0
+"""Seconds for which an answer that its caller did not get is given to the next equal call."""
+_SLACK = 5.0
+"""Seconds that the clock may have been put back meanwhile."""
 
 _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
 _TAKEN_FOR_OTHERWISE = frozenset(
@@ -36,6 +40,14 @@ def state_after(current: PaymentState, told: PaymentState) -> PaymentState:
     if told is PaymentState.DELIVERED and current is PaymentState.PAID_UNDELIVERED:
         return told
     return current
+
+
+def young(now: float) -> tuple[float, float]:
+    """When an answer came that may still be given at `now`: after the first moment, and not after the second.
+
+    What comes from further in the future was written before the clock was put back: nobody knows how old it is.
+    """
+    return now - YOUNG, now + _SLACK
 
 
 def state_when_expired(current: PaymentState) -> PaymentState:

@@ -101,7 +101,15 @@ _VERSION_1 = (
     "per_day INTEGER, total INTEGER, unlimited INTEGER NOT NULL)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+# An answer is kept from the moment it is written down until its caller has it. Those of version 1 count as collected.
+_UNCOLLECTED = f"(collected = 0 OR state IN {_STANDING})"
+_VERSION_2 = (
+    "ALTER TABLE payments ADD COLUMN collected INTEGER NOT NULL DEFAULT 1",
+    "DROP INDEX standing",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED}",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next. A step that has been released never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
@@ -112,11 +120,14 @@ ADD = (
     f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
 )
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
+# What stands in the way of another payment, or is an answer that nobody has collected and that is young enough. A job
+# finds its own answers by its name.
 STANDING = (
-    f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND superseded = 0 AND state IN {_STANDING} "  # noqa: S608
+    f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_UNCOLLECTED} AND "  # noqa: S608
+    f"(state IN {_STANDING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-SUPERSEDE = f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND state IN {_STANDING}"  # noqa: S608
+SUPERSEDE = f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED}"  # noqa: S608
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
 # The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays
 # so until its own service is asked, which may be never: nothing of that is read here.
@@ -128,6 +139,13 @@ CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "
     "updated = ? WHERE id = ?"
 )
+KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
+COLLECT = """
+    UPDATE payments SET collected = 1, job = coalesce(job, :job),
+        reply = CASE WHEN :keep OR coalesce(job, :job) IS NOT NULL THEN reply END
+    WHERE id = :id AND state = 'delivered' AND collected = 0
+"""
+REOPEN = "UPDATE payments SET collected = 0, reply = coalesce(reply, ?) WHERE id = ? AND state = 'delivered'"
 CLAIMED = "SELECT owner, until FROM payments WHERE id = ?"
 CLAIM = "UPDATE payments SET owner = ?, until = ? WHERE id = ?"
 GIVE_BACK = "UPDATE payments SET owner = NULL, until = 0 WHERE id = ? AND owner = ?"

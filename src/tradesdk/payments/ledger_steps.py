@@ -23,6 +23,13 @@ def one(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> Pay
     return next(map(_payment, db.execute(statement, values)), None)  # rows hold signed payments: no name for one
 
 
+def standing(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
+    """What another payment for a call has to wait for, or need not be made for."""
+    after, until = rules.young(now)
+    found = db.execute(sql.STANDING, {"fingerprint": fingerprint, "after": after, "until": until})
+    return next(map(_payment, found), None)
+
+
 def every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
     """The payments that a statement finds."""
     return list(map(_payment, db.execute(statement, values)))

@@ -114,11 +114,18 @@ class Purse:
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def standing(self, purchase: Purchase) -> Payment | None:
-        """An earlier payment for the same call that stands in the way of another. What has expired is closed first."""
+        """An earlier payment for the same call that stands in the way of another, or an answer that nobody got.
+
+        What has expired is closed first.
+        """
         if purchase.new_purchase:
             return None
+        fingerprint = purchase.fingerprint(self.payer)
+        found = self.store.find(fingerprint, now=self.clock.now())
+        if found is None or not found.live:
+            return found
         self.expire(origin_of(purchase.url))
-        return self.store.find(purchase.fingerprint(self.payer))
+        return self.store.find(fingerprint, now=self.clock.now())
 
     def expire(self, origin: str) -> list[Payment]:
         """Close what has surely expired of one service: another one's clock says nothing about it."""
@@ -179,6 +186,22 @@ class Purse:
                 self.store.give_back(payment.id, owner=owner)
             raise
 
+    def answer_taken(self, payment: Payment, owner: str) -> bool:
+        """Claim an answer that nobody got; False when somebody else gets it."""
+        now = self.clock.now()
+        if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
+            return False
+        try:
+            found = self.store.find(payment.fingerprint, now=now)
+        except BaseException:
+            with suppress(LedgerError):
+                self.store.give_back(payment.id, owner=owner)
+            raise
+        if found is not None and found.id == payment.id:
+            return True
+        self.store.give_back(payment.id, owner=owner)
+        return False
+
     def prepare(self, purchase: Purchase, offer: Offer, owner: str) -> Prepared:
         """Guard, reserve, sign and write down. Another payment for the same call may have been faster: then that one.
 
@@ -204,13 +227,12 @@ class Purse:
             if payment.id != draft.id:
                 return Prepared(payment, fresh=False)
             header = self._signed(offer, requirement, payment)
-            presented = self.store.present(payment.id, header, now=self.clock.now())
+            return Prepared(self.store.present(payment.id, header, now=self.clock.now()), fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
                 with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself
                     self._cancel(draft, owner, "not sent")
             raise
-        return Prepared(presented, fresh=True)
 
     def abandoned(self, payment: Payment, owner: str) -> bool:
         """Free the money of a payment whose maker has gone before signing it; False while its maker may be at it."""
@@ -236,6 +258,8 @@ class Purse:
         except PaymentRefusedError as refusal:
             return DryRun(quote=quote, refusal=str(refusal))
         standing = self.standing(purchase)
+        if standing is not None and standing.state is PaymentState.DELIVERED:
+            return DryRun(quote=quote, standing=standing)
         if standing is not None:  # then nothing would be signed: that one is in the way, or would be handed over again
             told = _authorization(standing).wire()
             try:

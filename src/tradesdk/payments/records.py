@@ -142,7 +142,8 @@ class Payment:
         receipt: what the service said of the settlement, if it did.
         identified: it carries an identifier, so that the service can give the stored answer again.
         job: the batch job that it belongs to.
-        reply: the body of the answer, where it is kept: for jobs, and for answers that were of no use.
+        reply: the body of the answer, where it is kept: until its caller has it, for jobs, after `resume`, and of
+            answers that were of no use.
         superseded: a later payment for the same call was ordered in spite of this one.
     """
 
@@ -193,6 +194,11 @@ class Payment:
         return datetime.fromtimestamp(self.created, UTC)
 
     @property
+    def updated_at(self) -> datetime:
+        """When its state last changed (aware, UTC)."""
+        return datetime.fromtimestamp(self.updated, UTC)
+
+    @property
     def charged(self) -> Charged:
         """Whether money was taken: True, False or "unknown"."""
         if self.state in FREE:
@@ -203,9 +209,12 @@ class Payment:
             return False
         return _CHARGED.get(self.state, "unknown")
 
-    def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, presentations: int) -> Payment:
+    def moved(
+        self, state: PaymentState, reason: str, receipt: Receipt | None, presentations: int, now: float
+    ) -> Payment:
         """The same payment as it is now, when the ledger could not be told."""
-        return replace(self, state=state, reason=reason, receipt=receipt or self.receipt, presentations=presentations)
+        receipt = receipt or self.receipt
+        return replace(self, state=state, reason=reason, receipt=receipt, presentations=presentations, updated=now)
 
     def told(self) -> str:
         """One line about it, without secrets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
@@ -53,6 +54,7 @@ class MarketResult(Generic[T]):
         receipt: what the service said of the settlement; None when it said nothing.
         warnings: where the receipt disagrees with what was signed.
         again: it is an answer that the ledger kept: what it cost was paid before, and nothing was sent now.
+        answered_at: when the answer came (aware, UTC): with `again` a while ago, and prices may have changed since.
     """
 
     data: T
@@ -61,6 +63,7 @@ class MarketResult(Generic[T]):
     receipt: Receipt | None = None
     warnings: tuple[str, ...] = ()
     again: bool = False
+    answered_at: datetime | None = None
 
     @property
     def charged(self) -> Charged:
@@ -78,7 +81,8 @@ class DryRun:
             `validBefore` (Unix seconds), `nonce`; None when the answer would cost nothing.
         requirement: the service's offer that would be taken, as it came; None when the answer would cost nothing.
         standing: an earlier payment for the same call, which would be handed over again instead of a new one being
-            signed; `authorization` is then its, and `requirement` None.
+            signed; `authorization` is then its, and `requirement` None. A delivered one has paid for an answer that
+            nobody got: the call would give it, and nothing would be signed.
         refusal: why it would be refused; None when it would be paid.
     """
 

@@ -19,8 +19,13 @@ class BudgetStore(Protocol):
     time has passed, does not count. Neither does one that ends much later than a claim may: the clock was put back.
     """
 
-    def find(self, fingerprint: str) -> Payment | None:
-        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded."""
+    def find(self, fingerprint: str, *, now: float) -> Payment | None:
+        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded.
+
+        Or a delivered one that nobody has collected, with its `reply`: without a job, not superseded, and `updated`
+        after `now - 60`. One that is `updated` more than 5 seconds after `now` was written before the clock was put
+        back, and does not count.
+        """
         ...
 
     def reserve(
@@ -41,7 +46,7 @@ class BudgetStore(Protocol):
         1. What has expired for `origin` at `expired` (its service's time in Unix seconds) is closed, as `expire` does.
         2. The job of `payment` has got the answer for the same fingerprint already: the delivered payment is returned,
            nothing is reserved. Not with `new_purchase`.
-        3. Another payment for the same fingerprint stands in the way: that one is returned, nothing is reserved. With
+        3. `find` finds another payment for the same fingerprint: that one is returned, nothing is reserved. With
            `new_purchase` it is marked as superseded instead.
         4. The recipient must be one of `pay_to`; when that is empty, the one remembered for `origin` or trusted for it;
            when there is none, this one is remembered.
@@ -75,7 +80,10 @@ class BudgetStore(Protocol):
         presentations: int | None = None,
         now: float,
     ) -> Payment:
-        """Move a payment on. A final state (not live) never changes by this; what is None stays as it was."""
+        """Move a payment on. A final state (not live) never changes by this; what is None stays as it was.
+
+        What becomes DELIVERED with a `reply` waits for `collect` from then on.
+        """
         ...
 
     def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
@@ -88,6 +96,21 @@ class BudgetStore(Protocol):
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment; False while another owner has it. `until` is 300 seconds from `now` at most."""
+        ...
+
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
+        """The caller has the answer of a delivered payment: `find` does not find it any more.
+
+        The claim of `owner` is given back. A payment without a job becomes one of `job`. Without a job and without
+        `keep`, the reply is forgotten. Nothing but the claim changes for what is not delivered, or collected already.
+        """
+        ...
+
+    def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
+        """The caller did not get the answer of a delivered payment after all: as it was before `collect`.
+
+        `reply` is kept where it was forgotten, and the claim of `owner` is given back.
+        """
         ...
 
     def give_back(self, payment_id: str, *, owner: str) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-from uuid import uuid4
-
-from tradesdk import Ledger, Payment
+from tradesdk import Ledger
 from tradesdk_cli.errors import CliError
 
 
@@ -17,12 +13,7 @@ class Unprinted(CliError):
 
 
 class KeepingLedger(Ledger):
-    """Gives each payment a job where the caller names none: the ledger keeps the answers of jobs.
+    """Keeps each answer, not only until the SDK has handed it over."""
 
-    It is another job each time, so that the same command later buys anew.
-    """
-
-    def reserve(self, payment: Payment, *args: Any, **options: Any) -> Payment:
-        if payment.job is None:
-            payment = replace(payment, job=f"trade {uuid4()}")
-        return super().reserve(payment, *args, **options)
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
+        super().collect(payment_id, owner=owner, keep=True, job=job)

@@ -247,15 +247,19 @@ class Till:
         from tradesdk import LedgerError, PaymentState
 
         try:
-            found = self.run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT], limit=1)
+            found = self.run.ledger.history(states=[PaymentState(state) for state in (*IN_DOUBT, "delivered")], limit=1)
+            # What was given already is not among those that `find` still keeps for the next command.
+            payment = self.run.ledger.find(found[0].fingerprint, now=self.run.now()) if found else None
         except LedgerError:
             return
-        if found and found[0].updated >= self._began:
-            payment = found[0]
-            self.run.out.note(
-                f"{dollars(payment.amount_usd)} was being paid: {self.run.settings.program} pay resume {payment.id} "
-                "goes on with the same payment; do not pay again blindly"
-            )
+        if payment is None or payment.updated < self._began:
+            return
+        resume = f"{self.run.settings.program} pay resume {payment.id}"
+        if payment.state is PaymentState.DELIVERED:
+            told = f"was paid, and the answer is kept: the same command prints it for 60 s, {resume} at any time"
+        else:
+            told = f"was being paid: {resume} goes on with the same payment; do not pay again blindly"
+        self.run.out.note(f"{dollars(payment.amount_usd)} {told}")
 
     # What is said afterwards
 
@@ -264,10 +268,13 @@ class Till:
         for result in results:
             for warning in result.warnings:
                 self.run.out.note(f"warning: {warning}")
-        payments = [result.payment for result in results if result.payment is not None]
+        for result in results:
+            if result.again:
+                tell_before(self.run, result)
+        payments = [result.payment for result in results if result.payment is not None and not result.again]
         if payments:
             tell(self.run, self.client, payments)
-        elif results:
+        elif not any(result.again for result in results) and results:
             self.run.out.note("this cost nothing")
 
 
@@ -275,6 +282,22 @@ def say_waiting(run: Any, number: int) -> None:
     """Says why signal `number` does not end the command yet."""
     name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
     run.out.note(f"a payment is under way, so its answer is waited for; {name} again stops at once")
+
+
+def tell_before(run: Any, result: MarketResult[Any]) -> None:
+    """Says on stderr that nothing was paid now, and how old the answer is."""
+    payment, answered = result.payment, result.answered_at
+    if payment is None or answered is None:
+        return
+    paid = "was paid" if payment.charged is True else "may have been paid"
+    text = (
+        f"nothing was paid now: {dollars(payment.amount_usd)} {paid} before, payment {payment.id}; "
+        f"answered {answered:%Y-%m-%d %H:%M:%S} UTC"
+    )
+    if run.out.machine_notes:
+        run.out.note(text, paid_usd=plain_dollars(usd(0)), payments=[], answered_at=int(answered.timestamp()))
+    else:
+        run.out.note(text)
 
 
 def tell(run: Any, client: MarketClient, payments: list[Payment]) -> None:

@@ -227,7 +227,8 @@ def _in_batches(till: Till) -> None:
         if batches.spent:
             till.account_for(bought)
     if results and not ended and not batches.spent:
-        run.out.note(f"nothing was paid: the job {one_line(str(terms.job), 80)} had all of it")
+        had = "the ledger" if terms.job is None else f"the job {one_line(terms.job, 80)}"
+        run.out.note(f"nothing was paid: {had} had all of it")
     if ended:
         _say_how_to_go_on(till, f"{len(results)} of {plural(batches.count, 'batch')}", ended[0])
         raise ended[0]

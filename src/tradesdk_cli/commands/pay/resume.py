@@ -38,7 +38,7 @@ def resume(
     kept in the ledger and only printed again.
     """
     from tradesdk_cli.money.pastpayments import client_for, found_in, verb_of, waited_for
-    from tradesdk_cli.money.paying import tell
+    from tradesdk_cli.money.paying import tell, tell_before
     from tradesdk_cli.money.purchases import kept, show
 
     with session(ctx) as run:
@@ -56,22 +56,10 @@ def resume(
         finally:
             if result.payment is not None:
                 if result.again:
-                    _tell_before(run, result.payment)
+                    tell_before(run, result)
                 else:
                     tell(run, client, [result.payment])
         end()
-
-
-def _tell_before(run: Session, payment: Payment) -> None:
-    """Says that nothing was paid now."""
-    from tradesdk_cli.money.payviews import dollars, plain_dollars, usd
-
-    paid = "was paid" if payment.charged is True else "may have been paid"
-    text = f"nothing was paid now: {dollars(payment.amount_usd)} {paid} before, payment {payment.id}"
-    if run.out.machine_notes:
-        run.out.note(text, paid_usd=plain_dollars(usd(0)), payments=[])
-    else:
-        run.out.note(text)
 
 
 def _rehearse(run: Session, payment: Payment) -> None:

@@ -1,0 +1,177 @@
+"""Ctrl-C at any line of the SDK in a paid call: the caller has the answer, or the next equal call gets it unpaid."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tradesdk
+from tradesdk import PaymentError, PaymentState
+
+from .._eventful import Stop
+from .._paidservice import PRICE
+from .._sync._paidshop import Shop, lost
+
+HOME = str(Path(tradesdk.__file__).parent)
+
+
+@functools.cache
+def withs(path: str) -> dict[int, int]:
+    """First and last lines of the `with` statements in a file."""
+    tree = ast.parse(Path(path).read_text("utf-8"))
+    return {node.lineno: node.end_lineno or 0 for node in ast.walk(tree) if isinstance(node, ast.With)}
+
+
+class Interrupted:
+    """Runs a call that is interrupted before the line number `at`, counted from 1, of all that the SDK runs."""
+
+    def __init__(self, call: Callable[[], Any], at: int) -> None:
+        self._at = at
+        self._lines: dict[FrameType, int] = {}
+        self.count = 0
+        self.result: Any = None
+        before = sys.gettrace()
+        sys.settrace(self._calls)
+        try:
+            self.result = call()
+        except (Stop, PaymentError):
+            pass
+        finally:
+            sys.settrace(before)
+            self._lines.clear()
+
+    def _calls(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        return self._line if frame.f_code.co_filename.startswith(HOME) else None
+
+    def _line(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+        if event == "line":
+            line, earlier = frame.f_lineno, self._lines.get(frame, 0)
+            self._lines[frame] = line
+            # Python runs no signal's handler between the body of a `with` and its exit, so that it cannot be skipped.
+            if not line < earlier <= withs(frame.f_code.co_filename).get(line, 0):
+                self.count += 1
+                if self.count == self._at:
+                    sys.settrace(None)
+                    raise Stop
+        return self._line
+
+
+Calls = tuple[Callable[[], Any], Callable[[], Any]]
+"""The call that is interrupted, and the one that comes next."""
+
+
+def a_call(shop: Shop) -> Calls:
+    return shop.buy, shop.buy
+
+
+def a_batch(shop: Shop) -> Calls:
+    run = shop.client.batches.token_prices(["ETH"], max_total="0.03")
+
+    def act() -> Any:
+        return next(run).result
+
+    return act, act
+
+
+def a_batch_of_a_job(shop: Shop) -> Calls:
+    def act() -> Any:
+        return next(shop.client.batches.token_prices(["ETH"], job="tuesday")).result
+
+    return act, act
+
+
+def in_doubt(shop: Shop) -> str:
+    shop.service.kinds = ["lost before"]
+    with pytest.raises(PaymentError) as caught:
+        shop.client.with_options(max_retries=0).token_prices(["ETH"])
+    assert caught.value.payment is not None
+    return caught.value.payment.id
+
+
+def a_kept_answer(shop: Shop) -> Calls:
+    lost(shop)
+    return shop.buy, shop.buy
+
+
+def resume(shop: Shop) -> Calls:
+    name = in_doubt(shop)
+    return lambda: shop.client.payments.resume(name), shop.buy
+
+
+def reconcile(shop: Shop) -> Calls:
+    in_doubt(shop)
+    return lambda: shop.client.payments.reconcile().delivered[0], shop.buy
+
+
+def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] = ()) -> bool:
+    """Whether there are fewer lines than `at`. Else the call is interrupted there, and the next one goes on."""
+    shop = Shop(list(kinds))
+    act, then = of(shop)
+    first = Interrupted(act, at)
+    if first.count < at:
+        assert first.result is not None or kinds
+        return True
+    assert first.result is None
+    waited, started = len(shop.clock.waits), time.monotonic()
+    delivered = [payment for payment in shop.ledger.history() if payment.state is PaymentState.DELIVERED]
+    second = error = None
+    try:
+        second = then()
+    except PaymentError as problem:
+        error = problem
+    assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
+    assert time.monotonic() - started < 5, "a lock is held by somebody who is gone"
+    assert shop.service.total == PRICE, "paid twice for one answer"
+    if delivered:
+        assert second is not None
+        assert second.again
+        assert second.answered_at == delivered[0].updated_at
+    elif error is not None:
+        assert error.code in ("paid_undelivered", "unresolved_payment")
+    return False
+
+
+SENDING = [a_call, a_batch, a_batch_of_a_job, resume, reconcile]
+EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
+
+
+@EVERY_CALL
+def test_some_lines(of: Callable[[Shop], Calls]) -> None:
+    at, step = 1, 89 if of is a_call else 197
+    while not reaches_its_end(of, at):
+        at += step
+    assert at > 400
+
+
+def test_the_last_lines() -> None:
+    """Those after the answer was closed are among them."""
+    shop = Shop([])
+    last = Interrupted(shop.buy, 10**9).count
+    for at in range(last - 24, last + 1):
+        assert not reaches_its_end(a_call, at)
+    assert reaches_its_end(a_call, last + 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("of", SENDING)
+@pytest.mark.parametrize("kinds", [["429"], ["pending"], ["lost after"]], ids=["429", "pending", "settled, then lost"])
+def test_many_lines(of: Callable[[Shop], Calls], kinds: list[str]) -> None:
+    at = 1
+    while not reaches_its_end(of, at, kinds):
+        at += 23
+
+
+@pytest.mark.long
+@EVERY_CALL
+def test_every_line(of: Callable[[Shop], Calls]) -> None:
+    at = 1
+    while not reaches_its_end(of, at):
+        at += 1 if of is a_call else 5
