@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import random
 import signal
@@ -87,10 +86,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The quick run doesn't read what it leaves out: rewriting its assertions takes as long as many tests."""
     steady = collection_path.stem in STEADY.get(collection_path.parent.name, ())
     return True if steady and "not long" in config.option.markexpr else None
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()  # else each full collection of garbage looks at 20,000 tests again
 
 
 @pytest.hookimpl(tryfirst=True)

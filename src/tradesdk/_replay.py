@@ -117,9 +117,10 @@ class Replay:
         """Go on where a checkpoint stands. False when its position cannot be right: it begins again then."""
         self.begin = state.begin
         # A position was reached by a signal, and `state` names one that was acknowledged there.
-        sound = state.position <= state.begin or any(when >= state.position - OVERLAP for _, when in state.handled)
+        marks = [when for _, when in state.handled if when > state.begin]
+        sound = state.position <= state.begin + OVERLAP or any(when >= state.position - OVERLAP for when in marks)
         self.position = self._through = state.position if sound else state.begin
-        if self.position > self.begin:
+        if (marks and min(marks) <= self.position) or self.position > self.begin + OVERLAP:
             self._newest = self.position
         self._seen.forgotten = self.position - OVERLAP - 1
         for signal_id, when in state.handled:
@@ -255,7 +256,7 @@ class Replay:
         """What the history has let go already: it shows nothing as old as what was seen last."""
         if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
             return None
-        if look.oldest == math.inf and look.end - max(self._heard, self._reached) <= SURELY_KEPT:
+        if look.oldest == math.inf and look.end - max(look.anchor, self._heard, self._reached) <= SURELY_KEPT:
             return None
         start, end = max(position, self._told), min(look.oldest, look.end)
         if end <= start:
@@ -324,7 +325,7 @@ class Replay:
         if len(list(islice(self._seen.since(unaudited - OVERLAP), _MOST_KEPT + 1))) <= _MOST_KEPT:
             position = unaudited
         handled = self._handled(position)
-        if position > self.begin and not any(when >= position - OVERLAP for _, when in handled):
+        if position > self.begin + OVERLAP and not any(when >= position - OVERLAP for _, when in handled):
             # Nothing bears the position out: `resume` would not trust it.
             last = next((when for each, when in self._seen.since(-math.inf) if each not in self._unacknowledged), None)
             position = self.begin if last is None else max(self.begin, min(position, last + OVERLAP))
