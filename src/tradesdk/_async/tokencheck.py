@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
+from .._wire import Place
 from ..errors import APIError
 from ..payments.errors import PaymentRefusedError
 from .primitives import AsyncSlots
@@ -37,7 +39,8 @@ class AsyncTokenCheck:
         Raises:
             PaymentRefusedError: a symbol is not in it.
         """
-        await self._turn.take(None)
+        place = Place()
+        await self._turn.take(None, ref(place))
         try:
             now = calls.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
@@ -45,7 +48,7 @@ class AsyncTokenCheck:
                 await self._ask(calls, min(give_up, now + _PATIENCE))
                 unknown = self._unknown(asked, False)
         finally:
-            self._turn.give_back()
+            self._turn.give_back(ref(place))
         if unknown and self._names is not None and self._read == self._tried:
             raise PaymentRefusedError(
                 self._names.refusal(unknown), code="unknown_token", hint=self._names.hint(unknown)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import logging
 import math
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
+from .._wire import Place
 from ..errors import APIError
 from ..payments.errors import PaymentRefusedError
 from .primitives import Slots
@@ -38,7 +40,8 @@ class TokenCheck:
         Raises:
             PaymentRefusedError: a symbol is not in it.
         """
-        self._turn.take(None)
+        place = Place()
+        self._turn.take(None, ref(place))
         try:
             now = calls.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
@@ -46,7 +49,7 @@ class TokenCheck:
                 self._ask(calls, min(give_up, now + _PATIENCE))
                 unknown = self._unknown(asked, False)
         finally:
-            self._turn.give_back()
+            self._turn.give_back(ref(place))
         if unknown and self._names is not None and self._read == self._tried:
             raise PaymentRefusedError(
                 self._names.refusal(unknown), code="unknown_token", hint=self._names.hint(unknown)
