@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tradesdk import (
+    APIStatusError,
     Budget,
     ConfigError,
     Ledger,
@@ -21,7 +22,7 @@ from tradesdk import (
 )
 
 from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
-from .._seller import TWO, Seller, settled
+from .._seller import TWO, Seller, prices, settled
 from ..unit._offers import encoded
 from ._flavour import at_once
 from ._market import market_of
@@ -95,6 +96,48 @@ def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> None:
         client.token_prices(TWO)
     assert again.value.code == "unresolved_payment"
     assert len(seller.paid) == 1
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 499])
+def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_was_not(status: int) -> None:
+    """The same bytes again, not before the service says so; then the answer, or an error that leaves it open."""
+    answers = [httpx.Response(status, headers={"Retry-After": "20"}), httpx.Response(200, json=prices("ETH", "BRETT"))]
+    seller = Seller(sold=lambda _: answers.pop(0))
+    market_of(seller).token_prices(TWO)
+    assert len(seller.paid) == 2
+    assert len({str(one) for one in seller.payments}) == 1
+    assert sum(seller.clock.waits) >= (20 if status == 429 else 2)
+
+    error = {"error": {"code": "rate_limited", "message": "later"}}
+    seller = Seller(sold=lambda _: httpx.Response(status, json=error), ahead=0)
+    client = market_of(seller)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        client.token_prices(TWO)
+    assert caught.value.charged == "unknown"
+    assert isinstance(caught.value.__cause__, APIStatusError)
+    assert caught.value.__cause__.charged == "unknown"
+    [kept] = client.payments.list()
+    assert (kept.state, kept.charged) == (PaymentState.UNKNOWN, "unknown")
+    seller.clock.advance(120)
+    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+        client.token_prices(TWO)
+    assert len({str(one) for one in seller.payments}) == 1, "it was signed again"
+
+
+@pytest.mark.parametrize(("left", "handed_over"), [(7, True), (6, False)])
+def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: int, handed_over: bool) -> None:
+    buyer = Buyer("lost before")
+    client = buyer.client(max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        client.token_prices(["ETH"])
+    [payment] = client.payments.list()
+    buyer.clock.advance(payment.valid_before - left - buyer.clock.now())
+    if handed_over:
+        assert (client.payments.resume(payment.id)).data.results[0].symbol == "ETH"
+    else:
+        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up"):
+            client.payments.resume(payment.id)
+    assert len(buyer.service.taken) == handed_over
 
 
 @pytest.mark.parametrize(

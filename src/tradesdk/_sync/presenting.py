@@ -242,12 +242,11 @@ class Presentation(Generic[T]):
             logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
 
     def _error(self, answer: Answer, response: RawResponse | None, problem: APIError | None) -> TradeError:
+        if problem is not None:  # what leads to an error of ours says the same of the money
+            problem.payment = self._payment
+            problem.retries = self._flow.repeats
         error = error_of(self._payment, answer, response)
         if error is not None:
             error.__cause__ = problem
             return error
-        if problem is None:
-            return in_doubt(self._payment, answer.reason, response)
-        problem.payment = self._payment
-        problem.retries = self._flow.repeats
-        return problem
+        return problem or in_doubt(self._payment, answer.reason, response)
