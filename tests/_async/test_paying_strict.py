@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -20,8 +21,9 @@ from tradesdk import (
     PermissionDeniedError,
 )
 
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
+from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
 from .._seller import TWO, Seller, prices, settled
+from ..unit._ledger import draft, presented
 from ..unit._offers import encoded
 from ._flavour import at_once
 from ._market import market_of
@@ -66,6 +68,72 @@ async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows(
     assert plan.standing is not None
     assert plan.authorization is not None
     assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
+
+
+class FailingSigner(CountingSigner):
+    """Does something while it signs, or fails."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        self.meanwhile()
+        return super().sign_digest(digest)
+
+
+def fail() -> None:
+    raise RuntimeError("no contact to the key")
+
+
+async def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as_it_is() -> None:
+    buyer = Buyer("lost after")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await buyer.client(max_retries=0).token_prices(["ETH"])
+    [first] = buyer.ledger.history()
+    failing = FailingSigner(fail)
+    with pytest.raises(PaymentRefusedError, match="signer_failed"):
+        await buyer.client(signer=failing).token_prices(["ETH"], new_purchase=True)
+    assert buyer.ledger.find(first.fingerprint) == first
+    # The same call still goes on with the payment in doubt, and so signs nothing.
+    with pytest.raises(PaymentUndeliveredError):
+        await buyer.client().token_prices(["ETH"])
+    assert (len(buyer.signer.digests), len(buyer.service.taken)) == (1, 1)
+
+
+async def test_a_new_purchase_takes_the_place_of_the_earlier_payment_once_it_is_signed() -> None:
+    buyer = Buyer("lost after")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await buyer.client(max_retries=0).token_prices(["ETH"])
+    [first] = buyer.ledger.history()
+    seen: list[bool] = []
+    signer = FailingSigner(lambda: seen.extend(one.superseded for one in buyer.ledger.history()))
+    result = await buyer.client(signer=signer).token_prices(["ETH"], new_purchase=True)
+    assert seen == [False, False], "while it is not signed, both stand"
+    replaced = buyer.ledger.get(first.id)
+    assert replaced is not None
+    assert (replaced.superseded, result.payment and result.payment.superseded) == (True, False)
+
+
+async def test_a_recipient_is_not_remembered_from_a_payment_that_was_never_signed() -> None:
+    buyer = Buyer()
+    with pytest.raises(PaymentRefusedError, match="signer_failed"):
+        await buyer.client(signer=FailingSigner(fail)).token_prices(["ETH"])
+    assert buyer.ledger.trusted(BASE) == []
+    await buyer.client().token_prices(["ETH"])
+    assert buyer.ledger.trusted(BASE) == [PAY_TO]
+
+
+async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent() -> None:
+    buyer = Buyer()
+    elsewhere = draft(pay_to=OTHER, url=f"{BASE}/v1/token-signals", valid_before=int(buyer.clock.now()) + 60)
+    signer = FailingSigner(lambda: presented(buyer.ledger, elsewhere, origin=BASE, now=buyer.clock.now()))
+    with pytest.raises(PaymentRefusedError) as refused:
+        await buyer.client(signer=signer).token_prices(["ETH"])
+    assert (refused.value.code, refused.value.charged) == ("recipient_changed", False)
+    assert (buyer.service.authorizations, buyer.ledger.trusted(BASE)) == ({}, [OTHER])
+    states = [one.state for one in buyer.ledger.history()]
+    assert states == [PaymentState.PRESENTED, PaymentState.CANCELLED], "its money is free again"
 
 
 async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:

@@ -19,6 +19,7 @@ from .ledger_file import LedgerFile
 from .ledger_open import default_path
 from .ledger_rows import budget_row, plain, to_budget, to_row
 from .owners import holds
+from .purchase import origin_of
 from .records import Payment, PaymentState, Receipt, SignedHeader
 
 TYPE_CHECKING = False
@@ -128,20 +129,20 @@ class Ledger:
                     last_hour=steps.counted(db, now - rules.HOUR),
                 )
             if refusal is None:
-                if standing is not None:
-                    db.execute(sql.SUPERSEDE, (payment.fingerprint,))
-                if not pay_to and not known:
-                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
                 db.execute(sql.ADD, [*to_row(payment), int(now // 1), owner, until])
         if refusal is not None:
             raise refusal
         return payment
 
-    def present(self, payment_id: str, header: SignedHeader, *, now: float) -> Payment:
+    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
         """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation.
+
+        Only now its recipient is remembered, and what stood before it for the same call is superseded: a payment that
+        is never signed changes neither.
 
         Raises:
             PaymentRefusedError: `reservation_lost`: it is not RESERVED any more, and must not be sent.
+                `recipient_changed`: another recipient has been remembered meanwhile; it must not be sent either.
             LedgerError: it cannot be written, and must not be sent.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
@@ -153,6 +154,16 @@ class Ledger:
                     hint="make the call again",
                     payment=payment,
                 )
+            if not pay_to:
+                origin = origin_of(payment.url)
+                known = steps.trusted(db, origin)
+                refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=(), known=known)
+                if refusal is not None:
+                    refusal.payment = payment
+                    raise refusal
+                if not known:
+                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
+            db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             return steps.change(
                 db, payment, state=PaymentState.PRESENTED, header=header, presentations=1, reason="", now=now
             )

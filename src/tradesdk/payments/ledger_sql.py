@@ -116,7 +116,10 @@ STANDING = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = ? AND superseded = 0 AND state IN {_STANDING} "  # noqa: S608
     "ORDER BY seq DESC LIMIT 1"
 )
-SUPERSEDE = f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND state IN {_STANDING}"  # noqa: S608
+SUPERSEDE = (
+    f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND state IN {_STANDING} "  # noqa: S608
+    "AND seq < (SELECT seq FROM payments WHERE id = ?)"
+)
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
 # The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays
 # so until its own service is asked, which may be never: nothing of that is read here.

@@ -204,7 +204,7 @@ class Purse:
             if payment.id != draft.id:
                 return Prepared(payment, fresh=False)
             header = self._signed(offer, requirement, payment)
-            presented = self.store.present(payment.id, header, now=self.clock.now())
+            presented = self.store.present(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
                 with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself

@@ -143,7 +143,7 @@ class Payment:
         identified: it carries an identifier, so that the service can give the stored answer again.
         job: the batch job that it belongs to.
         reply: the body of the answer, where it is kept: for jobs, and for answers that were of no use.
-        superseded: a later payment for the same call was ordered in spite of this one.
+        superseded: a later payment for the same call was ordered in spite of this one, and signed.
     """
 
     id: str
