@@ -164,6 +164,7 @@ class Ledger:
                 if not known:
                     db.execute(sql.TRUST, (origin, payment.pay_to, now))
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
+            self._file.mark_signed(errors.NOTHING_SENT)
             return steps.change(
                 db, payment, state=PaymentState.PRESENTED, header=header, presentations=1, reason="", now=now
             )
