@@ -228,7 +228,7 @@ class AsyncPaying:
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
-            self.purse.store.give_back(payment.id, owner=owner)
+            self.purse.give_back(payment.id, owner)
 
     async def _offer(
         self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
@@ -256,18 +256,20 @@ class AsyncPaying:
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
-        store, clock = self.purse.store, self.calls.clock
+        purse = self.purse
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
-                store.settle(
-                    prepared.payment.id,
-                    PaymentState.REJECTED_LIVE,
-                    reason="cancelled before it was sent",
-                    presentations=0,
-                    now=clock.now(),
-                )
-                store.give_back(prepared.payment.id, owner=owner)
+                try:
+                    purse.store.settle(
+                        prepared.payment.id,
+                        PaymentState.REJECTED_LIVE,
+                        reason="cancelled before it was sent",
+                        presentations=0,
+                        now=purse.clock.now(),
+                    )
+                finally:
+                    purse.give_back(prepared.payment.id, owner)
 
         return undo
 

@@ -238,7 +238,7 @@ class AsyncPresentation(Generic[T]):
     async def _give_back(self) -> None:
         purse, payment, owner = self._purse, self._payment, self._errand.owner
         try:
-            await surely(lambda: purse.store.give_back(payment.id, owner=owner))
+            await surely(lambda: purse.give_back(payment.id, owner))
         except LedgerError as problem:
             logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
 

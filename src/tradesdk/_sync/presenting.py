@@ -237,7 +237,7 @@ class Presentation(Generic[T]):
     def _give_back(self) -> None:
         purse, payment, owner = self._purse, self._payment, self._errand.owner
         try:
-            surely(lambda: purse.store.give_back(payment.id, owner=owner))
+            surely(lambda: purse.give_back(payment.id, owner))
         except LedgerError as problem:
             logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
 

@@ -22,7 +22,7 @@ from .flow import MARGIN
 from .guards import Guards, check_url, choose, window
 from .money import shown_usd
 from .outcomes import in_the_way
-from .owners import LONGEST_CLAIM
+from .owners import LONGEST_CLAIM, ended
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchase import Prepared, Purchase, origin_of
 from .records import Payment, PaymentState, SignedHeader
@@ -176,7 +176,19 @@ class Purse:
             return self.store.get(payment.id) or payment
         except BaseException:
             with suppress(LedgerError):
-                self.store.give_back(payment.id, owner=owner)
+                self.give_back(payment.id, owner)
+            raise
+
+    def give_back(self, payment_id: str, owner: str) -> None:
+        """Give a claim back. Where that cannot be written (a full disk), it still counts no more in this process.
+
+        Raises:
+            LedgerError: it could not be written: other processes wait until the time of the claim has passed.
+        """
+        try:
+            self.store.give_back(payment_id, owner=owner)
+        except BaseException:
+            ended(owner)
             raise
 
     def prepare(self, purchase: Purchase, offer: Offer, owner: str) -> Prepared:
@@ -220,12 +232,14 @@ class Purse:
         if current.state is PaymentState.RESERVED:
             self._cancel(current, owner, "abandoned")
         else:
-            self.store.give_back(payment.id, owner=owner)
+            self.give_back(payment.id, owner)
         return True
 
     def _cancel(self, payment: Payment, owner: str, reason: str) -> None:
-        self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, now=self.clock.now())
-        self.store.give_back(payment.id, owner=owner)
+        try:
+            self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, now=self.clock.now())
+        finally:
+            self.give_back(payment.id, owner)
 
     def dry_run(self, purchase: Purchase, offer: Offer | None, quote: Quote) -> DryRun:
         """What `prepare` would sign, without a signature and without a reservation."""
