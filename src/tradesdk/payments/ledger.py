@@ -65,6 +65,8 @@ class Ledger:
         return ledger
 
     def __repr__(self) -> str:
+        if "path" not in vars(self):
+            return "<Ledger that could not be made>"
         return "Ledger.memory()" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
 
     def __enter__(self) -> Self:
