@@ -285,7 +285,7 @@ class Purse:
             )
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         accepted = self._pay_to or tuple(self.store.trusted(origin))
-        requirement = choose(offer, most=most, pay_to=accepted, guards=self._guards)
+        requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
         now = self.clock.now()
         service = int(self.time.now(now))
         nonce = new_nonce()
