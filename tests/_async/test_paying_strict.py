@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +21,13 @@ from tradesdk import (
     PaymentState,
     PaymentUndeliveredError,
     PermissionDeniedError,
+    TradeError,
 )
 
 from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
 from .._seller import TWO, Seller, prices, settled
 from ..unit._ledger import draft, presented
-from ..unit._offers import encoded
+from ..unit._offers import decoded, encoded
 from ._flavour import at_once
 from ._market import market_of
 
@@ -134,6 +137,46 @@ async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent(
     assert (buyer.service.authorizations, buyer.ledger.trusted(BASE)) == ({}, [OTHER])
     states = [one.state for one in buyer.ledger.history()]
     assert states == [PaymentState.PRESENTED, PaymentState.CANCELLED], "its money is free again"
+
+
+@pytest.mark.parametrize(
+    ("status", "where"),
+    [*((status, "body") for status in (200, 404, 402, 429)), (402, "offer"), (402, "receipt"), (500, "receipt")],
+)
+@pytest.mark.parametrize("part", ["all", "its first half", "SIGNATURE"])
+async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
+    status: int, part: str, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in an error, its cause or its traceback, nor in the ledger or a log."""
+    secrets: list[str] = []
+
+    def sold(request: httpx.Request) -> httpx.Response:
+        header = request.headers["PAYMENT-SIGNATURE"]
+        signature = decoded(header)["payload"]["signature"]
+        secrets[:] = [header, header[:60], header[-60:], signature, signature[2:].upper(), signature[40:80]]
+        said = {"all": header, "its first half": header[: len(header) // 2] + "..."}
+        text = f"bad payment: {said.get(part, signature.upper())}"
+        body: dict[str, Any] = {"success": False, "data": None, "error": text, "x402Version": 1, "accepts": []}
+        receipt = settled(success=False, errorReason=text, transaction=text, extra={"why": [text]})
+        headers = {"offer": {"PAYMENT-REQUIRED": encoded(body)}, "receipt": {"PAYMENT-RESPONSE": encoded(receipt)}}
+        return httpx.Response(status, json=body if where == "body" else {}, headers=headers.get(where, {}))
+
+    caplog.set_level(logging.DEBUG)
+    seller = Seller(sold=sold)
+    client = market_of(seller, max_retries=0)
+    with pytest.raises(TradeError) as caught:
+        await client.token_prices(TWO)
+    [payment] = await client.payments.list()
+    cause = caught.value.__cause__
+    shown = [*traceback.format_exception(caught.value), repr(caught.value), caught.value.hint, caplog.text]
+    shown += [str(cause), repr(cause and vars(cause)), repr(vars(caught.value)), payment.reason, repr(payment.receipt)]
+    shown += [(payment.reply or b"").decode()]
+    response = getattr(caught.value, "response", None)
+    shown += [] if response is None else [response.text]
+    assert secrets
+    assert not [text for text in shown for secret in secrets if secret in text]
+    if status != 500:
+        assert "****" in "".join(shown)
 
 
 async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:

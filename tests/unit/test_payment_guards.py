@@ -29,7 +29,7 @@ from ._offers import (
 )
 
 GUARDS = Guards()
-ASKED = {"url": RESOURCE["url"], "payer": PAYER}
+ASKED: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER}
 
 
 def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Requirement:
@@ -171,7 +171,7 @@ OTHER_PLACE = [
 @pytest.mark.parametrize("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
 def test_an_offer_for_what_was_asked(named: Any) -> None:
     """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
-    asked = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
+    asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
     for resource in ({**RESOURCE, "url": named}, {}, None, named):
         assert choose(parse_offer(answer_2(offer_2(resource=resource))), **asked).raw == requirement_2()
     old = requirement_1(resource=named)

@@ -100,6 +100,7 @@ class AsyncPresentation(Generic[T]):
         clock = self._purse.clock
         while True:
             answer, response, problem = await self._once()
+            answer = answer.without(self._sent)
             if response is not None:
                 self._purse.observe(response.headers)
             now, monotonic = clock.now(), clock.monotonic()

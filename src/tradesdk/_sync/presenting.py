@@ -99,6 +99,7 @@ class Presentation(Generic[T]):
         clock = self._purse.clock
         while True:
             answer, response, problem = self._once()
+            answer = answer.without(self._sent)
             if response is not None:
                 self._purse.observe(response.headers)
             now, monotonic = clock.now(), clock.monotonic()

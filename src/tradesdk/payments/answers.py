@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .._response import RawResponse
@@ -11,7 +11,7 @@ from .._retry import Failure, FailureCause
 from ..errors import printable
 from .protocol import offer_error
 from .receipts import read_receipt
-from .records import Receipt
+from .records import Payment, Receipt
 
 
 class Verdict(StrEnum):
@@ -54,6 +54,11 @@ class Answer:
     failure: Failure
     receipt: Receipt | None = None
     receipt_problem: str | None = None
+
+    def without(self, payment: Payment) -> Answer:
+        """The same; where the service repeats the signed payment, that is left out."""
+        receipt = None if self.receipt is None else self.receipt.without(payment)
+        return replace(self, reason=payment.hidden_in(self.reason), receipt=receipt)
 
 
 _AT_A_LOOK = frozenset(

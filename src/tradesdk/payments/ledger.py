@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import InvalidArgumentError, printable
+from ..errors import InvalidArgumentError, printable, without_keys
 from . import ledger_errors as errors
 from . import ledger_rules as rules
 from . import ledger_sql as sql
@@ -353,7 +353,7 @@ def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
     payment = steps.one(db, sql.BY_ID, (payment_id,))
     if payment is None:
         raise LedgerError(
-            f"payment {printable(payment_id, 60)} is not in the ledger any more; {told}",
+            f"payment {printable(without_keys(payment_id), 60)} is not in the ledger any more; {told}",
             code="ledger_failed",
             hint="was its file replaced by another one?",
         )
@@ -361,4 +361,4 @@ def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
 
 
 def _no_payment(payment_id: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"there is no payment {printable(payment_id, 60)} in this ledger")
+    return InvalidArgumentError(f"there is no payment {printable(without_keys(payment_id), 60)} in this ledger")
