@@ -191,7 +191,7 @@ def same(sent: Any, came: Any) -> bool:
 
 def test_requirement_resource_and_extensions_come_back_as_they_were() -> None:
     offer = offer_2(STRANGE, extensions=EXTENSIONS, more={"to": "come"})
-    offer["resource"] = {"url": "https://other.example", "x": 5.0, "description": None}
+    offer["resource"] = {"url": "https://MARKET.example/other", "x": 5.0, "description": None}
     seller = Seller(offer=offer)
     market_of(seller).token_prices(TWO)
     (payment,) = seller.payments
