@@ -98,7 +98,7 @@ def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as_it_is
     failing = FailingSigner(fail)
     with pytest.raises(PaymentRefusedError, match="signer_failed"):
         buyer.client(signer=failing).token_prices(["ETH"], new_purchase=True)
-    assert buyer.ledger.find(first.fingerprint) == first
+    assert buyer.ledger.find(first.fingerprint, now=buyer.clock.now()) == first
     # The same call still goes on with the payment in doubt, and so signs nothing.
     with pytest.raises(PaymentUndeliveredError):
         buyer.client().token_prices(["ETH"])

@@ -170,8 +170,10 @@ class Course(RuleBasedStateMachine):
                     self.ledger.present(payment.id, HEADER, now=self.now)
                 return
             self.known = self.known or [payment.pay_to.lower()]
-            for earlier in self.standing(payment.fingerprint):
-                if self.payments.index(earlier) < self.payments.index(payment):
+            for earlier in self.payments[: self.payments.index(payment)]:
+                of_the_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
+                kept = earlier.id in self.uncollected and earlier.job is None
+                if of_the_call and (earlier.state in LIVE | UNRESOLVED or kept):
                     self.put(earlier, superseded=True)
             expected = self.put(payment, state=PaymentState.PRESENTED, header=HEADER, presentations=1, reason="")
             assert self.ledger.present(payment.id, HEADER, now=self.now) == expected
