@@ -54,6 +54,7 @@ class Shop:
             budget=BUDGET,
             ledger=self.ledger,
             clock=self.clock,
+            check_tokens=False,
             http_client=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)),
             **options,
         )

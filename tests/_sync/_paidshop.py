@@ -55,6 +55,7 @@ class Shop:
             budget=BUDGET,
             ledger=self.ledger,
             clock=self.clock,
+            check_tokens=False,
             http_client=httpx.Client(transport=httpx.MockTransport(self._handle)),
             **options,
         )

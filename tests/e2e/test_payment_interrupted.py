@@ -16,6 +16,7 @@ import tradesdk
 from tradesdk import PaymentError, PaymentState
 
 from .._eventful import Stop
+from .._interrupts import apart
 from .._paidservice import PRICE
 from .._sync._paidshop import Shop, lost
 
@@ -37,14 +38,16 @@ class Interrupted:
         self._lines: dict[FrameType, int] = {}
         self.count = 0
         self.result: Any = None
-        before = sys.gettrace()
+        apart(lambda: self._run(call))
+
+    def _run(self, call: Callable[[], Any]) -> None:
         sys.settrace(self._calls)
         try:
             self.result = call()
         except (Stop, PaymentError):
             pass
         finally:
-            sys.settrace(before)
+            sys.settrace(None)
             self._lines.clear()
 
     def _calls(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
