@@ -120,8 +120,7 @@ class Replay:
         marks = [when for _, when in state.handled if when > state.begin]
         sound = state.position <= state.begin + OVERLAP or any(when >= state.position - OVERLAP for when in marks)
         self.position = self._through = state.position if sound else state.begin
-        if (marks and min(marks) <= self.position) or self.position > self.begin + OVERLAP:
-            self._newest = self.position
+        self._newest = max((when for when in marks if when <= self.position), default=-math.inf)
         self._seen.forgotten = self.position - OVERLAP - 1
         for signal_id, when in state.handled:
             if when > self.position:
