@@ -26,8 +26,8 @@ OVERLAP = 10.0
 AUDITED_PAGES = 20
 """Pages that an audit reads at most: it must not use up the rate limit where there are very many signals."""
 SURELY_KEPT = 30.0
-"""Seconds that every history is taken to keep: on a quiet chain an empty one says nothing about a short outage."""
-_MOST_KEPT = 1_000  # ids in a checkpoint, which is written whole for every signal
+"""Seconds that every history is taken to keep: on a quiet chain the last signal may be older than all that it has."""
+_MOST_KEPT = 1_000  # ids that a checkpoint names so that the next run can look for what the stream left out
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
 
@@ -120,8 +120,7 @@ class Replay:
         marks = [when for _, when in state.handled if when > state.begin]
         sound = state.position <= state.begin + OVERLAP or any(when >= state.position - OVERLAP for when in marks)
         self.position = self._through = state.position if sound else state.begin
-        if (marks and min(marks) <= self.position) or self.position > self.begin + OVERLAP:
-            self._newest = self.position
+        self._newest = max((when for when in marks if when <= self.position), default=-math.inf)
         self._seen.forgotten = self.position - OVERLAP - 1
         for signal_id, when in state.handled:
             if when > self.position:
@@ -256,7 +255,9 @@ class Replay:
         """What the history has let go already: it shows nothing as old as what was seen last."""
         if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
             return None
-        if look.oldest == math.inf and look.end - max(look.anchor, self._heard, self._reached) <= SURELY_KEPT:
+        kept = look.end - SURELY_KEPT
+        # Where something is shown, a last signal that is younger than that should be, too.
+        if max(look.anchor, self._heard, self._reached) >= kept and (look.oldest == math.inf or look.anchor < kept):
             return None
         start, end = max(position, self._told), min(look.oldest, look.end)
         if end <= start:

@@ -210,6 +210,18 @@ REACHES: dict[str, tuple[list[Life], list[Any], float, tuple[float, float] | Non
     "nothing was seen, but listed": ([[5.0], *OUTAGE, END], [fields("old", -40), *LOST], 120.0, (0, 380)),
     "nothing was seen or listed": ([[5.0], *OUTAGE, END], LOST, 120.0, None),
     "a quiet chain": ([[live("a", 0), *calm(0, 9_000)], END], [fields("a", 0)], 120.0, None),
+    "a quiet chain, and one in a short outage": (
+        [[live("a", 0), *calm(0, 900)], END],
+        [fields("a", 0), fields("m", 901)],
+        120.0,
+        None,
+    ),
+    "a short outage that is too long all the same": (
+        [[live("a", 0), *calm(0, 900), live("b", 900)], *OUTAGE[:2], END],
+        [fields("a", 0), fields("b", 900), fields("m", 901), fields("n", 909)],
+        12.0,
+        (900, 909),
+    ),
     "a quiet chain, cut often": ([[live("a", 0), *calm(0, 900)], [9.0], END], [fields("a", 0)], 120.0, None),
     "said once": ([[5.0, live("a", 5)], *OUTAGE, calm(500, 590), END], [fields("a", 5)], 120.0, (5, 490)),
     "what was kept back counts": (

@@ -11,15 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from tradesdk import RetryPolicy
+from tradesdk.models._types import _unix_seconds
 from tradesdk_cli.live.watching import Watch
 from tradesdk_mock import MockServer
 
 from ._streams import (
     ROUTE,
+    STREAM,
     Hook,
     emit,
     event,
@@ -131,6 +134,35 @@ def test_ctrl_c_says_what_is_missing_only_when_something_is(
     summary = said(run, "summary")[0]
     assert summary["catching_up"] is True
     assert summary["note"].endswith("missed was read from the history; --since last goes on there")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("into_file", [False, True])
+def test_ctrl_c_while_a_signal_is_turned_into_json(trade: Terminal, market: MockServer, into_file: bool) -> None:
+    """The library that does it makes an error of its own of whatever is raised there."""
+    published = emit(market, 2)
+    inside = _unix_seconds.__code__
+    left = 2 if into_file else 1  # first what is written is turned, and then what the progress shows
+
+    def press(frame: FrameType, what: str, _: object) -> None:
+        nonlocal left
+        if what == "call" and frame.f_code is inside:
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGINT)
+
+    file = trade.home / "signals.ndjson"
+    options = ("--out", str(file)) if into_file else ()
+    sys.setprofile(press)
+    try:
+        run = trade(*recent(market), *options)
+    finally:
+        sys.setprofile(None)
+    assert (run.code, len(said(run, "summary"))) == (130, 1)
+    rest = trade(*STREAM, "--since", "last", "--until-idle", "0.3s", *options)
+    lines = file.read_text() if into_file else rest.out
+    assert [json.loads(line)["id"] for line in lines.splitlines()] == published
 
 
 def test_what_breaks_off_because_it_ends_is_not_told(

@@ -210,7 +210,7 @@ def stopped_when(process: subprocess.Popen[str], file: Path, lines: int, number:
     while not file.exists() or len(file.read_text().splitlines()) < lines:
         assert process.poll() is None
     process.send_signal(number)
-    assert process.wait(30) in (130, 143, -signals.SIGKILL)
+    assert process.wait(30) in (130, 143, -signals.SIGKILL), process.communicate()[1]
 
 
 def assert_all_there(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,3 +206,16 @@ def test_an_ordinary_run_needs_no_place(trade: Terminal, market: MockServer) -> 
     run = trade(*recent(market), "--count", "2")
     assert (run.code, ids(run)) == (0, published)
     assert trade(*LAST).code == 3
+
+
+def test_an_ordinary_run_does_not_fail_when_its_place_is_gone(trade: Terminal, market: MockServer) -> None:
+    published = emit(market, 3)
+    remove = trade.home / "remove.py"
+    remove.write_text(
+        "import shutil, sys\n"
+        f"if sys.argv[1] == {published[1]!r}:\n"
+        f"    shutil.rmtree({str(trade.home / 'checkpoints')!r})\n"
+    )
+    run = trade(*recent(market), "--count", "3", "--exec", f"{sys.executable} {remove} {{id}}")
+    assert (run.code, ids(run)) == (0, published)
+    assert not (trade.home / "checkpoints").exists()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import anyio
 import anyio.to_thread
@@ -20,6 +21,7 @@ import pytest
 from tradesdk import AsyncSignalStream, AsyncTradeClient, TradeClient
 from tradesdk._async.transport import AsyncConnections
 from tradesdk._sync.transport import Connections
+from tradesdk._wire import Place as Holder
 from tradesdk_mock import MockService
 
 from .._answers import KEY
@@ -72,12 +74,12 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def free_slots(connections: Any) -> int:
     """How many connections could be opened now."""
-    taken = 0
-    while taken < 100 and connections._slots._free.acquire(blocking=False):
-        taken += 1
-    for _ in range(taken):
-        connections._slots.give_back()
-    return taken
+    taken: list[Holder] = []
+    while len(taken) < 101 and connections._slots.take(0, ref(holder := Holder())):
+        taken.append(holder)
+    for holder in taken:
+        connections._slots.give_back(ref(holder))
+    return len(taken)
 
 
 def client_of(server: HostileServer, place: Place, **more: Any) -> TradeClient:

@@ -166,3 +166,28 @@ def test_an_interrupt_when_the_checkpoint_has_been_opened(tmp_path: Path, monkey
             next(stream)
         assert next(stream).id == "a"
         stream.close()
+
+
+def test_an_acknowledgement_that_was_interrupted_is_written_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = CheckpointFile.add
+    interrupts = [KeyboardInterrupt]
+
+    def adding(file: CheckpointFile, signal_id: str, when: float) -> bool:
+        if interrupts:
+            raise interrupts.pop()
+        return really(file, signal_id, when)
+
+    monkeypatch.setattr(CheckpointFile, "add", adding)
+    path, script = tmp_path / "place.json", StreamScript([1.0, live("a", 1), live("b", 1)])
+    with (
+        httpx.Client(transport=script) as http,
+        TradeClient(api_key=KEY, base_url=BASE, clock=script.clock, http_client=http) as client,
+        client.signals.stream(chain=CHAIN, checkpoint=path, manual_ack=True) as stream,
+    ):
+        first, second = next(stream), next(stream)
+        with pytest.raises(KeyboardInterrupt):
+            stream.ack(first)
+        stream.ack(second)
+        assert [signal_id in path.read_text() for signal_id in ('"a"', '"b"')] == [True, True]

@@ -153,6 +153,19 @@ def test_a_state_survives_another_run_without_any_signal() -> None:
     assert again(second, history, 30) == ["a", "c"]
 
 
+def test_a_restart_right_after_a_signal_is_no_gap_on_a_quiet_chain() -> None:
+    """An audit has moved the position to before that signal, where no other one is."""
+    one = taking("a")
+    one.live("b", 59)
+    one.history = History([("a", 1), ("b", 59)])
+    one.audit(59.5)
+    one.replay.acknowledge("a")
+    one.replay.acknowledge("b")
+    next_run = Follows.resumed(one.replay.state(), history=one.history)
+    assert next_run.both_looks(59.5) == []
+    assert next_run.gaps == []
+
+
 # a position that cannot be right
 
 AHEAD = [11.0, 60.0, 3_600.0, 86_400.0, 2_000_000_000.0]

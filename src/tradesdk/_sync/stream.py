@@ -103,8 +103,9 @@ class SignalStream(Generic[ItemT]):
         place = Place()
         self._saving.take(None, ref(place))
         try:
+            behind = self._unsaved  # an earlier one failed, or was interrupted
             self._unsaved |= self._follower.acknowledge(signal.id)
-            if self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp)):
+            if behind or (self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp))):
                 self._save_state(checkpoint)
             self._unsaved = False
         finally:

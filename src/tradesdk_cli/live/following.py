@@ -160,18 +160,22 @@ def _deliver(
             if isinstance(item, StreamSignal):
                 watch.working()
                 teller.signal(item)
+                with told.shut():  # what is raised inside the model's own code would come out as another error
+                    event = wire_of(item)
                 # What is in a file is acknowledged as well, whenever Ctrl-C comes: else it would be there twice.
                 with told.shut() if delivery.into_file else nullcontext():
-                    delivery.signal(wire_of(item))
+                    delivery.signal(event)
                     if not delivery.cut_off:  # else it comes again
                         acknowledge(stream, item)
                 if tally is not None:
-                    tally.signal(wire_of(item))
+                    tally.signal(event)
                 if delivery.complete:
                     break
                 watch.idle()
             elif isinstance(item, Heartbeat):
-                delivery.heartbeat(item.model_dump(mode="json", exclude_unset=True))
+                with told.shut():
+                    event = item.model_dump(mode="json", exclude_unset=True)
+                delivery.heartbeat(event)
             elif watch.reason is None:  # after that, what breaks off was broken off by us
                 if isinstance(item, Disconnected):
                     end.back = True

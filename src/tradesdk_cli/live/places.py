@@ -78,14 +78,20 @@ class RunPlace:
         """The stream that is opened with this file for its checkpoint, or without any."""
         from tradesdk import CheckpointError
 
-        with contextlib.ExitStack() as stack:
-            try:
-                stream = stack.enter_context(open_stream(self._file))
-            except CheckpointError:
-                self._file = None
-                stream = stack.enter_context(open_stream(None))
-            self._forget_earlier()
-            yield stream
+        done = False
+        try:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stream = stack.enter_context(open_stream(self._file))
+                except CheckpointError:
+                    self._file = None
+                    stream = stack.enter_context(open_stream(None))
+                self._forget_earlier()
+                yield stream
+                done = True
+        except CheckpointError:
+            if not done:  # else it could not be written at the end
+                raise
 
     def ack(self, stream: AnyStream, signal: StreamSignal) -> None:
         """The signal is done."""
