@@ -25,9 +25,13 @@ class Stop(BaseException):
 
 
 class EventfulLedger(Ledger):
-    """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names."""
+    """Before or after its call number `at`, counted from 1, `event` happens. `calls` has their names.
+
+    With `lasting` it happens at all that write from there on.
+    """
 
     at = 0
+    lasting = False
     after = False
     event: Callable[[], object] = staticmethod(lambda: None)
     calls: tuple[str, ...] = ()
@@ -38,7 +42,8 @@ class EventfulLedger(Ledger):
 
     def _step(self, name: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         self.calls = (*self.calls, name)
-        here = len(self.calls) == self.at
+        number = len(self.calls)
+        here = number == self.at or (self.lasting and 0 < self.at < number and name not in READS)
         if here and not self.after:
             self.event()
         result = call(*args, **options)

@@ -74,7 +74,6 @@ OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unkno
 SAFE: dict[str, Any] = {"state": "rejected_live", "charged": "unknown", "settled": 0, "again": "delivered"}
 
 STILL_PENDING: dict[str, Any] = OPEN | {"state": "pending"}
-NEVER_SEEN: dict[str, Any] = SAFE | {"charged": False}
 
 SCENARIOS = (
     Scenario(name="clean"),
@@ -84,6 +83,17 @@ SCENARIOS = (
     Scenario(name="settled, then reset", faults=[taken("reset", count=1)], **LOST),
     Scenario(name="settled, then 500", faults=[taken("status", status=500, count=1)], **LOST),
     Scenario(name="settled, then 503", faults=[taken("status", status=503, count=1)], **LOST),
+    *(
+        Scenario(name=f"settled, then {status}", faults=[taken("status", status=status, count=1)], **LOST)
+        for status in (408, 409, 425, 429, 499)
+    ),
+    Scenario(
+        name="settled, then 429 for ever", faults=[taken("status", status=429)], again="paid_undelivered",
+        code="outcome_unknown", **OPEN,
+    ),
+    Scenario(
+        name="settled, then 429; the service keeps answers", faults=[taken("status", status=429, count=1)], gaps=KEPT
+    ),
     Scenario(name="settled, then a body cut short", faults=[fault("truncate", count=1)], **LOST),
     Scenario(name="settled, then reset; the service keeps answers", faults=[taken("reset", count=1)], gaps=KEPT),
     Scenario(
@@ -142,8 +152,8 @@ SCENARIOS = (
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)]),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),
     Scenario(
-        name="429 for ever", faults=[fault("status", status=429)], error="RateLimitError",
-        **NEVER_SEEN,
+        name="429 for ever", faults=[fault("status", status=429)], code="outcome_unknown", settled=0,
+        again="delivered", **OPEN,
     ),
     Scenario(name="the caller tries by hand", faults=[fault("reset", count=2)], options=ONCE, by_hand=3),
     Scenario(

@@ -32,12 +32,14 @@ BEFORE = (
     "500 before",
     "503 before",
     "bare",
-    "429",
+    "409 before",
+    "429 before",
     "404",
     "insufficient_funds",
 )
 SETTLING = ("settlement failed", "pending", "pending after")
-AFTER = ("lost after", "cut short", "500 after", "503 after", "bare after", "settlement failed after", "garbage")
+GATEWAY = ("408 after", "409 after", "425 after", "429 after", "499 after", "500 after", "503 after")
+AFTER = ("lost after", "cut short", *GATEWAY, "bare after", "settlement failed after", "garbage")
 SLOW = ("slow", "slow and lost")
 KINDS = ("fine", "fine", "fine", "no receipt", *BEFORE, *SETTLING, *AFTER, *SLOW)
 
@@ -137,12 +139,10 @@ class PaidService:
                 raise httpx.ConnectError("refused", request=request)
             case "lost before":
                 raise httpx.ReadTimeout("lost", request=request)
-            case "403 before" | "500 before" | "503 before":
+            case "403 before" | "409 before" | "429 before" | "500 before" | "503 before":
                 return self._answer(int(kind[:3]), {"error": "in front of it"})
             case "bare":
                 return self._offer("Payment required")
-            case "429":
-                return self._answer(429, {"error": {"code": "rate_limited", "message": "slowly"}})
             case "slow":
                 self.clock.advance(20)
             case "slow and lost":
@@ -169,7 +169,7 @@ class PaidService:
                 raise httpx.ReadError("reset", request=request)
             case "cut short":
                 raise httpx.RemoteProtocolError("cut short", request=request)
-            case "500 after" | "503 after":
+            case _ if kind in GATEWAY:
                 return self._answer(int(kind[:3]), {"error": "in front of it"})
             case "bare after":
                 return self._offer("Payment required")

@@ -38,6 +38,7 @@ TradeError
 from __future__ import annotations
 
 import math
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def printable(text: str, limit: int = 500) -> str:
     if text.isprintable():
         return text
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in text)
+
+
+def without_keys(text: str) -> str:
+    """`text` that somebody typed, without what may be a private key, a mistyped one too: so long a row of letters and
+    digits is no address and no id."""
+    return re.sub("[0-9A-Za-z]{48,}", "****", text)
 
 
 def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> TradeError:

@@ -41,6 +41,7 @@ class Run:
             ledger=self.ledger,
             clock=self.clock,
             max_retries=self.schedule.retries,
+            check_tokens=False,
             http_client=httpx.AsyncClient(transport=httpx.MockTransport(self.service.handle)),
         )
 

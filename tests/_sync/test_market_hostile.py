@@ -64,6 +64,19 @@ def test_the_good_offer_beside_them_is_paid() -> None:
         assert len(seller.paid) == 1
 
 
+def test_an_offer_for_something_elsewhere() -> None:
+    for elsewhere in ("https://elsewhere.example/v1/token-prices", "//elsewhere.example", f"{BASE}.evil/v1"):
+        refused(Seller(offer=offer_2(resource={"url": elsewhere})), "foreign_resource")
+        refused(Seller(asking=partial(_asks_1, {"resource": elsewhere})), "foreign_resource")
+    for here in (f"{BASE}/v1/token-prices", BASE.replace("https", "http"), f"{BASE}:8443", "/v1/token-prices"):
+        for seller in (
+            Seller(offer=offer_2(resource={"url": here})),
+            Seller(asking=partial(_asks_1, {"resource": here})),
+        ):
+            market_of(seller).token_prices(TWO)
+            assert len(seller.paid) == 1
+
+
 def test_null_everywhere() -> None:
     nothing = dict.fromkeys(requirement_2())
     refused(Seller(offer=offer_2(nothing)), "unsupported_scheme")

@@ -52,6 +52,16 @@ def test_the_ledger_fails_at_any_step(kinds: list[str], after: bool) -> None:
 
 
 @EVERY_ANSWER
+def test_the_disk_is_full_from_any_step_on(kinds: list[str]) -> None:
+    """Until there is room again: then the same call does not wait for one that has ended."""
+    for at in range(1, steps_of(kinds) + 1):
+        shop = Shop(kinds)
+        shop.ledger.at, shop.ledger.lasting, shop.ledger.event = at, True, broken_disk
+        outcome(shop)
+        shop.end()
+
+
+@EVERY_ANSWER
 @WHEN
 def test_it_is_interrupted_at_any_step(kinds: list[str], after: bool) -> None:
     """As by Ctrl-C: what can be said is written down, and the claim is given back."""

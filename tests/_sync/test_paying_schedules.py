@@ -42,6 +42,7 @@ class Run:
             ledger=self.ledger,
             clock=self.clock,
             max_retries=self.schedule.retries,
+            check_tokens=False,
             http_client=httpx.Client(transport=httpx.MockTransport(self.service.handle)),
         )
 

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from tradesdk import (
+    APIStatusError,
     Budget,
     ConfigError,
     Ledger,
@@ -18,11 +22,13 @@ from tradesdk import (
     PaymentState,
     PaymentUndeliveredError,
     PermissionDeniedError,
+    TradeError,
 )
 
-from .._paidservice import BASE, PRICE, CountingSigner, JumpingClock, PaidService
-from .._seller import TWO, Seller, settled
-from ..unit._offers import encoded
+from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
+from .._seller import TWO, Seller, prices, settled
+from ..unit._ledger import draft, presented
+from ..unit._offers import decoded, encoded
 from ._flavour import at_once
 from ._market import market_of
 
@@ -68,6 +74,112 @@ def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows() -> N
     assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
 
 
+class FailingSigner(CountingSigner):
+    """Does something while it signs, or fails."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        self.meanwhile()
+        return super().sign_digest(digest)
+
+
+def fail() -> None:
+    raise RuntimeError("no contact to the key")
+
+
+def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as_it_is() -> None:
+    buyer = Buyer("lost after")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        buyer.client(max_retries=0).token_prices(["ETH"])
+    [first] = buyer.ledger.history()
+    failing = FailingSigner(fail)
+    with pytest.raises(PaymentRefusedError, match="signer_failed"):
+        buyer.client(signer=failing).token_prices(["ETH"], new_purchase=True)
+    assert buyer.ledger.find(first.fingerprint, now=buyer.clock.now()) == first
+    # The same call still goes on with the payment in doubt, and so signs nothing.
+    with pytest.raises(PaymentUndeliveredError):
+        buyer.client().token_prices(["ETH"])
+    assert (len(buyer.signer.digests), len(buyer.service.taken)) == (1, 1)
+
+
+def test_a_new_purchase_takes_the_place_of_the_earlier_payment_once_it_is_signed() -> None:
+    buyer = Buyer("lost after")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        buyer.client(max_retries=0).token_prices(["ETH"])
+    [first] = buyer.ledger.history()
+    seen: list[bool] = []
+    signer = FailingSigner(lambda: seen.extend(one.superseded for one in buyer.ledger.history()))
+    result = buyer.client(signer=signer).token_prices(["ETH"], new_purchase=True)
+    assert seen == [False, False], "while it is not signed, both stand"
+    replaced = buyer.ledger.get(first.id)
+    assert replaced is not None
+    assert (replaced.superseded, result.payment and result.payment.superseded) == (True, False)
+
+
+def test_a_recipient_is_not_remembered_from_a_payment_that_was_never_signed() -> None:
+    buyer = Buyer()
+    with pytest.raises(PaymentRefusedError, match="signer_failed"):
+        buyer.client(signer=FailingSigner(fail)).token_prices(["ETH"])
+    assert buyer.ledger.trusted(BASE) == []
+    buyer.client().token_prices(["ETH"])
+    assert buyer.ledger.trusted(BASE) == [PAY_TO]
+
+
+def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent() -> None:
+    buyer = Buyer()
+    elsewhere = draft(pay_to=OTHER, url=f"{BASE}/v1/token-signals", valid_before=int(buyer.clock.now()) + 60)
+    signer = FailingSigner(lambda: presented(buyer.ledger, elsewhere, origin=BASE, now=buyer.clock.now()))
+    with pytest.raises(PaymentRefusedError) as refused:
+        buyer.client(signer=signer).token_prices(["ETH"])
+    assert (refused.value.code, refused.value.charged) == ("recipient_changed", False)
+    assert (buyer.service.authorizations, buyer.ledger.trusted(BASE)) == ({}, [OTHER])
+    states = [one.state for one in buyer.ledger.history()]
+    assert states == [PaymentState.PRESENTED, PaymentState.CANCELLED], "its money is free again"
+
+
+@pytest.mark.parametrize(
+    ("status", "where"),
+    [*((status, "body") for status in (200, 404, 402, 429)), (402, "offer"), (402, "receipt"), (500, "receipt")],
+)
+@pytest.mark.parametrize("part", ["all", "its first half", "SIGNATURE"])
+def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
+    status: int, part: str, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in an error, its cause or its traceback, nor in the ledger or a log."""
+    secrets: list[str] = []
+
+    def sold(request: httpx.Request) -> httpx.Response:
+        header = request.headers["PAYMENT-SIGNATURE"]
+        signature = decoded(header)["payload"]["signature"]
+        secrets[:] = [header, header[:60], header[-60:], signature, signature[2:].upper(), signature[40:80]]
+        said = {"all": header, "its first half": header[: len(header) // 2] + "..."}
+        text = f"bad payment: {said.get(part, signature.upper())}"
+        body: dict[str, Any] = {"success": False, "data": None, "error": text, "x402Version": 1, "accepts": []}
+        receipt = settled(success=False, errorReason=text, transaction=text, extra={"why": [text]})
+        headers = {"offer": {"PAYMENT-REQUIRED": encoded(body)}, "receipt": {"PAYMENT-RESPONSE": encoded(receipt)}}
+        return httpx.Response(status, json=body if where == "body" else {}, headers=headers.get(where, {}))
+
+    caplog.set_level(logging.DEBUG)
+    seller = Seller(sold=sold)
+    client = market_of(seller, max_retries=0)
+    with pytest.raises(TradeError) as caught:
+        client.token_prices(TWO)
+    [payment] = client.payments.list()
+    cause = caught.value.__cause__
+    shown = [*traceback.format_exception(caught.value), repr(caught.value), caught.value.hint, caplog.text]
+    shown += [str(cause), repr(cause and vars(cause)), repr(vars(caught.value)), payment.reason, repr(payment.receipt)]
+    shown += [(payment.reply or b"").decode()]
+    response = getattr(caught.value, "response", None)
+    shown += [] if response is None else [response.text]
+    assert secrets
+    assert not [text for text in shown for secret in secrets if secret in text]
+    if status != 500:
+        assert "****" in "".join(shown)
+
+
 def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
     buyer = Buyer("garbage")
     with pytest.raises(PaymentUndeliveredError):
@@ -95,6 +207,48 @@ def test_an_error_with_a_receipt_of_a_settlement_was_paid(status: int) -> None:
         client.token_prices(TWO)
     assert again.value.code == "unresolved_payment"
     assert len(seller.paid) == 1
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 499])
+def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_was_not(status: int) -> None:
+    """The same bytes again, not before the service says so; then the answer, or an error that leaves it open."""
+    answers = [httpx.Response(status, headers={"Retry-After": "20"}), httpx.Response(200, json=prices("ETH", "BRETT"))]
+    seller = Seller(sold=lambda _: answers.pop(0))
+    market_of(seller).token_prices(TWO)
+    assert len(seller.paid) == 2
+    assert len({str(one) for one in seller.payments}) == 1
+    assert sum(seller.clock.waits) >= (20 if status == 429 else 2)
+
+    error = {"error": {"code": "rate_limited", "message": "later"}}
+    seller = Seller(sold=lambda _: httpx.Response(status, json=error), ahead=0)
+    client = market_of(seller)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        client.token_prices(TWO)
+    assert caught.value.charged == "unknown"
+    assert isinstance(caught.value.__cause__, APIStatusError)
+    assert caught.value.__cause__.charged == "unknown"
+    [kept] = client.payments.list()
+    assert (kept.state, kept.charged) == (PaymentState.UNKNOWN, "unknown")
+    seller.clock.advance(120)
+    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+        client.token_prices(TWO)
+    assert len({str(one) for one in seller.payments}) == 1, "it was signed again"
+
+
+@pytest.mark.parametrize(("left", "handed_over"), [(7, True), (6, False)])
+def test_nothing_is_handed_over_when_no_verifier_would_look_at_it(left: int, handed_over: bool) -> None:
+    buyer = Buyer("lost before")
+    client = buyer.client(max_retries=0)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        client.token_prices(["ETH"])
+    [payment] = client.payments.list()
+    buyer.clock.advance(payment.valid_before - left - buyer.clock.now())
+    if handed_over:
+        assert (client.payments.resume(payment.id)).data.results[0].symbol == "ETH"
+    else:
+        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up"):
+            client.payments.resume(payment.id)
+    assert len(buyer.service.taken) == handed_over
 
 
 @pytest.mark.parametrize(

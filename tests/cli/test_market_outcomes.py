@@ -31,6 +31,7 @@ def about_money(run: Run) -> tuple[int, str, Any, Any]:
     [
         ({"kind": "reset", "executed": True}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
         ({"kind": "status", "status": 503}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
+        ({"kind": "status", "status": 429}, (14, "outcome_unknown", "unknown", "unknown"), "trade pay resume pay_"),
         (
             {"kind": "settlement", "reason": "settlement_pending"},
             (14, "settlement_pending", "unknown", "pending"),

@@ -180,3 +180,21 @@ def test_a_traceback_while_something_is_signed(
     assert run.code == 1
     shop.payments.assert_charged(times=1)
     assert "payment pay_" in run.err, "what was paid is said whatever else fails"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(("pay", "show"), ("pay", "trust"), ("pay", "trust", "--dry-run"), ("pay", "resume")),
+        *(("pay", "resume", "--dry-run"), ("pay", "reconcile", "--mark", "paid"), ("pay", "history", "extra")),
+    ],
+    ids=" ".join,
+)
+def test_a_wallet_key_where_something_else_belongs(trade: Terminal, shop: MockServer, line: tuple[str, ...]) -> None:
+    """As it is or mistyped: an id, an address and an option have other forms, and the error need not repeat it."""
+    trade.env["TRADE_MARKET_BASE_URL"] = shop.url
+    for key in (WALLET_KEY, WALLET_KEY[2:], WALLET_KEY[:-1], WALLET_KEY + "0", WALLET_KEY[:-1] + "g"):
+        for look in ((), ("-vv",), ("-o", "json")):
+            run = trade(*line, key, *look)
+            assert run.code != 0
+            assert clean(run), run.err

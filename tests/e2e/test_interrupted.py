@@ -32,6 +32,7 @@ from .._answers import ACCOUNT, KEY
 from .._answers import agent as whole
 from .._clock import VirtualClock
 from .._hostile import HostileServer, Visit, answer, hostile
+from .._interrupts import apart
 
 # A socket that was just made when the interrupt came is closed by the collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -62,14 +63,17 @@ def interrupted(call: Callable[[], object], at: int, kind: type[BaseException] =
         name = frame.f_code.co_filename
         return step(frame, event, arg) if any(part in name for part in FILES) and name != __file__ else None
 
-    sys.settrace(entered)
-    try:
-        call()
-    except kind:
-        assert left == 0
-    finally:
-        sys.settrace(None)
-        _inside.clear()
+    def run() -> None:
+        sys.settrace(entered)
+        try:
+            call()
+        except kind:
+            assert left == 0
+        finally:
+            sys.settrace(None)
+            _inside.clear()
+
+    apart(run)
     return left
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -17,6 +16,7 @@ import tradesdk
 from tradesdk import PaymentError, PaymentState
 
 from .._eventful import Stop
+from .._interrupts import apart
 from .._paidservice import PRICE
 from .._sync._paidshop import Shop, lost
 
@@ -38,14 +38,16 @@ class Interrupted:
         self._lines: dict[FrameType, int] = {}
         self.count = 0
         self.result: Any = None
-        before = sys.gettrace()
+        apart(lambda: self._run(call))
+
+    def _run(self, call: Callable[[], Any]) -> None:
         sys.settrace(self._calls)
         try:
             self.result = call()
         except (Stop, PaymentError):
             pass
         finally:
-            sys.settrace(before)
+            sys.settrace(None)
             self._lines.clear()
 
     def _calls(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
@@ -120,7 +122,7 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
         assert first.result is not None or kinds
         return True
     assert first.result is None
-    waited, started = len(shop.clock.waits), time.monotonic()
+    waited = len(shop.clock.waits)
     delivered = [payment for payment in shop.ledger.history() if payment.state is PaymentState.DELIVERED]
     second = error = None
     try:
@@ -128,7 +130,6 @@ def reaches_its_end(of: Callable[[Shop], Calls], at: int, kinds: Sequence[str] =
     except PaymentError as problem:
         error = problem
     assert sum(shop.clock.waits[waited:]) < 4, "it waited for somebody who is gone"
-    assert time.monotonic() - started < 5, "a lock is held by somebody who is gone"
     assert shop.service.total == PRICE, "paid twice for one answer"
     if delivered:
         assert second is not None
@@ -145,7 +146,7 @@ EVERY_CALL = pytest.mark.parametrize("of", [*SENDING, a_kept_answer])
 
 @EVERY_CALL
 def test_some_lines(of: Callable[[Shop], Calls]) -> None:
-    at, step = 1, 89 if of is a_call else 197
+    at, step = 1, 149 if of is a_call else 397
     while not reaches_its_end(of, at):
         at += step
     assert at > 400

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._offers import DOMAIN, MISSING, PAY_TO, USDC, changed
+from ._offers import DOMAIN, MISSING, PAY_TO, PAYER, USDC, changed
 
 OTHER = "0x" + "Ab" * 20
 """An address that has nothing to do with anything."""
@@ -65,6 +65,7 @@ _BAD: dict[str, dict[str, list[Any]]] = {
             *("0x" + "0" * 40, USDC, USDC.lower()),
         ]
     },
+    "recipient_is_payer": {"payTo": [PAYER, PAYER.lower(), "0x" + PAYER[2:].upper()]},
     "bad_validity": {"maxTimeoutSeconds": [None, MISSING, "60", "", True, False, [60], {"seconds": 60}]},
     "short_validity": {"maxTimeoutSeconds": [9, 9.99, 0, 0.5, -1, -1e300, -(10**40)]},
 }

@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import ConfigError, RetryPolicy, Timeout
+from tradesdk import (
+    AsyncMarketClient,
+    AsyncTradeClient,
+    ConfigError,
+    Ledger,
+    LocalSigner,
+    MarketClient,
+    RetryPolicy,
+    Timeout,
+    TradeClient,
+    TradeError,
+)
 from tradesdk._config import USER_AGENT, ApiKey, api_key, base_url, check_api_key, deadline, is_loopback, policy
 
 SECRET = "sk_live_do_not_show_me"
@@ -27,6 +38,29 @@ def refused(call: Any, *args: Any, **kwargs: Any) -> ConfigError:
     assert str(error).isprintable()
     assert error.__cause__ is None
     return error
+
+
+HALF_MADE: list[tuple[type, dict[str, Any]]] = [
+    *((client, {"api_key": "sk_1", "deadline": -1}) for client in (TradeClient, AsyncTradeClient)),
+    *((client, {"api_key": "a b"}) for client in (TradeClient, AsyncTradeClient)),
+    *((client, {"base_url": "nowhere"}) for client in (MarketClient, AsyncMarketClient)),
+    *((client, {"pay_to": ["nobody"]}) for client in (MarketClient, AsyncMarketClient)),
+    *((client, {"base_url": URL, "max_validity": 0}) for client in (MarketClient, AsyncMarketClient)),
+    (Ledger, {"path": ""}),
+    (Ledger, {"path": "ledger", "timeout": -1}),
+    (LocalSigner, {"key": b"too short"}),
+]
+
+
+@pytest.mark.parametrize(("make", "settings"), HALF_MADE)
+def test_what_could_not_be_made_can_be_shown(make: type, settings: dict[str, Any]) -> None:
+    """A debugger or an error handler prints `self` as well."""
+    with pytest.raises(TradeError) as caught:
+        make(**settings)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    halves = [frame.f_locals["self"] for frame in frames if isinstance(frame.f_locals.get("self"), make)]
+    assert halves
+    assert all(type(half).__name__ in repr(half) for half in halves)
 
 
 # Keys

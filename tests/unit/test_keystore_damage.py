@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,29 @@ def test_a_key_that_is_out_of_range(path: Path, seen: Seen) -> None:
     crypto["ciphertext"] = encrypt_aes_ctr(bytes(32), derived[:16], iv).hex()
     crypto["mac"] = keccak(derived[16:] + bytes.fromhex(crypto["ciphertext"])).hex()
     assert "the private key is not a valid secp256k1 key" in refusal(seen, written(path, document))
+
+
+NEARLY = [
+    WALLET_KEY[2:],
+    WALLET_KEY,
+    *(WALLET_KEY[:-1], WALLET_KEY + "0", WALLET_KEY[2:-4], WALLET_KEY[:-1] + "g", "x" + WALLET_KEY, WALLET_KEY * 2),
+    *(f'"{WALLET_KEY}"', f" {WALLET_KEY}\n", f"./{WALLET_KEY}", f"{WALLET_KEY}.json", f"TRADE_WALLET_KEY={WALLET_KEY}"),
+]
+
+
+@pytest.mark.parametrize("typed", NEARLY)
+@pytest.mark.parametrize("use", [LocalSigner.from_keystore, lambda path, _: keystore.address(path)])
+def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., Any]) -> None:
+    """A mistyped one neither."""
+    with pytest.raises(ConfigError) as caught:
+        use(typed, PASSWORD)
+    for shown in (str(caught.value), repr(caught.value), "".join(traceback.format_exception(caught.value))):
+        assert not any(part in shown for part in (WALLET_KEY[2:34], WALLET_KEY[-32:-4])), shown
+
+
+def test_a_file_is_never_named_like_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for typed in NEARLY[:8]:
+        with pytest.raises(ConfigError, match="path must be that of a keystore file"):
+            keystore.create(typed, PASSWORD, work=2)
+    assert list(tmp_path.iterdir()) == []

@@ -102,14 +102,8 @@ class Course(RuleBasedStateMachine):
         elif any(limit is not None and self.spent()[name] + amount > limit for name, limit in limits.items()):
             expected = "over_budget"
         else:
-            for payment in list(self.payments) if standing else ():
-                if payment.fingerprint == call and (
-                    payment.state in LIVE | UNRESOLVED or payment.id in self.uncollected
-                ):
-                    self.put(payment, superseded=True)
             expected = replace(asked, created=self.now, updated=self.now)
             self.payments.append(expected)
-            self.known = self.known or [pay_to.lower()]
         got: str | Payment
         try:
             got = self.ledger.reserve(
@@ -171,6 +165,16 @@ class Course(RuleBasedStateMachine):
         reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
         if reserved:
             payment = data.draw(st.sampled_from(reserved))
+            if self.known and payment.pay_to.lower() not in self.known:
+                with pytest.raises(PaymentRefusedError, match="recipient_changed"):
+                    self.ledger.present(payment.id, HEADER, now=self.now)
+                return
+            self.known = self.known or [payment.pay_to.lower()]
+            for earlier in self.payments[: self.payments.index(payment)]:
+                of_the_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
+                kept = earlier.id in self.uncollected and earlier.job is None
+                if of_the_call and (earlier.state in LIVE | UNRESOLVED or kept):
+                    self.put(earlier, superseded=True)
             expected = self.put(payment, state=PaymentState.PRESENTED, header=HEADER, presentations=1, reason="")
             assert self.ledger.present(payment.id, HEADER, now=self.now) == expected
 
@@ -232,9 +236,9 @@ def test_many_courses() -> None:
     ("statement", "values", "index"),
     [
         (ledger_sql.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
-        (ledger_sql.SUPERSEDE, ("a",), "standing"),
+        (ledger_sql.SUPERSEDE, ("a", "pay_1"), "standing"),
         (ledger_sql.EXPIRING, (0,), "by_state"),
-        (ledger_sql.EXPIRING_OF, (ORIGIN, 0), "INDEX live (url>? AND url<?"),
+        (ledger_sql.EXPIRING_OF, {"origin": ORIGIN, "at": 0}, "INDEX live (url>? AND url<?"),
         (ledger_sql.SPENT, dict.fromkeys(("since", "second", "minute", "day", "today"), 0), "INDEX counted"),
         (ledger_sql.COUNTED, (0,), "counted"),
         (ledger_sql.DELIVERED, ("a", "b"), "by_job"),

@@ -1,6 +1,8 @@
 """A ledger whose file is taken away or replaced while it is in use: what has been spent must not be forgotten."""
 
+import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from tradesdk.payments.ledger import Ledger
 from tradesdk.payments.ledger_file import _after_fork, _before_fork
 from tradesdk.payments.records import Payment
 
-from ._ledger import NOW, PLENTY, presented, reserve
+from ._ledger import HEADER, NOW, PLENTY, presented, reserve
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
 
@@ -74,6 +76,106 @@ def test_an_older_copy_in_its_place_is_refused(ledger: Ledger, path: Path, kept:
     refused(ledger, "was replaced by another one")
     saved.replace(path)
     assert ledger.history() == [later, kept]
+
+
+def test_one_that_is_emptied_while_it_is_in_use_is_missed(ledger: Ledger, path: Path, kept: Payment) -> None:
+    assert ledger.get(kept.id) == kept
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    os.truncate(path, 0)
+    refused(ledger, "was emptied")
+    assert path.with_name(f"{path.name}-wal").read_bytes() == log, "what is left of it may still be needed"
+
+
+def with_its_log(path: Path) -> None:
+    for one in path.parent.glob(f"{path.name}*"):
+        if not one.name.endswith("-signed"):
+            one.unlink()
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "removed": lambda path: path.unlink(),
+    "emptied": lambda path: os.truncate(path, 0),
+    "removed with its log": with_its_log,
+}
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])
+def test_one_that_has_vanished_is_not_begun_anew(tmp_path: Path, closed: bool, lose: Callable[[Path], None]) -> None:
+    """By whoever opens it next, until a person says so."""
+    used = tmp_path / "used" / "ledger.sqlite3"
+    with Ledger(used) as ledger:
+        kept = presented(ledger)
+        if closed:
+            ledger.close()
+        path = (
+            Path(shutil.copytree(used.parent, tmp_path / "left")) / used.name
+        )  # as a process leaves it that is killed
+    lose(path)
+    left = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    for _ in range(2):
+        with Ledger(path, timeout=0) as fresh, pytest.raises(LedgerError) as caught:
+            reserve(fresh)
+        assert caught.value.code == "ledger_lost"
+        assert "nothing was sent" in caught.value.message
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == left, "nothing was made or thrown away"
+    mark = path.with_name(f"{path.name}-signed")
+    assert f"to begin anew, remove {mark}:" in caught.value.hint
+    mark.unlink()
+    with Ledger(path) as anew:
+        assert anew.get(kept.id) is None
+        presented(anew)
+    assert mark.exists(), "the new one would be missed as well"
+
+
+def test_one_whose_log_was_removed_before_it_was_taken_over_is_not_begun_anew(path: Path) -> None:
+    ledger = Ledger(path)
+    presented(ledger)  # all of it is in the log for now
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.with_name("copy-signed").touch()
+    with Ledger(copy, timeout=0) as other, pytest.raises(LedgerError) as caught:
+        reserve(other)
+    assert caught.value.code == "ledger_lost"
+    ledger.close()
+
+
+def test_without_a_signed_payment_there_is_nothing_to_miss(path: Path) -> None:
+    with Ledger(path) as ledger:
+        reserve(ledger)
+    path.unlink()
+    with Ledger(path) as ledger:
+        assert ledger.history() == []
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_ledger_that_is_moved_or_copied_is_used_as_before(tmp_path: Path, path: Path, kept: Payment) -> None:
+    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name, f"{path.name}-signed"]
+    places = [tmp_path / name / "ledger.sqlite3" for name in ("moved", "copied")]
+    for place in places:
+        place.parent.mkdir()
+        place.write_bytes(path.read_bytes())
+        with Ledger(place) as ledger:
+            later = presented(ledger)
+            assert ledger.history() == [later, kept]
+        with Ledger(place) as again:
+            assert again.history() == [later, kept]
+
+
+def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def full(name: str, *args: int) -> int:
+        if str(name).endswith("-signed"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(name, *args)
+
+    with Ledger(path) as ledger:
+        payment = reserve(ledger)
+        monkeypatch.setattr(os, "open", full)
+        with pytest.raises(LedgerError, match="there is no space left for it; nothing was sent"):
+            ledger.present(payment.id, HEADER, now=NOW)
+        assert ledger.get(payment.id) == payment
 
 
 def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger, path: Path, kept: Payment) -> None:

@@ -11,7 +11,7 @@ from tradesdk.payments.ledger import Ledger
 from tradesdk.payments.records import GRACE, LIVE, UNRESOLVED, PaymentState
 from tradesdk.payments.store import BudgetStore
 
-from ._ledger import ADDRESS, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
 
 STANDING = sorted(LIVE | UNRESOLVED)
 
@@ -75,21 +75,36 @@ def test_what_ended_well_stands_in_nobodys_way(ledger: Ledger, state: PaymentSta
 
 
 @pytest.mark.parametrize("state", STANDING)
-def test_a_new_purchase_supersedes_the_earlier_ones(ledger: Ledger, state: PaymentState) -> None:
+def test_a_new_purchase_supersedes_the_earlier_ones_when_it_is_signed(ledger: Ledger, state: PaymentState) -> None:
     first = in_state(ledger, state, fingerprint="call")
     second = reserve(ledger, draft("call"), new_purchase=True)
     third = reserve(ledger, draft("call"), new_purchase=True)
-    other = reserve(ledger, draft("other call"))
+    other = presented(ledger, draft("other call"))
+    assert not any(payment.superseded for payment in ledger.history())
+    # Both can still be taken, so both count.
+    assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
+    third = ledger.present(third.id, HEADER, now=NOW)
     found = {payment.id: payment.superseded for payment in ledger.history()}
     assert found == {first.id: True, second.id: True, third.id: False, other.id: False}
     assert ledger.find("call", now=NOW) == third
-    # It can still be taken, so it still counts.
     assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
+    # The one that was ordered later stays the one that stands, whichever was signed first.
+    ledger.present(second.id, HEADER, now=NOW)
+    assert ledger.find("call", now=NOW) == third
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_a_new_purchase_that_is_never_signed_changes_nothing(ledger: Ledger, state: PaymentState) -> None:
+    first = in_state(ledger, state, fingerprint="call")
+    second = reserve(ledger, draft("call"), new_purchase=True)
+    ledger.settle(second.id, PaymentState.CANCELLED, now=NOW)
+    assert ledger.find("call", now=NOW) == first
+    assert reserve(ledger, draft("call")) == first
 
 
 def test_what_was_superseded_does_not_come_back(ledger: Ledger) -> None:
-    reserve(ledger, draft("call"))
-    second = reserve(ledger, draft("call"), new_purchase=True)
+    presented(ledger, draft("call"))
+    second = presented(ledger, draft("call"), new_purchase=True)
     ledger.settle(second.id, PaymentState.DELIVERED, now=NOW)
     assert ledger.find("call", now=NOW) is None
 
@@ -125,16 +140,28 @@ def test_what_has_expired_is_closed_even_when_the_rest_is_refused(ledger: Ledger
     assert closed.state is PaymentState.CANCELLED
 
 
-def test_the_first_recipient_is_remembered(ledger: Ledger) -> None:
-    reserve(ledger, draft(pay_to=ADDRESS))
+def test_the_first_recipient_is_remembered_when_a_payment_to_it_was_signed(ledger: Ledger) -> None:
+    first = reserve(ledger, draft(pay_to=ADDRESS))
+    assert ledger.trusted(ORIGIN) == []
+    ledger.present(first.id, HEADER, now=NOW)
     assert ledger.trusted(ORIGIN) == [ADDRESS]
-    reserve(ledger, draft(pay_to=ADDRESS.lower()))
-    reserve(ledger, draft(pay_to="0x" + ADDRESS[2:].upper()))
+    presented(ledger, draft(pay_to=ADDRESS.lower()))
+    presented(ledger, draft(pay_to="0x" + ADDRESS[2:].upper()))
+    assert ledger.trusted(ORIGIN) == [ADDRESS]
+
+
+def test_of_two_first_recipients_only_one_is_paid(ledger: Ledger) -> None:
+    first, second = reserve(ledger, draft(pay_to=ADDRESS)), reserve(ledger, draft("call", pay_to=OTHER))
+    ledger.present(first.id, HEADER, now=NOW)
+    with pytest.raises(PaymentRefusedError) as caught:
+        ledger.present(second.id, HEADER, now=NOW)
+    assert (caught.value.code, caught.value.charged, caught.value.payment) == ("recipient_changed", False, second)
+    assert ledger.find("call", now=NOW) == second, "nothing of it is written down"
     assert ledger.trusted(ORIGIN) == [ADDRESS]
 
 
 def test_another_recipient_is_refused_until_it_is_trusted(ledger: Ledger) -> None:
-    reserve(ledger, draft(pay_to=ADDRESS))
+    presented(ledger, draft(pay_to=ADDRESS))
     error = refused(ledger, "recipient_changed", payment=draft(pay_to=OTHER))
     assert ADDRESS in error.message
     assert OTHER in error.message
@@ -143,22 +170,23 @@ def test_another_recipient_is_refused_until_it_is_trusted(ledger: Ledger) -> Non
     assert len(ledger.history()) == 1
     ledger.trust(ORIGIN, OTHER.lower(), now=NOW + 1)
     ledger.trust(ORIGIN, OTHER, now=NOW + 2)  # known already
-    reserve(ledger, draft(pay_to=OTHER))
-    reserve(ledger, draft(pay_to=ADDRESS))
+    presented(ledger, draft(pay_to=OTHER))
+    presented(ledger, draft(pay_to=ADDRESS))
     assert ledger.trusted(ORIGIN) == [ADDRESS, OTHER.lower()]
 
 
 def test_each_origin_has_its_own_recipients(ledger: Ledger) -> None:
-    reserve(ledger, draft(pay_to=ADDRESS))
-    reserve(ledger, draft(pay_to=OTHER), origin="https://other.example")
+    presented(ledger, draft(pay_to=ADDRESS))
+    presented(ledger, draft(pay_to=OTHER, url="https://other.example/v1"), origin="https://other.example")
     assert ledger.trusted(ORIGIN) == [ADDRESS]
     assert ledger.trusted("https://other.example") == [OTHER]
     assert ledger.trusted("https://third.example") == []
 
 
 def test_configured_recipients_are_the_only_ones(ledger: Ledger) -> None:
-    reserve(ledger, draft(pay_to=ADDRESS))
-    reserve(ledger, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
+    presented(ledger, draft(pay_to=ADDRESS))
+    other = reserve(ledger, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
+    ledger.present(other.id, HEADER, pay_to=[OTHER.lower()], now=NOW)
     error = refused(ledger, "recipient_changed", payment=draft(pay_to=ADDRESS), pay_to=[OTHER])
     assert ADDRESS in error.message
     assert OTHER in error.message
@@ -172,12 +200,12 @@ def test_a_refused_call_remembers_no_recipient(ledger: Ledger) -> None:
 
 
 def test_the_recipient_comes_before_the_budget(ledger: Ledger) -> None:
-    reserve(ledger)
+    presented(ledger)
     refused(ledger, "recipient_changed", payment=draft(pay_to=OTHER), budget=Budget())
 
 
 def test_a_hostile_recipient_cannot_write_to_the_terminal(ledger: Ledger) -> None:
-    reserve(ledger)
+    presented(ledger)
     error = refused(ledger, "recipient_changed", payment=draft(pay_to="0x\x1b[2J\n" + "A" * 500))
     assert (error.message + error.hint).isprintable()
     assert len(str(error)) < 1000

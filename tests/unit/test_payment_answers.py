@@ -48,9 +48,12 @@ def verdict(response: RawResponse) -> Verdict:
         (400, Verdict.REFUSED),
         (401, Verdict.REFUSED),
         (404, Verdict.REFUSED),
-        (409, Verdict.REFUSED),
+        (408, Verdict.UNKNOWN),
+        (409, Verdict.UNKNOWN),
         (422, Verdict.REFUSED),
-        (429, Verdict.UNSEEN),
+        (425, Verdict.UNKNOWN),
+        (429, Verdict.UNKNOWN),
+        (499, Verdict.UNKNOWN),
         (500, Verdict.UNKNOWN),
         (501, Verdict.REFUSED),
         (502, Verdict.UNKNOWN),
@@ -157,10 +160,11 @@ def test_bare(response: RawResponse) -> None:
     assert verdict(response) is Verdict.BARE
 
 
-@pytest.mark.parametrize("status", [301, 400, 404, 409, 429])
+@pytest.mark.parametrize("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
-    """Whatever the status says: the money is gone."""
+    """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
     assert verdict(receipt(None, status, success=True)) is Verdict.SPENT
+    assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
 def test_a_settled_receipt_beside_an_error_of_the_server() -> None:

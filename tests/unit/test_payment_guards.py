@@ -13,13 +13,27 @@ from tradesdk.payments.guards import Guards, check_url, choose, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
 from ._hostile_offers import HOSTILE, OTHER
-from ._offers import DOMAIN, MISSING, PAY_TO, USDC, answer_1, answer_2, offer_1, offer_2, requirement_1, requirement_2
+from ._offers import (
+    DOMAIN,
+    MISSING,
+    PAY_TO,
+    PAYER,
+    RESOURCE,
+    USDC,
+    answer_1,
+    answer_2,
+    offer_1,
+    offer_2,
+    requirement_1,
+    requirement_2,
+)
 
 GUARDS = Guards()
+ASKED: dict[str, Any] = {"url": RESOURCE["url"], "payer": PAYER}
 
 
 def chosen(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Requirement:
-    return choose(parse_offer(answer_2(offer_2(*accepts))), most=most, pay_to=pay_to, guards=guards)
+    return choose(parse_offer(answer_2(offer_2(*accepts))), **ASKED, most=most, pay_to=pay_to, guards=guards)
 
 
 def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guards: Guards = GUARDS) -> Any:
@@ -35,7 +49,7 @@ def refusal(*accepts: dict[str, Any], most: int = 60_000, pay_to: Any = (), guar
 def test_a_good_offer_is_taken_in_both_versions() -> None:
     assert chosen(requirement_2()).raw == requirement_2()
     offer = parse_offer(answer_1(offer_1()))
-    assert choose(offer, most=60_000, guards=GUARDS).raw == requirement_1()
+    assert choose(offer, **ASKED, most=60_000, guards=GUARDS).raw == requirement_1()
 
 
 @pytest.mark.parametrize(("changes", "code"), HOSTILE)
@@ -53,13 +67,15 @@ def test_a_hostile_offer_is_refused_by_name(changes: dict[str, Any], code: str) 
         ({"extra": MISSING}, "unsupported_domain"),
         ({"extra": {**DOMAIN, "assetTransferMethod": "permit2"}}, "unsupported_method"),
         ({"payTo": None}, "bad_recipient"),
+        ({"payTo": PAYER}, "recipient_is_payer"),
+        ({"resource": "https://elsewhere.example/v1/token-prices"}, "foreign_resource"),
         ({"maxTimeoutSeconds": 5}, "short_validity"),
     ],
 )
 def test_version_1_has_the_same_guards(changes: dict[str, Any], code: str) -> None:
     offer = parse_offer(answer_1(offer_1(requirement_1(**changes))))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, most=60_000, guards=GUARDS)
+        choose(offer, **ASKED, most=60_000, guards=GUARDS)
     assert caught.value.code == code
 
 
@@ -89,7 +105,7 @@ def test_what_is_no_attack(changes: dict[str, Any]) -> None:
 def test_no_offer() -> None:
     offer = parse_offer(answer_2(offer_2(accepts=[])))
     with pytest.raises(PaymentRefusedError) as caught:
-        choose(offer, most=60_000, guards=GUARDS)
+        choose(offer, **ASKED, most=60_000, guards=GUARDS)
     assert caught.value.code == "no_offer"
 
 
@@ -140,6 +156,47 @@ def test_a_dearer_offer_to_a_known_recipient_beats_a_cheap_one_to_a_stranger() -
     assert chosen(cheap, known, pay_to=[PAY_TO]).raw == known
 
 
+SHOP = "https://shop.example/v1/token-prices"
+SAME_PLACE = [
+    *(SHOP, "HTTPS://Shop.Example/other", "http://shop.example/v1/token-prices", "http://shop.example:8402/x"),
+    *("/v1/token-prices", "token-prices", "", "?a=1", "urn:prices", "http://localhost:4021/x", "http://127.0.0.1/x"),
+]
+OTHER_PLACE = [
+    *("https://elsewhere.example/v1/token-prices", "http://shop.example.evil/", "https://sub.shop.example/"),
+    *("//elsewhere.example/x", "https://shop.example@elsewhere.example/", "https:elsewhere.example", "http://[bad"),
+    *("https://10.0.0.1/x", "ftp://elsewhere.example/x", "https:///v1", "https://\x1b[2J.example/" + "x" * 5000),
+]
+
+
+@pytest.mark.parametrize("named", [*SAME_PLACE, None, 5, ["https://elsewhere.example"]])
+def test_an_offer_for_what_was_asked(named: Any) -> None:
+    """Behind a proxy, scheme and port are not those that were asked, and some say no place at all."""
+    asked: dict[str, Any] = {"url": SHOP, "payer": PAYER, "most": 60_000, "guards": GUARDS}
+    for resource in ({**RESOURCE, "url": named}, {}, None, named):
+        assert choose(parse_offer(answer_2(offer_2(resource=resource))), **asked).raw == requirement_2()
+    old = requirement_1(resource=named)
+    assert choose(parse_offer(answer_1(offer_1(old))), **asked).raw == old
+
+
+@pytest.mark.parametrize("named", OTHER_PLACE)
+def test_an_offer_for_something_elsewhere_is_refused(named: str) -> None:
+    for offer in (
+        answer_2(offer_2(resource={**RESOURCE, "url": named})),
+        answer_1(offer_1(requirement_1(resource=named))),
+    ):
+        with pytest.raises(PaymentRefusedError) as caught:
+            choose(parse_offer(offer), url=SHOP, payer=PAYER, most=60_000, guards=GUARDS)
+        assert caught.value.code == "foreign_resource"
+        assert caught.value.message.endswith("shop.example was asked")
+        assert len(str(caught.value)) < 600
+        assert str(caught.value).isprintable()
+
+
+def test_in_version_1_each_way_to_pay_names_its_own_resource() -> None:
+    far, near = requirement_1(resource=OTHER_PLACE[0], maxAmountRequired="1"), requirement_1()
+    assert choose(parse_offer(answer_1(offer_1(far, near))), **ASKED, most=60_000, guards=GUARDS).raw == near
+
+
 ORDER: list[tuple[dict[str, Any], str]] = [
     ({"scheme": "upto"}, "unsupported_scheme"),
     ({"network": "eip155:1"}, "unsupported_network"),
@@ -150,6 +207,7 @@ ORDER: list[tuple[dict[str, Any], str]] = [
     ({"amount": "-1"}, "bad_amount"),
     ({"amount": "70000"}, "over_price"),
     ({"payTo": "nobody"}, "bad_recipient"),
+    ({"payTo": PAYER}, "recipient_is_payer"),
     ({"payTo": OTHER}, "recipient_changed"),
     ({"maxTimeoutSeconds": None}, "bad_validity"),
     ({"maxTimeoutSeconds": 1}, "short_validity"),
@@ -262,7 +320,7 @@ def test_never_more_than_allowed_and_never_more_than_needed(
         and raw["maxTimeoutSeconds"] in (60, 1000.5)
     ]
     try:
-        taken = choose(offer, most=most, pay_to=[PAY_TO] if pinned else [], guards=GUARDS)
+        taken = choose(offer, **ASKED, most=most, pay_to=[PAY_TO] if pinned else [], guards=GUARDS)
     except PaymentRefusedError:
         assert good == []
     else:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("tradesdk")
 
+_LOOKED_THROUGH = 32 * 1024
+
 
 @dataclass
 class AsyncCalls:
@@ -165,6 +167,8 @@ class AsyncCalls:
                 self.watch(incoming.extensions.get("network_stream") or incoming)
             headers, body = await self.receive(incoming, give_up)
             content = body.content()
+            if payment is not None:
+                content = _without(payment, content, incoming.is_success)
             if body.cut_short and incoming.is_success:
                 raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
         except HTTP_ERRORS as error:
@@ -294,6 +298,13 @@ class AsyncCalls:
         """Close the connections, unless they were handed in."""
         if not self.injected:
             await self.http.aclose()
+
+
+def _without(payment: Payment, content: bytes, success: bool) -> bytes:
+    """What a service answers to a payment, should it repeat that: errors, logs and the ledger show what it says."""
+    if success and len(content) > _LOOKED_THROUGH and payment.sent()[1] not in content:
+        return content  # long ones are data: looking for parts as well would take longer than reading them
+    return payment.hidden_in(content.decode("latin-1")).encode("latin-1")
 
 
 def _is_surely_unsent(error: Exception, http: httpx.AsyncClient) -> bool:

@@ -192,7 +192,8 @@ class AsyncTradeClient:
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._calls.base_url}>"
+        where = self._calls.base_url if "_calls" in vars(self) else "that could not be made"
+        return f"<{type(self).__name__} {where}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ..errors import InvalidArgumentError, TradeError, printable
+from ..errors import InvalidArgumentError, TradeError, printable, without_keys
 from ..payments.budget import Spending
 from ..payments.errors import PaymentRefusedError
 from ..payments.outcomes import still_live
@@ -40,7 +40,7 @@ class AsyncPayments:
         found = await in_thread(lambda: store.get(payment_id))
         if found is None:
             raise PaymentRefusedError(
-                f"the ledger has no payment {printable(str(payment_id), 60)}",
+                f"the ledger has no payment {printable(without_keys(str(payment_id)), 60)}",
                 code="no_such_payment",
                 hint="client.payments.list(), or: trade pay history",
             )

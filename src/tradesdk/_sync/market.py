@@ -301,7 +301,8 @@ class MarketClient(MarketMethods):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.base_url}>"
+        where = self.base_url if "_paying" in vars(self) else "that could not be made"
+        return f"<{type(self).__name__} {where}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")

@@ -19,7 +19,7 @@ from ..errors import APIError, APIStatusError, ConfigError, TradeError
 from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.flow import MARGIN
 from ..payments.outcomes import in_the_way
-from ..payments.owners import owner_name
+from ..payments.owners import ended, owner_name
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchase import Purchase, origin_of
 from ..payments.purse import Purse
@@ -177,7 +177,7 @@ class Paying:
         """The caller of `resume` does not get these answers after all."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                self._undone(partial(self.purse.store.reopen, payment.id, owner="", reply=payment.reply or b""))
+                self._undone(partial(self.purse.reopen, payment, owner_name()))
 
     def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
@@ -294,17 +294,18 @@ class Paying:
         try:
             surely(close)
         except LedgerError as problem:
+            ended(errand.owner)  # its claim would hold up the next equal call
             logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
 
     def _open_again(self, delivery: Delivery[Any] | None, errand: Errand[Any], error: BaseException) -> None:
         """The caller does not get the answer, so that somebody else may, or hand the payment over."""
-        payment, store = errand.claimed if delivery is None else delivery.payment, self.purse.store
+        payment = errand.claimed if delivery is None else delivery.payment
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return
         if delivery is None:
-            self._undone(partial(store.give_back, payment.id, owner=errand.owner))
+            self._undone(partial(self.purse.give_back, payment.id, errand.owner))
         else:
-            self._undone(partial(store.reopen, payment.id, owner=errand.owner, reply=payment.reply or b""))
+            self._undone(partial(self.purse.reopen, payment, errand.owner))
 
     def _undone(self, undo: Callable[[], None]) -> None:
         """What ends the call is worth more than a ledger that cannot be written."""
@@ -316,7 +317,7 @@ class Paying:
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
-            self.purse.store.give_back(payment.id, owner=owner)
+            self.purse.give_back(payment.id, owner)
 
     def _offer(
         self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
@@ -349,18 +350,20 @@ class Paying:
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
-        store, clock = self.purse.store, self.calls.clock
+        purse = self.purse
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
-                store.settle(
-                    prepared.payment.id,
-                    PaymentState.REJECTED_LIVE,
-                    reason="cancelled before it was sent",
-                    presentations=0,
-                    now=clock.now(),
-                )
-                store.give_back(prepared.payment.id, owner=owner)
+                try:
+                    purse.store.settle(
+                        prepared.payment.id,
+                        PaymentState.REJECTED_LIVE,
+                        reason="cancelled before it was sent",
+                        presentations=0,
+                        now=purse.clock.now(),
+                    )
+                finally:
+                    purse.give_back(prepared.payment.id, owner)
 
         return undo
 

@@ -111,6 +111,7 @@ class Presentation(Generic[T]):
         clock = self._purse.clock
         while True:
             answer, response, problem = self._once()
+            answer = answer.without(self._sent)
             if response is not None:
                 self._purse.observe(response.headers)
             now, monotonic = clock.now(), clock.monotonic()
@@ -254,17 +255,16 @@ class Presentation(Generic[T]):
     def _give_back(self) -> None:
         purse, payment, owner = self._purse, self._payment, self._errand.owner
         try:
-            surely(lambda: purse.store.give_back(payment.id, owner=owner))
+            surely(lambda: purse.give_back(payment.id, owner))
         except LedgerError as problem:
             logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
 
     def _error(self, answer: Answer, response: RawResponse | None, problem: APIError | None) -> TradeError:
+        if problem is not None:  # what leads to an error of ours says the same of the money
+            problem.payment = self._payment
+            problem.retries = self._flow.repeats
         error = error_of(self._payment, answer, response)
         if error is not None:
             error.__cause__ = problem
             return error
-        if problem is None:
-            return in_doubt(self._payment, answer.reason, response)
-        problem.payment = self._payment
-        problem.retries = self._flow.repeats
-        return problem
+        return problem or in_doubt(self._payment, answer.reason, response)

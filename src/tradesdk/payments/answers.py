@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .._response import RawResponse
@@ -11,7 +11,7 @@ from .._retry import Failure, FailureCause
 from ..errors import printable
 from .protocol import offer_error
 from .receipts import read_receipt
-from .records import Receipt
+from .records import Payment, Receipt
 
 
 class Verdict(StrEnum):
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
     STRAY = "stray"
     """A redirect: it is not followed, and the money may be gone all the same."""
     UNSEEN = "unseen"
-    """Never arrived, or was turned away unseen."""
+    """Never arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Answer:
     failure: Failure
     receipt: Receipt | None = None
     receipt_problem: str | None = None
+
+    def without(self, payment: Payment) -> Answer:
+        """The same; where the service repeats the signed payment, that is left out."""
+        receipt = None if self.receipt is None else self.receipt.without(payment)
+        return replace(self, reason=payment.hidden_in(self.reason), receipt=receipt)
 
 
 _AT_A_LOOK = frozenset(
@@ -78,6 +83,8 @@ _AFTER_A_LOOK = ("transaction_failed", "transfer_event_mismatch")
 _SPENT = ("nonce_already_used", "authorization_already_used", "authorization_used")
 _LOOKED = "invalid payment:"
 _SETTLED = "settle failed"
+_OF_GATEWAYS = frozenset({408, 409, 425, 429, 499})
+"""Said by whatever stands in front of a service as well, perhaps after the service took the money."""
 
 
 def judge(response: RawResponse, failure: Failure) -> Answer:
@@ -95,9 +102,7 @@ def judge(response: RawResponse, failure: Failure) -> Answer:
         return answer(Verdict.SPENT, f"status {status}")  # whatever the status says, it was settled
     if status < 400:
         return answer(Verdict.STRAY)  # servers settle what is below 400
-    if status == 429:
-        return answer(Verdict.UNSEEN)
-    if status >= 500 and status not in (501, 505):  # those two are refused unseen
+    if status in _OF_GATEWAYS or (status >= 500 and status not in (501, 505)):  # those two are refused unseen
         return answer(Verdict.UNKNOWN)
     if status != 402:
         return answer(Verdict.REFUSED)

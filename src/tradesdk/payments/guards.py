@@ -67,11 +67,26 @@ class _Refusal(NamedTuple):
         return other is None or (self.step, -self.excess) > (other.step, -other.excess)
 
 
-def choose(offer: Offer, *, most: int, pay_to: Collection[str] = (), guards: Guards) -> Requirement:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What every requirement is held against."""
+
+    url: str
+    payer: str
+    most: int
+    trusted: Mapping[str, str]
+    guards: Guards
+
+
+def choose(
+    offer: Offer, *, url: str, payer: str, most: int, pay_to: Collection[str] = (), guards: Guards
+) -> Requirement:
     """The cheapest acceptable way to pay; the first of several that cost the same.
 
     Args:
         offer: what the service asks for.
+        url: what was asked for.
+        payer: the address that would pay.
         most: micro-dollars that it may cost: the published price, or what the caller allowed.
         pay_to: the only acceptable recipients; empty: any.
         guards: the settings.
@@ -79,14 +94,14 @@ def choose(offer: Offer, *, most: int, pay_to: Collection[str] = (), guards: Gua
     Raises:
         PaymentRefusedError: none is acceptable. The code is that of the one that came closest: `no_offer`,
             `unsupported_scheme`, `unsupported_network`, `unsupported_asset`, `unsupported_domain`,
-            `unsupported_method`, `upfront_flow`, `unsupported_flow`, `bad_amount`, `over_price`, `bad_recipient`,
-            `recipient_changed`, `bad_validity` or `short_validity`.
+            `unsupported_method`, `upfront_flow`, `unsupported_flow`, `foreign_resource`, `bad_amount`, `over_price`,
+            `bad_recipient`, `recipient_is_payer`, `recipient_changed`, `bad_validity` or `short_validity`.
     """
-    trusted = {address.lower(): address for address in pay_to}
+    asked = _Asked(url, payer, most, {address.lower(): address for address in pay_to}, guards)
     best: Requirement | None = None
     closest: _Refusal | None = None
     for requirement in offer.accepts:
-        refusal = _refusal(requirement, most, trusted, guards)
+        refusal = _refusal(offer, requirement, asked)
         if refusal is None:
             if best is None or int(requirement.amount) < int(best.amount):
                 best = requirement
@@ -129,7 +144,7 @@ def check_url(url: str) -> None:
         )
 
 
-def _refusal(requirement: Requirement, most: int, trusted: Mapping[str, str], guards: Guards) -> _Refusal | None:
+def _refusal(offer: Offer, requirement: Requirement, asked: _Asked) -> _Refusal | None:
     """The first guard that says no; the later it stands, the closer the requirement came."""
     if requirement.scheme != SCHEME:
         return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME), _FOREIGN)
@@ -140,9 +155,10 @@ def _refusal(requirement: Requirement, most: int, trusted: Mapping[str, str], gu
         return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
     return (
         _refused_transfer(requirement)
-        or _refused_amount(requirement, most)
-        or _refused_recipient(requirement, trusted)
-        or _refused_validity(requirement, guards)
+        or _refused_resource(offer, requirement, asked.url)
+        or _refused_amount(requirement, asked.most)
+        or _refused_recipient(requirement, asked)
+        or _refused_validity(requirement, asked.guards)
     )
 
 
@@ -164,29 +180,54 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     return None
 
 
+def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
+    """Whether the offer is for something at another host: then the payment would buy it for whoever passes it on.
+
+    Scheme and port may differ, as behind a proxy, and so may a name of the machine itself: it is nowhere else.
+    """
+    named = requirement.raw.get("resource")
+    if requirement.version == 2:
+        named = offer.resource.get("url") if isinstance(offer.resource, dict) else None
+    if not isinstance(named, str):
+        return None
+    try:
+        parts = urlsplit(named)
+        host = parts.hostname
+        is_a_place = bool(parts.netloc) or parts.scheme in ("http", "https")
+    except ValueError:
+        host, is_a_place = None, True
+    asked = urlsplit(url).hostname or ""
+    if not is_a_place or (host is not None and (host == asked or is_loopback(host))):
+        return None
+    message = f"the offer is for {printable(named, 200)}, and {printable(asked, 200)} was asked"
+    return _Refusal(6, "foreign_resource", message, "check the base URL; if it is right, ask whoever runs the service")
+
+
 def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     amount = int(requirement.amount) if _AMOUNT.fullmatch(requirement.amount) else 0
     if not 0 < amount < 2**256:
         shown = printable(requirement.amount, 80) or "no text"
-        return _Refusal(6, "bad_amount", f"the amount is {shown}, and not a whole number of units above 0", _BROKEN)
+        return _Refusal(7, "bad_amount", f"the amount is {shown}, and not a whole number of units above 0", _BROKEN)
     if amount > most:
         asked, hint = shown_usd(amount), f"to pay that all the same, allow it: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
             asked, hint = "an absurd amount", _BROKEN
         message = f"the service asks for {asked}, and {shown_usd(most)} is what this may cost"
-        return _Refusal(7, "over_price", message, hint, excess=amount - most)
+        return _Refusal(8, "over_price", message, hint, excess=amount - most)
     return None
 
 
-def _refused_recipient(requirement: Requirement, trusted: Mapping[str, str]) -> _Refusal | None:
-    address = requirement.pay_to
+def _refused_recipient(requirement: Requirement, asked: _Asked) -> _Refusal | None:
+    address, trusted = requirement.pay_to, asked.trusted
     if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
         shown = printable(address, 80) or "no text"
-        return _Refusal(8, "bad_recipient", f"the recipient is {shown}, which is no address to be paid", _BROKEN)
+        return _Refusal(9, "bad_recipient", f"the recipient is {shown}, which is no address to be paid", _BROKEN)
+    if address.lower() == asked.payer.lower():
+        return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the wallet that would pay", _BROKEN)
     if trusted and address.lower() not in trusted:
         known = ", ".join(list(trusted.values())[:3])
         return _Refusal(
-            9,
+            11,
             "recipient_changed",
             f"the service wants {address} to be paid, and only {printable(known, 150)} is trusted",
             f"ask the service whether that is right; then: client.payments.trust({address!r}) "
@@ -197,11 +238,11 @@ def _refused_recipient(requirement: Requirement, trusted: Mapping[str, str]) -> 
 
 def _refused_validity(requirement: Requirement, guards: Guards) -> _Refusal | None:
     if requirement.max_timeout is None:
-        return _Refusal(10, "bad_validity", "the offer does not say how long a payment may take", _BROKEN)
+        return _Refusal(12, "bad_validity", "the offer does not say how long a payment may take", _BROKEN)
     seconds = window(requirement, guards)
     if seconds < guards.min_validity:
         message = f"a payment could only be valid for {seconds} s, and {guards.min_validity} s is the least"
-        return _Refusal(11, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
+        return _Refusal(13, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
     return None
 
 

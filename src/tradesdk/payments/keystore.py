@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._response import parse_json
-from ..errors import ConfigError, InvalidArgumentError, printable
+from ..errors import ConfigError, InvalidArgumentError, printable, without_keys
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]
@@ -107,7 +107,7 @@ def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
         raise ConfigError("path must be that of a keystore file")  # it may be a key, so it isn't shown
     file = Path(os.path.expanduser(text))
-    return file, printable(str(file))
+    return file, printable(without_keys(str(file)))
 
 
 def _password(password: Password) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import InvalidArgumentError, printable
+from ..errors import InvalidArgumentError, printable, without_keys
 from . import ledger_errors as errors
 from . import ledger_rules as rules
 from . import ledger_sql as sql
@@ -19,6 +19,7 @@ from .ledger_file import LedgerFile
 from .ledger_open import default_path
 from .ledger_rows import budget_row, plain, to_budget, to_row
 from .owners import holds
+from .purchase import origin_of
 from .records import Payment, PaymentState, Receipt, SignedHeader
 
 TYPE_CHECKING = False
@@ -64,6 +65,8 @@ class Ledger:
         return ledger
 
     def __repr__(self) -> str:
+        if "path" not in vars(self):
+            return "<Ledger that could not be made>"
         return "Ledger.memory()" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
 
     def __enter__(self) -> Self:
@@ -133,20 +136,20 @@ class Ledger:
                     last_hour=steps.counted(db, now - rules.HOUR),
                 )
             if refusal is None:
-                if standing is not None:
-                    db.execute(sql.SUPERSEDE, (payment.fingerprint,))
-                if not pay_to and not known:
-                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
                 db.execute(sql.ADD, [*to_row(payment), int(now // 1), owner, until])
         if refusal is not None:
             raise refusal
         return payment
 
-    def present(self, payment_id: str, header: SignedHeader, *, now: float) -> Payment:
+    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
         """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation.
+
+        Only now its recipient is remembered, and what stood before it for the same call is superseded: a payment that
+        is never signed changes neither.
 
         Raises:
             PaymentRefusedError: `reservation_lost`: it is not RESERVED any more, and must not be sent.
+                `recipient_changed`: another recipient has been remembered meanwhile; it must not be sent either.
             LedgerError: it cannot be written, and must not be sent.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
@@ -158,6 +161,17 @@ class Ledger:
                     hint="make the call again",
                     payment=payment,
                 )
+            if not pay_to:
+                origin = origin_of(payment.url)
+                known = steps.trusted(db, origin)
+                refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=(), known=known)
+                if refusal is not None:
+                    refusal.payment = payment
+                    raise refusal
+                if not known:
+                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
+            db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
+            self._file.mark_signed(errors.NOTHING_SENT)
             return steps.change(
                 db, payment, state=PaymentState.PRESENTED, header=header, presentations=1, reason="", now=now
             )
@@ -362,7 +376,7 @@ def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
     payment = steps.one(db, sql.BY_ID, (payment_id,))
     if payment is None:
         raise LedgerError(
-            f"payment {printable(payment_id, 60)} is not in the ledger any more; {told}",
+            f"payment {printable(without_keys(payment_id), 60)} is not in the ledger any more; {told}",
             code="ledger_failed",
             hint="was its file replaced by another one?",
         )
@@ -370,4 +384,4 @@ def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
 
 
 def _no_payment(payment_id: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"there is no payment {printable(payment_id, 60)} in this ledger")
+    return InvalidArgumentError(f"there is no payment {printable(without_keys(payment_id), 60)} in this ledger")

@@ -68,7 +68,18 @@ def damaged(path: str, what: str, told: str) -> LedgerError:
         "ledger_damaged",
         f"{_shown(path)} is damaged, or no ledger ({printable(what, 200)})",
         told,
-        "put a copy back, or move it away to begin anew; what it knew of payments and budgets is then forgotten",
+        f"put a copy back; or, to begin anew, move it away, with {_shown(path)}-signed if that is there: what it knew "
+        "of payments and budgets is then forgotten",
+    )
+
+
+def lost(path: str, mark: str, told: str) -> LedgerError:
+    return _error(
+        "ledger_lost",
+        f"the ledger {_shown(path)} is gone or empty, and payments were signed with it",
+        told,
+        f"put it back, with {_shown(path)}-wal if you have that; or, to begin anew, remove {_shown(mark)}: what it "
+        "knew of payments and budgets is then forgotten, and a call whose payment was in doubt is paid for again",
     )
 
 

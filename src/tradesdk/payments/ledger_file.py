@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from . import ledger_errors as errors
 from . import ledger_sql as sql
-from .ledger_open import open_file, open_memory
+from .ledger_open import mark_signed, open_file, open_memory
 from .ledger_steps import DamagedRowError
 
 
@@ -25,7 +25,8 @@ class LedgerFile:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._opened: tuple[int, int] | None = None
+        self._opened: tuple[int, int, bool] | None = None
+        self._real = ""
         self._process = os.getpid()
         with _REGISTRY:
             _FILES.add(self)
@@ -87,6 +88,14 @@ class LedgerFile:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
+    def mark_signed(self, told: str) -> None:
+        """Within `writing`: what is written now is a signed payment, so that the file is missed when it vanishes."""
+        if self._path is not None:
+            try:
+                mark_signed(self._real, sync=self._sync)
+            except OSError as error:
+                raise errors.from_os(error, self._shown, told) from error
+
     def close(self) -> None:
         """Close the file. What is in memory has nothing to close: it goes with its owner."""
         with self._lock:
@@ -101,14 +110,14 @@ class LedgerFile:
             return self._db
         if self._opened is not None and (found := _identity(self._path)) != self._opened:
             # An empty one in its place, or an older copy, would forget what is spent.
-            what = "removed" if found is None else "replaced by another one"
+            what = "removed" if found is None else "replaced by another one" if found[-1] else "emptied"
             raise errors.failed(
                 self._shown, f"the file was {what} while it was in use", told, "put it back, or start again"
             )
         if self._db is None:
             self._process = os.getpid()
-            real = os.path.realpath(self._path)
-            self._db = open_file(real, sync=self._sync, timeout=self._timeout, told=told)
+            self._real = os.path.realpath(self._path)
+            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, told=told)
             self._db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
             self._opened = _identity(self._path)
         return self._db
@@ -124,12 +133,13 @@ class LedgerFile:
             raise errors.newer(self._shown, version, len(sql.MIGRATIONS), told)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int, bool] | None:
+    """Which file it is, and whether there is anything in it."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size > 0
 
 
 # A connection must not cross a fork: the child would take the parent's locks for its own, and could throw away what

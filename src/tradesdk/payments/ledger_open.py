@@ -17,6 +17,8 @@ from . import ledger_sql as sql
 _CREATING = threading.Lock()
 """One at a time: closing any descriptor of a file drops the locks that this process has on it."""
 _PAUSE = 0.005
+_SIGNED = "-signed"
+"""Ends the name of the mark beside a ledger that has signed payments: an empty file that outlives the ledger."""
 
 
 def default_path() -> Path:
@@ -36,6 +38,10 @@ def open_file(path: str, *, sync: bool, timeout: float, told: str) -> sqlite3.Co
     """
     deadline = time.monotonic() + timeout
     try:
+        # The mark first: it is made when the file has been filled, so that one that is just being made is not missed.
+        signed = os.path.exists(path + _SIGNED)
+        if signed and not _size(path):  # without SQLite, which would throw away the log of an empty file
+            raise errors.lost(path, path + _SIGNED, told)
         with _CREATING:
             made = _create(path)
         if not made:
@@ -44,13 +50,36 @@ def open_file(path: str, *, sync: bool, timeout: float, told: str) -> sqlite3.Co
         raise errors.from_os(error, path, told) from error
     while True:
         try:
-            return _connect(path, sync=sync, timeout=max(0.0, deadline - time.monotonic()), told=told)
+            timeout = max(0.0, deadline - time.monotonic())
+            return _connect(path, sync=sync, timeout=timeout, told=told, signed=signed)
         except sqlite3.Error as error:
             # While another process makes the file, SQLite says "locked" at once instead of waiting.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise errors.from_sqlite(error, path, told) from error
         time.sleep(_PAUSE)
+
+
+def mark_signed(path: str, *, sync: bool) -> None:
+    """Leave a mark beside the ledger at `path` that payments were signed. Should the ledger vanish, it is missed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    try:
+        file = os.open(path + _SIGNED, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except FileExistsError:
+        return
+    os.close(file)
+    if sync:
+        _sync_folder(os.path.dirname(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def open_memory() -> sqlite3.Connection:
@@ -111,13 +140,15 @@ def _sync_folder(folder: str) -> None:
             os.close(handle)
 
 
-def _connect(path: str, *, sync: bool, timeout: float, told: str) -> sqlite3.Connection:
+def _connect(path: str, *, sync: bool, timeout: float, told: str, signed: bool) -> sqlite3.Connection:
     # mode=rw: it is there, and SQLite itself would make it readable for others.
     db = sqlite3.connect(
         f"{Path(path).as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
     try:
-        _known(db, path, told)  # before anything is written: what is not ours is left as it is
+        version = _known(db, path, told)  # before anything is written: what is not ours is left as it is
+        if signed and not version:  # its log was removed before it had been taken over
+            raise errors.lost(path, path + _SIGNED, told)
         for pragma in (
             # As good as FULL with a write-ahead log, and where there can be none, a commit is as durable as with one.
             f"synchronous = {'EXTRA' if sync else 'OFF'}",

@@ -127,13 +127,16 @@ STANDING = (
     f"(state IN {_STANDING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-SUPERSEDE = f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED}"  # noqa: S608
+SUPERSEDE = (
+    f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
+    f"AND (state IN {_STANDING} OR job IS NULL) AND seq < (SELECT seq FROM payments WHERE id = ?)"
+)
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
 # The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays
 # so until its own service is asked, which may be never: nothing of that is read here.
 EXPIRING_OF = (
     f"SELECT {_ROW} FROM payments INDEXED BY live WHERE state IN {_LIVE} "  # noqa: S608
-    "AND url >= ?1 || '/' AND url < ?1 || '0' AND valid_before <= ?2 ORDER BY seq"
+    "AND url >= :origin || '/' AND url < :origin || '0' AND valid_before <= :at ORDER BY seq"
 )
 CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "

@@ -12,6 +12,7 @@ import socket
 LONGEST_CLAIM = 300
 """Seconds that a claim on a payment lasts at most."""
 _SLACK = 30
+_ended: set[str] = set()
 
 
 def owner_name() -> str:
@@ -20,11 +21,16 @@ def owner_name() -> str:
 
 
 def holds(owner: str, until: float, *, now: float) -> bool:
-    """Whether the claim of an owner counts: its time has not passed, and the owner may be alive.
+    """Whether the claim of an owner counts: its time has not passed, and the owner may still work on it.
 
     One that ends later than any claim may was made before the clock was put back, and could last for days.
     """
-    return now < until <= now + LONGEST_CLAIM + _SLACK and not is_dead(owner)
+    return now < until <= now + LONGEST_CLAIM + _SLACK and owner not in _ended and not is_dead(owner)
+
+
+def ended(owner: str) -> None:
+    """An owner in this process is done, and its claim could not be given back: from now on it does not count here."""
+    _ended.add(owner)
 
 
 def is_dead(owner: str) -> bool:

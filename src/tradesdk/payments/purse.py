@@ -22,7 +22,7 @@ from .flow import MARGIN
 from .guards import Guards, check_url, choose, window
 from .money import shown_usd
 from .outcomes import in_the_way
-from .owners import LONGEST_CLAIM
+from .owners import LONGEST_CLAIM, ended
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchase import Prepared, Purchase, origin_of
 from .records import Payment, PaymentState, SignedHeader
@@ -183,7 +183,31 @@ class Purse:
             return self.store.get(payment.id) or payment
         except BaseException:
             with suppress(LedgerError):
-                self.store.give_back(payment.id, owner=owner)
+                self.give_back(payment.id, owner)
+            raise
+
+    def give_back(self, payment_id: str, owner: str) -> None:
+        """Give a claim back. Where that cannot be written (a full disk), it still counts no more in this process.
+
+        Raises:
+            LedgerError: it could not be written: other processes wait until the time of the claim has passed.
+        """
+        try:
+            self.store.give_back(payment_id, owner=owner)
+        except BaseException:
+            ended(owner)
+            raise
+
+    def reopen(self, payment: Payment, owner: str) -> None:
+        """The caller does not get this answer: the next equal call may. The claim is given back as `give_back` does.
+
+        Raises:
+            LedgerError: it could not be written.
+        """
+        try:
+            self.store.reopen(payment.id, owner=owner, reply=payment.reply or b"")
+        except BaseException:
+            ended(owner)
             raise
 
     def answer_taken(self, payment: Payment, owner: str) -> bool:
@@ -195,11 +219,11 @@ class Purse:
             found = self.store.find(payment.fingerprint, now=now)
         except BaseException:
             with suppress(LedgerError):
-                self.store.give_back(payment.id, owner=owner)
+                self.give_back(payment.id, owner)
             raise
         if found is not None and found.id == payment.id:
             return True
-        self.store.give_back(payment.id, owner=owner)
+        self.give_back(payment.id, owner)
         return False
 
     def prepare(self, purchase: Purchase, offer: Offer, owner: str) -> Prepared:
@@ -227,7 +251,8 @@ class Purse:
             if payment.id != draft.id:
                 return Prepared(payment, fresh=False)
             header = self._signed(offer, requirement, payment)
-            return Prepared(self.store.present(payment.id, header, now=self.clock.now()), fresh=True)
+            presented = self.store.present(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
+            return Prepared(presented, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
                 with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself
@@ -242,12 +267,14 @@ class Purse:
         if current.state is PaymentState.RESERVED:
             self._cancel(current, owner, "abandoned")
         else:
-            self.store.give_back(payment.id, owner=owner)
+            self.give_back(payment.id, owner)
         return True
 
     def _cancel(self, payment: Payment, owner: str, reason: str) -> None:
-        self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, now=self.clock.now())
-        self.store.give_back(payment.id, owner=owner)
+        try:
+            self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, now=self.clock.now())
+        finally:
+            self.give_back(payment.id, owner)
 
     def dry_run(self, purchase: Purchase, offer: Offer | None, quote: Quote) -> DryRun:
         """What `prepare` would sign, without a signature and without a reservation."""
@@ -295,7 +322,7 @@ class Purse:
             )
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         accepted = self._pay_to or tuple(self.store.trusted(origin))
-        requirement = choose(offer, most=most, pay_to=accepted, guards=self._guards)
+        requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
         now = self.clock.now()
         service = int(self.time.now(now))
         nonce = new_nonce()

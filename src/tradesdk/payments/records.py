@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
+import json
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -19,6 +22,10 @@ PAYMENT_HEADER = {2: "PAYMENT-SIGNATURE", 1: "X-PAYMENT"}
 """The request header of a payment, by version."""
 GRACE = 30
 """Seconds after `valid_before` from which on an authorization is taken as dead."""
+
+
+_PIECE = re.compile(r"[0-9A-Za-z+/=]{20,}")
+_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 
 
 class SignedHeader(str):
@@ -111,6 +118,18 @@ class Receipt:
         """The amount in dollars."""
         return None if self.amount is None else usd(self.amount)
 
+    def without(self, payment: Payment) -> Receipt:
+        """The same; where the service repeats the signed payment, that is left out."""
+        hide = payment.hidden_in
+        return replace(
+            self,
+            transaction=hide(self.transaction),
+            network=hide(self.network),
+            payer=self.payer and hide(self.payer),
+            error_reason=self.error_reason and hide(self.error_reason),
+            raw=json.loads(hide(json.dumps(self.raw))),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
@@ -144,7 +163,7 @@ class Payment:
         job: the batch job that it belongs to.
         reply: the body of the answer, where it is kept: until its caller has it, for jobs, after `resume`, and of
             answers that were of no use.
-        superseded: a later payment for the same call was ordered in spite of this one.
+        superseded: a later payment for the same call was ordered in spite of this one, and signed.
     """
 
     id: str
@@ -226,6 +245,22 @@ class Payment:
     def sent(self) -> tuple[bytes, bytes]:
         """The header that hands it over. It is made when it is sent, so that no frame of a traceback holds it."""
         return PAYMENT_HEADER[self.version].encode("ascii"), (self.header or "").encode("ascii")
+
+    def hidden_in(self, text: str) -> str:
+        """`text` without the signed payment or a part of it, for services that repeat it in what they say."""
+        if self.header is None:
+            return text
+        try:
+            inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature stands there in digits
+        except ValueError:
+            inside = ""
+        secrets = [self.header.lower(), *(found[0].lower() for found in _SIGNATURE.finditer(inside))]
+
+        def hide(found: re.Match[str]) -> str:
+            piece = found[0].lower()
+            return "****" if any(piece in secret or secret in piece for secret in secrets) else found[0]
+
+        return _PIECE.sub(hide, text)
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Payment], tuple[dict[str, Any]]]:
         # Without the header: pickles end up anywhere, and the ledger keeps it for `resume`.

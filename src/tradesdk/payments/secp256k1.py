@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from ..errors import ConfigError
+from ..errors import ConfigError, without_keys
 from .eip3009 import keccak256
 
 TYPE_CHECKING = False
@@ -75,8 +75,8 @@ def checksummed(address: str) -> str:
 
 
 def looks_like_a_key(text: object) -> bool:
-    """Whether a text has the form of a private key, so that no error may show it."""
-    return isinstance(text, str) and _HEX_KEY.fullmatch(text.strip()) is not None
+    """Whether a text may be a private key, perhaps a mistyped one, rather than the path of a file."""
+    return isinstance(text, str) and without_keys(text).strip("\"' \n") == "****"
 
 
 def key_bytes(key: object) -> bytes | str:

@@ -46,10 +46,10 @@ class BudgetStore(Protocol):
         1. What has expired for `origin` at `expired` (its service's time in Unix seconds) is closed, as `expire` does.
         2. The job of `payment` has got the answer for the same fingerprint already: the delivered payment is returned,
            nothing is reserved. Not with `new_purchase`.
-        3. `find` finds another payment for the same fingerprint: that one is returned, nothing is reserved. With
-           `new_purchase` it is marked as superseded instead.
-        4. The recipient must be one of `pay_to`; when that is empty, the one remembered for `origin` or trusted for it;
-           when there is none, this one is remembered.
+        3. `find` finds another payment for the same fingerprint: that one is returned, nothing is reserved. Not with
+           `new_purchase`, and then both stand until `present`.
+        4. The recipient must be one of `pay_to`; when that is empty, one remembered for `origin` or trusted for it;
+           when there is none, any is accepted.
         5. The strictest of `budget` and the store's own budget must leave room, in all windows.
 
         Raises:
@@ -57,8 +57,17 @@ class BudgetStore(Protocol):
         """
         ...
 
-    def present(self, payment_id: str, header: SignedHeader, *, now: float) -> Payment:
-        """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation."""
+    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+        """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation. In this order:
+
+        1. It must be RESERVED.
+        2. Without `pay_to` (as `reserve` got it), the recipient must be one remembered for the origin of its URL or
+           trusted for it; when there is none, this one is remembered. Another call may have been faster.
+        3. Older payments for the same fingerprint that stand in the way are marked as superseded.
+
+        Raises:
+            PaymentRefusedError: `reservation_lost` or `recipient_changed`; it must not be sent then.
+        """
         ...
 
     def present_again(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:

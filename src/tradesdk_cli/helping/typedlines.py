@@ -14,7 +14,8 @@ from tradesdk_cli.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_KEY = re.compile(r"(?:0[xX])?[0-9a-fA-F]{64}")
+_KEY = re.compile(r"[0-9A-Za-z]{48,}")
+"""A private key, perhaps a mistyped one: no address and no id is as long."""
 SECRET = re.compile(r"(?:mock|mocksk|sk|pk|ak|key|api|live)[_-]\S+", re.IGNORECASE)
 WHOLE_LINE = "did you mean: "
 """What begins a hint with all that was typed, where it was typed."""
@@ -36,7 +37,8 @@ def program_typed(argv: Sequence[str]) -> str:
 
 
 def safe(text: str) -> str:
-    return _KEY.sub("****", one_line(text))  # typed where it does not belong, it need not be repeated
+    """What somebody typed, on one line; a key that was typed where it does not belong need not be repeated."""
+    return _KEY.sub("****", one_line(text))
 
 
 def _again(argv: Sequence[str]) -> str | None:

@@ -37,8 +37,10 @@ def found_in(run: Session, payment_id: str) -> Payment:
     """
     payment = run.ledger.get(payment_id)
     if payment is None:
+        from tradesdk_cli.helping.typedlines import safe
+
         raise NoSuchPayment(
-            f"the ledger has no payment {one_line(payment_id, 60)}",
+            f"the ledger has no payment {one_line(safe(payment_id), 60)}",
             f"see what there is: {run.settings.program} pay history",
         )
     return payment

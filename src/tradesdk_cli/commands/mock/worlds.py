@@ -92,7 +92,7 @@ def _names(settings: Settings) -> list[str]:
 
 
 def _files(settings: Settings, name: str) -> Iterator[Path]:
-    for end in (*_ENDS, _LEDGER, *(f"{_LEDGER}{log}" for log in ("-wal", "-shm", "-journal"))):
+    for end in (*_ENDS, _LEDGER, *(f"{_LEDGER}{log}" for log in ("-wal", "-shm", "-journal", "-signed"))):
         file = _folder(settings) / f"{name}{end}"
         if file.is_file():
             yield file

@@ -36,8 +36,10 @@ def trust(
     from urllib.parse import urlsplit
 
     if not _ADDRESS.fullmatch(address):
+        from tradesdk_cli.helping.typedlines import safe
+
         raise UsageProblem(
-            f"{one_line(address, 60)} is no address",
+            f"{one_line(safe(address), 60)} is no address",
             "an address is 0x and 40 hexadecimal digits, as the refusal shows it",
         )
     from tradesdk_cli.money.paying import market_client
