@@ -24,6 +24,9 @@ FIRST_SIGNAL_WITHIN = 2.0
 CATCH_UP_LIMIT = 24 * 3600.0
 """Seconds of the market that a command makes up for; what is older than that never happened."""
 
+LEDGER_ENDS = ("-signed", "", "-wal", "-shm", "-journal")
+"""What the names of a ledger's files end with. The first one says that there must be a ledger: it is removed first."""
+
 
 @dataclass(frozen=True)
 class EmbeddedMock:
@@ -83,7 +86,7 @@ def wallet_file(settings: Settings) -> Path:
 def forget_payments(settings: Settings) -> None:
     """Remove the ledger of a mock world: after a reset it would know payments, and a recipient, that never were."""
     ledger = ledger_file(settings)
-    for file in (ledger, *(ledger.with_name(ledger.name + end) for end in ("-wal", "-shm", "-journal"))):
+    for file in (ledger.with_name(ledger.name + end) for end in LEDGER_ENDS):
         file.unlink(missing_ok=True)
 
 

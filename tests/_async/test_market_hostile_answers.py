@@ -41,12 +41,7 @@ async def test_a_redirect_is_not_followed(leg: str, status: int) -> None:
 
     with hostile(elsewhere) as other, hostile(answering) as server:
         signer, ledger = CountingSigner(), Ledger.memory()
-        settings: dict[str, Any] = {
-            "signer": signer,
-            "ledger": ledger,
-            "budget": Budget(total="1"),
-            "check_tokens": False,
-        }
+        settings: dict[str, Any] = {"signer": signer, "ledger": ledger, "budget": Budget(total="1")}
         async with AsyncMarketClient(
             base_url=server.url, clock=VirtualClock(), check_tokens=False, **settings
         ) as client:

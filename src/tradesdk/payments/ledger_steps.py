@@ -30,7 +30,7 @@ def standing(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | 
     return next(map(_payment, found), None)
 
 
-def every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
+def every(db: sqlite3.Connection, statement: str, values: Sequence[object] | dict[str, object]) -> list[Payment]:
     """The payments that a statement finds."""
     return list(map(_payment, db.execute(statement, values)))
 

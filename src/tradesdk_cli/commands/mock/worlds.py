@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tradesdk_cli.embedded import LEDGER_ENDS
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
@@ -92,7 +93,7 @@ def _names(settings: Settings) -> list[str]:
 
 
 def _files(settings: Settings, name: str) -> Iterator[Path]:
-    for end in (*_ENDS, _LEDGER, *(f"{_LEDGER}{log}" for log in ("-wal", "-shm", "-journal", "-signed"))):
+    for end in (*_ENDS, *(_LEDGER + end for end in LEDGER_ENDS)):
         file = _folder(settings) / f"{name}{end}"
         if file.is_file():
             yield file
