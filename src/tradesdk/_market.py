@@ -38,6 +38,8 @@ MAX_SIGNALS = 100
 MAX_TOP = 300
 MAX_SUPPORTED = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMED = 5
+"""Unknown tokens that an error names."""
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 _DATA: dict[str, type[MarketModel]] = {
@@ -60,12 +62,12 @@ class MarketRequest(Generic[T]):
     Attributes:
         request: what is sent; its path is the route, such as `/v1/token-prices`.
         tokens: how many tokens it is about; None where the price does not depend on it.
-        identifiers: which ones.
+        to_look_up: symbols, ids and addresses that have to be known before it is paid for.
     """
 
     request: Request[T]
     tokens: int | None
-    identifiers: tuple[str, ...] = ()
+    to_look_up: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,10 @@ class TokenNames:
     """The symbols and names in the service's free list, of which it gives 500 at most; `total`: how many there are."""
 
     def __init__(self, tokens: Sequence[SupportedToken], total: int) -> None:
-        self._symbols = [token.symbol for token in tokens]
-        self._known = {name.casefold() for token in tokens for name in (token.symbol, token.name)}
-        self._total = total
+        self._listed, self._total = len(tokens), total
+        self._symbols = {name.casefold(): token.symbol for token in tokens for name in (token.name, token.symbol)}
+        ids = (token.name for token in tokens if " " not in token.name)  # the usual form of an id in one word
+        self._known = {name.casefold() for name in (*ids, *(token.symbol for token in tokens))}
 
     def unknown(self, identifiers: Iterable[str]) -> list[str]:
         """Those that are not listed. Addresses pass, and ids of coin registries, which are told by their hyphen."""
@@ -267,16 +270,17 @@ class TokenNames:
     def refusal(self, unknown: Sequence[str]) -> str:
         """What is wrong with them."""
         are = "is" if len(unknown) == 1 else "are"
-        listed = len(self._symbols)
-        which = f"{listed}" if listed >= self._total else f"first {listed} of {self._total}"
-        return f"{', '.join(map(shown, unknown))} {are} not among the {which} tokens that the service lists"
+        which = f"{self._listed}" if self._listed >= self._total else f"first {self._listed} of {self._total}"
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        named = ", ".join(map(shown, unknown[:_NAMED]))
+        return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
     def hint(self, unknown: Sequence[str]) -> str:
         """What may be meant."""
         from difflib import get_close_matches
 
-        symbols = {symbol.casefold(): symbol for symbol in self._symbols}
-        near = [symbols[one] for name in unknown for one in get_close_matches(name.casefold(), symbols, 3, 0.6)]
+        names = [name.casefold() for name in unknown[:_NAMED]]
+        near = [self._symbols[one] for name in names for one in get_close_matches(name, self._symbols, 3, 0.6)]
         meant = f"did you mean {' or '.join(printable(one, 20) for one in dict.fromkeys(near))}? " if near else ""
         return f"{meant}a token that is not listed is bought by its address, or with check_tokens=False"
 

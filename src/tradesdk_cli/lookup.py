@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tradesdk_cli.context import wire
 from tradesdk_cli.errors import NOT_FOUND, CliError, ConfigProblem, RefusedByMock, UsageProblem
@@ -46,6 +46,7 @@ class Kind:
 AGENTS = Kind("agent", "agents", "agt", ("name",))
 WALLETS = Kind("wallet", "wallets", "wal", ("label", "address"))
 TRADES = Kind("trade", "trades", "trd", (), 1000)
+PAYMENTS = Kind("payment", "payments", "pay")
 
 
 class NotThere(CliError):
@@ -124,10 +125,22 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
         remembered.all_seen(kind.many)
     for thing in things:
         wire(thing)
-    found = _meant(kind, text, things)
-    shown = one_line(text, 80)
-    if not found:
+    thing = the_one(run, kind, text, things)
+    if thing is None:
         raise _not_there(run, kind, text, things)
+    return str(thing.id)
+
+
+def the_one(run: Session, kind: Kind, text: str, things: Sequence[T]) -> T | None:
+    """The thing that `text` names, which is said; None when none is named so.
+
+    Raises:
+        UsageProblem: `text` names several.
+    """
+    found = _meant(kind, text, things)
+    if not found:
+        return None
+    shown = one_line(text, 80)
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         listed = ", ".join(_described(kind, thing) for thing in found[:_SHOWN])
@@ -135,7 +148,7 @@ def id_of(run: Session, kind: Kind, text: str, *, dry_run: bool = False) -> str:
     thing = found[0]
     if thing.id != text:
         run.out.event("named", f"{shown} is {thing.id}", name=text, id=thing.id)
-    return str(thing.id)
+    return cast("T", thing)
 
 
 def _meant(kind: Kind, text: str, things: Sequence[Any]) -> list[Any]:

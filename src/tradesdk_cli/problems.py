@@ -187,7 +187,7 @@ def _nobody_at(error: Any) -> str | None:
 
 def _address_of(url: str) -> str:
     """Where the address of a URL is set."""
-    return "TRADE_MARKET_BASE_URL or --market-url" if _market(url) else "TRADE_BASE_URL or --base-url"
+    return "TRADE_MARKET_BASE_URL, TRADE_BASE_URL or --market-url" if _market(url) else "TRADE_BASE_URL or --base-url"
 
 
 _STATUS_EXIT = {

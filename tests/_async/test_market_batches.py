@@ -86,6 +86,29 @@ async def test_one_budget_for_all_of_them(mock: MockService) -> None:
     assert mock.payments.spent() == 12 * TOKEN
 
 
+async def test_a_symbol_that_nobody_knows_is_found_before_the_first_batch_is_bought(mock: MockService) -> None:
+    client = buyer_of(mock)
+    tokens = await symbols(client)
+    run = client.batches.token_prices([*tokens, "BRTT"])
+    for _ in range(2):
+        with pytest.raises(PaymentRefusedError, match="'BRTT' is not among") as caught:
+            await collected(run)
+        assert (caught.value.code, run.spent) == ("unknown_token", 0)
+    mock.payments.assert_not_charged()
+    assert mock.payments.signatures() == 0
+
+
+async def test_what_is_bought_already_is_not_looked_up_again(mock: MockService, tmp_path: Path) -> None:
+    """A job goes on though the service has taken one of its first tokens off the list."""
+    with Ledger(tmp_path / "ledger.sqlite3") as ledger:
+        free = buyer_of(mock, ledger=ledger, check_tokens=False)
+        tokens = ["ODDGOO", *await symbols(free)]  # the first is not listed
+        run = free.batches.token_prices(tokens, job=JOB)
+        await anext(run)
+        checked = buyer_of(mock, ledger=ledger)
+        assert len(bought(await collected(checked.batches.token_prices(tokens, job=JOB)))) == 13
+
+
 async def test_a_run_has_a_limit_of_its_own(mock: MockService) -> None:
     client = buyer_of(mock, budget=None)
     tokens = await symbols(client)

@@ -257,6 +257,8 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
     for tokens, named, meant in (
         (["ETH", "BRTT"], "'BRTT' is", "did you mean BRETT"),
         (["breet"], "'breet' is", "did you mean BRETT"),
+        (["cookie dao"], "'cookie dao' is", "did you mean COOKIE"),  # a name is no identifier
+        (["a", "b", "c", "d", "e"], "'a', 'b', 'c', 'd', 'e' are", "by its address"),
         (["Qqqqqqqq", "NOPE", "ETH"], "'Qqqqqqqq', 'NOPE' are", "by its address, or with check_tokens=False"),
     ):
         for call in (
@@ -271,6 +273,8 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
             assert "not among the first 500 of 620 tokens" in str(caught.value)
             assert meant in caught.value.hint
     assert (signer.digests, ledger.history()) == ([], [])
+    with pytest.raises(PaymentRefusedError, match=r"'q4' and 7 more are not among"):
+        next(client.batches.token_prices([f"q{n}" for n in range(12)]))
     assert asked(mock).count("/v1/supported-tokens 200") == 1
     free = buyer_of(mock, check_tokens=False)
     with pytest.raises(NotFoundError):

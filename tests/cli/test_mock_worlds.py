@@ -64,6 +64,8 @@ def test_one_is_removed(trade: Terminal) -> None:
     for name in ("a", "b"):
         trade("--world", name, "mock", "clock")
     trade("--world", "a", "market", "prices", "ETH", "--max-price", "0.10")
+    for since in ((), ("--since", "last")):
+        trade("--world", "a", "signals", "stream", "--chain", "base", "--duration", "0.1s", *since)
     rehearsed = trade("mock", "worlds", "remove", "a", "--dry-run")
     assert len(rehearsed.json["files"]) >= 3
     assert worlds(trade) == ["a", "b"]

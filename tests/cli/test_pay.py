@@ -67,6 +67,12 @@ def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, s
     assert shown["nonce"] == shop.payments.settlements()[-1].nonce
     assert shown["receipt"]["success"] is True
     assert "header" not in shown
+    begun = buyer("pay", "show", newest["id"][:12])
+    assert (begun.json, begun.notes[0]["id"]) == (shown, newest["id"])
+    again = buyer("pay", "resume", newest["id"][:12])
+    assert (again.code, [row["symbol"] for row in again.lines]) == (0, ["ETH", "BRETT"])
+    marked = buyer("pay", "reconcile", "--mark", "paid", newest["id"][:12], "--dry-run")
+    assert (marked.code, marked.json["path"]) == (0, f"payments/{newest['id']}")
     nobody = buyer("pay", "show", "pay_nobody")
     assert (nobody.code, nobody.problem["code"]) == (6, "no_such_payment")
 

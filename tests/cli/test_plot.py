@@ -197,7 +197,7 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
     file = trade.home / "chart.svg"
     run = trade("plot", "token", "BRETT", "--from", "2026-01-01", "--out", str(file))
     assert (run.code, run.out) == (0, "")
-    assert run.notes[0]["note"].startswith("no signals of BRETT on base or bnb in that time; see what there are")
+    assert run.notes[0]["note"].startswith("no signals of BRETT on base or bnb in that time; see the latest signals")
     assert not file.exists()
 
 
@@ -205,10 +205,10 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
 @pytest.mark.parametrize(
     ("symbol", "there", "hint"),
     [
-        ("NOPE", [], "see what there are: trade signals latest --chain base"),
-        ("NOPE", ["BRETT", "AERO"], "see what there are: trade signals latest --chain base"),
+        ("NOPE", [], "see the latest signals: trade signals latest --chain base"),
+        ("NOPE", ["BRETT", "AERO"], "see the latest signals: trade signals latest --chain base"),
         ("bret", ["AERO", "BRETT"], "did you mean: trade plot token BRETT"),
-        ("bret", ["BRETT\x1b[2J"], "see what there are: trade signals latest --chain base"),
+        ("bret", ["BRETT\x1b[2J"], "see the latest signals: trade signals latest --chain base"),
         ("bret", ["BRET$(id)"], "did you mean: trade plot token 'BRET$(id)'"),
     ],
 )

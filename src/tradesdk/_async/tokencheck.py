@@ -56,7 +56,7 @@ class AsyncTokenCheck:
 
     def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
         names = TokenNames([], 0) if self._names is None or stale else self._names
-        return names.unknown(asked.identifiers)
+        return names.unknown(asked.to_look_up)
 
     async def _ask(self, calls: AsyncCalls, give_up: float) -> None:
         self._tried = calls.clock.monotonic()

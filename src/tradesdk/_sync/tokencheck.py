@@ -57,7 +57,7 @@ class TokenCheck:
 
     def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
         names = TokenNames([], 0) if self._names is None or stale else self._names
-        return names.unknown(asked.identifiers)
+        return names.unknown(asked.to_look_up)
 
     def _ask(self, calls: Calls, give_up: float) -> None:
         self._tried = calls.clock.monotonic()

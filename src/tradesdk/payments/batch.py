@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Generic, TypeVar
 
@@ -112,8 +112,12 @@ class BatchPlan(Generic[T]):
         ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
         options: BatchOptions,
     ) -> None:
-        chunks = [tokens[at : at + options.size] for at in range(0, len(tokens), options.size)]
-        self.parts = [Part(tuple(one.identifier for one in chunk), ask(chunk)) for chunk in chunks]
+        names = tuple(one.identifier for one in tokens)
+        self.parts: list[Part[T]] = []
+        for at in range(0, len(tokens), options.size):
+            # Symbols of later batches are looked up with these: nothing is bought of a run that cannot be finished.
+            asked = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
+            self.parts.append(Part(names[at : at + options.size], asked))
         self.options = options
         self.done = 0
         self._paid: dict[str, int] = {}

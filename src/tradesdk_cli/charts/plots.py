@@ -70,7 +70,7 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
         if not known or not limited:
             among = "" if known or _is_address(symbol) else f" among the latest {_LOOK_BACK}"
             raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
-        run.out.note(f"{text} on {named} in that time; see what there are: {see}")
+        run.out.note(f"{text} on {named} in that time; see the latest signals: {see}")
         return
     from tradesdk_cli.charts.plotting import Chart, Mark
     from tradesdk_cli.results.cells import price
@@ -170,7 +170,7 @@ def _no_token(run: Session, symbol: str, text: str, see: str, others: dict[str, 
 
     near = to_paste(others[word] for word in closest(symbol.strip().casefold(), list(others)))
     lines = " or ".join(f"{run.settings.program} plot token {word}" for word in near)
-    return NotThere(text, f"did you mean: {lines}" if near else f"see what there are: {see}")
+    return NotThere(text, f"did you mean: {lines}" if near else f"see the latest signals: {see}")
 
 
 def _address(run: Session, symbol: str, chain: int, others: dict[str, str]) -> str | None:

@@ -191,9 +191,9 @@ what was missed meanwhile is taken from the history.
   trade signals stream --chain base --out buys.ndjson --since last
   trade signals stream --chain base --exec 'echo {direction} {token_symbol}'
 
---since 1h begins in the past. --since last goes on where the last run of this kind ended: with this key, chain,
-filters and --out; other ones have a place of their own. The first run with --since last goes on from the last one
-without. --count, --duration and --until-idle say when to end.
+--since 1h begins in the past. --since last continues where the last run with --since last ended, with the same key,
+chain, filters and --out; the first time, where the last run without it ended. --count, --duration and --until-idle
+say when to end.
 
 --exec runs a command for each signal, without a shell: {id}, {direction}, {token_symbol}, {price_usd} and the other
 fields stand for its values, and the signal is its input as JSON. --forward-to posts it to an address of yours, and

@@ -126,7 +126,8 @@ def _meant(group: Any, word: str, after: list[str], *, at_root: bool) -> list[_M
     elif (re.search(r"[_\d]", word) or lower == "id") and "get" in names:
         return [(("get",), [word, *after])]  # an id where its verb should be
     near: list[_Meant] = [((name,), after) for name in closest(lower, names)]
-    if not near and group.name == "plot" and word == word.strip() and not word.startswith("-"):  # what is to be drawn
+    alone = word == word.strip() and not word.startswith("-") and all(one.startswith("-") for one in after[:1])
+    if not near and group.name == "plot" and alone:  # what is to be drawn
         return [(("agent" if re.search("[_-]", word) else "token",), [word, *after])]
     if near or not at_root:
         return near

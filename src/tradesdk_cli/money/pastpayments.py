@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, Payment
     from tradesdk_cli.context import Session
 
+_ALL = 10**9
 _VERBS = {f"/v1/{endpoint}": verb for verb, endpoint in ENDPOINTS.items()}
 
 
@@ -30,12 +31,17 @@ class NoSuchPayment(CliError):
 
 
 def found_in(run: Session, payment_id: str) -> Payment:
-    """The payment of this id.
+    """The payment of this id, or the only one whose id begins so.
 
     Raises:
         NoSuchPayment: the ledger has none.
+        UsageProblem: it has several.
     """
+    from tradesdk_cli.lookup import PAYMENTS, the_one
+
     payment = run.ledger.get(payment_id)
+    if payment is None:
+        payment = the_one(run, PAYMENTS, payment_id, run.ledger.history(limit=_ALL))
     if payment is None:
         from tradesdk_cli.helping.typedlines import safe
 

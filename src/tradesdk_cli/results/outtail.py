@@ -40,16 +40,17 @@ class Written:
         return found
 
     def _read(self, wanted: float) -> None:
-        """Reads back until there is a row from before `wanted`, where rows say when they are from."""
+        """Reads back until the rows begin before `wanted`, where rows say when they are from."""
         tail = _TAIL
         while True:
             rows = rows_at_end(self._file, self._form, tail, self._size)
             times = [when for _, when in rows if when is not None]
-            if tail >= self._size or not times or min(times) < wanted:
+            begin = max(times[: len(times) // 4 + 1], default=-math.inf)  # among the first, a late one may be older
+            if tail >= self._size or begin < wanted:
                 break
             tail *= 4
         self._ids = {signal_id for signal_id, _ in rows}
-        self._since = -math.inf if tail >= self._size or not times else min(times)
+        self._since = -math.inf if tail >= self._size else begin
 
 
 def last_time(file: Path, form: str) -> float | None:

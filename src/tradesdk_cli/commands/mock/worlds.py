@@ -61,7 +61,7 @@ def remove(
             raise UsageProblem(f"there is no world {name!r}", "see what there is: trade mock worlds list")
         files = list(_files(run.settings, name))
         _not_in_use(run.settings, name)
-        size = sum(file.stat().st_size for file in files)
+        size = sum(file.lstat().st_size for file in files)
         result = {"world": name, "files": [str(file) for file in files], "bytes": size}
         if dry_run:
             run.out.one(result)
@@ -97,6 +97,7 @@ def _files(settings: Settings, name: str) -> Iterator[Path]:
         file = _folder(settings) / f"{name}{end}"
         if file.is_file():
             yield file
+    yield from sorted(_folder(settings).glob(f"{name}.*.checkpoint*"))  # how far its streams were read
 
 
 def _row(run: Session, name: str) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
         "clock": None,
         "agents": None,
         "trades": None,
-        "bytes": sum(each.stat().st_size for each in _files(run.settings, name)),
+        "bytes": sum(each.lstat().st_size for each in _files(run.settings, name)),
         "file": str(file),
         "problem": None,
     }

@@ -75,16 +75,16 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
     about = {name: value for name, value in brief(payment).items() if name in _ABOUT and value is not None}
     said = "paid" if paid else "unpaid"
     change = Change(
-        f"mark the payment {payment_id} as {said}",
+        f"mark the payment {payment.id} as {said}",
         LEDGER,
-        f"payments/{payment_id}",
+        f"payments/{payment.id}",
         {"mark": said},
         about=about,
         warnings=() if paid else ("its money is free again then: the same may be paid for once more",),
         needs_yes=False,
     )
     if run.approve(change, yes=yes, dry_run=dry_run):
-        run.out.one(brief(client_for(run, payment).payments.mark(payment_id, paid=paid)))
+        run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid)))
 
 
 def _rehearse(run: Session) -> None:

@@ -23,7 +23,7 @@ app = single("Hand a payment over once more and print what it bought.")
 )
 def resume(
     ctx: typer.Context,
-    payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="As trade pay history shows it.")],
+    payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],
     receipt: Annotated[
         bool, typer.Option("--receipt", help="Print {data, payment, receipt} instead of the data alone.")
     ] = False,
@@ -48,8 +48,8 @@ def resume(
             return
         _tell_where(run, payment)
         client = client_for(run, payment, send_api_key=send_api_key)
-        with waited_for(run, f"pay resume {payment_id}", under_way=payment.reply is None) as end:
-            result = client.payments.resume(payment_id)
+        with waited_for(run, f"pay resume {payment.id}", under_way=payment.reply is None) as end:
+            result = client.payments.resume(payment.id)
         try:
             with kept(run, [result]):
                 show(run, verb_of(payment), result, receipt=receipt)

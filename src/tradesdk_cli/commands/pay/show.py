@@ -18,7 +18,7 @@ app = single("Show everything about one payment but what could be cashed.")
 )
 def show(
     ctx: typer.Context,
-    payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="As trade pay history shows it.")],
+    payment_id: Annotated[str, typer.Argument(metavar="PAYMENT_ID", help="Its id, or the beginning of its id.")],
 ) -> None:
     """Show everything about one payment but what could be cashed.
 
