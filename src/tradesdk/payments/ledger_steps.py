@@ -63,7 +63,7 @@ def change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: A
 def close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
     """Close what has expired at `at`, of one origin or of all."""
     dead = at - GRACE
-    expired = every(db, sql.EXPIRING, (dead,)) if origin is None else every(db, sql.EXPIRING_OF, (origin, dead))
+    expired = every(db, sql.EXPIRING, (dead,)) if origin is None else every(db, sql.EXPIRING_OF, (origin, origin, dead))
     return [
         change(db, payment, state=rules.state_when_expired(payment.state), reason=_why(payment), now=now)
         for payment in expired
