@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells do it for what they start in the background
-    with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends it
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # else what the tests start could not be interrupted
+# Shells ignore SIGINT for what they start in the background, and nohup ignores SIGHUP: what the tests start would, too.
+with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere nobody sends them
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.name == "posix" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed, and draws anew.
 SEED = os.environ.get("TRADE_SEED", "")

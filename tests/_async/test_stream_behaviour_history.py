@@ -132,7 +132,9 @@ async def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytes
     assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
     said = [record for record in caplog.records if record.getMessage().startswith("the rate limit is used up; waiting")]
     assert {record.levelno for record in said} == {logging.WARNING}
-    assert 1 < len(said) == len([seconds for seconds in script.clock.waits if 10 < seconds <= 40])
+    waits = [seconds for seconds in script.clock.waits if 10 < seconds <= 41]
+    assert 1 < len(said) == len(waits)
+    assert max(waits) > 40, "many streams don't all come back at the moment of the reset"
 
 
 async def test_a_cursor_that_repeats_is_a_gap_and_no_endless_walk() -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError
+from tradesdk._wire import Place
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
@@ -279,6 +281,19 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
     free = buyer_of(mock, check_tokens=False)
     with pytest.raises(NotFoundError):
         free.token_prices(["BRTT"])
+
+
+def test_a_check_that_another_call_holds_up_is_left_out_at_the_deadline(mock: MockService) -> None:
+    """As when the list cannot be read."""
+    client = buyer_of(mock, deadline=0.05)
+    check = client._paying._check
+    assert check is not None
+    other = Place()
+    turn = check._turns.of("")
+    assert turn.take(0, ref(other))
+    assert (client.token_prices(["ETH"])).data.results[0].symbol == "ETH"
+    turn.give_back(ref(other))
+    assert "/v1/supported-tokens 200" not in asked(mock)
 
 
 def test_what_can_be_bought_is_not_refused(mock: MockService) -> None:

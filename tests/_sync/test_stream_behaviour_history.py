@@ -133,7 +133,9 @@ def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytest.LogC
     assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
     said = [record for record in caplog.records if record.getMessage().startswith("the rate limit is used up; waiting")]
     assert {record.levelno for record in said} == {logging.WARNING}
-    assert 1 < len(said) == len([seconds for seconds in script.clock.waits if 10 < seconds <= 40])
+    waits = [seconds for seconds in script.clock.waits if 10 < seconds <= 41]
+    assert 1 < len(said) == len(waits)
+    assert max(waits) > 40, "many streams don't all come back at the moment of the reset"
 
 
 def test_a_cursor_that_repeats_is_a_gap_and_no_endless_walk() -> None:

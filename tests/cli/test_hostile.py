@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[int, ...]] = {
     "mock fault add latency": (),
     "mock fault list": (),
     "mock fault kinds": (),
+    "mock fault clear": (),  # else everything from here on takes the second that was added
     "mock market": (),
     "mock emit signal --chain base": (),
     "mock key create --name x": (),

@@ -10,10 +10,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import httpx
 import pytest
 
 import tradesdk
-from tradesdk import PaymentError, PaymentState
+from tradesdk import NotFoundError, PaymentError, PaymentState
+from tradesdk._sync.primitives import Slots
 
 from .._eventful import Stop
 from .._interrupts import apart
@@ -159,6 +161,25 @@ def test_the_last_lines() -> None:
     for at in range(last - 24, last + 1):
         assert not reaches_its_end(a_call, at)
     assert reaches_its_end(a_call, last + 1)
+
+
+def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next equal call doesn't wait for one that is gone, though somebody keeps what was raised."""
+
+    def interrupted(*_: object) -> None:
+        raise Stop
+
+    shop = Shop([])
+    shop.service.handle = lambda request: httpx.Response(404)  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(Slots, "give_back", interrupted)
+        with pytest.raises(Stop) as kept:
+            shop.buy()
+    assert isinstance(kept.value.__context__, NotFoundError)
+    del shop.service.handle
+    started = time.monotonic()
+    assert shop.buy() is not None
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.long

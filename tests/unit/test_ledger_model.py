@@ -238,7 +238,7 @@ def test_many_courses() -> None:
         (ledger_sql.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
         (ledger_sql.SUPERSEDE, ("a", "pay_1"), "standing"),
         (ledger_sql.EXPIRING, (0,), "by_state"),
-        (ledger_sql.EXPIRING_OF, {"origin": ORIGIN, "at": 0}, "INDEX live (url>? AND url<?"),
+        (ledger_sql.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),
         (ledger_sql.SPENT, dict.fromkeys(("since", "second", "minute", "day", "today"), 0), "INDEX counted"),
         (ledger_sql.COUNTED, (0,), "counted"),
         (ledger_sql.DELIVERED, ("a", "b"), "by_job"),

@@ -11,7 +11,7 @@ from .._following import Follower
 from .._look import Look
 from .._request import MAX_PAGE, endpoint, request
 from .._response import failure_of
-from .._retry import FailureCause
+from .._retry import FailureCause, with_jitter
 from .._streamevents import HistoryPage, decode_history
 from ..errors import APIError, APIResponseError, AuthenticationError
 from .primitives import AsyncGate, Interrupted
@@ -107,6 +107,7 @@ class AsyncLookBack:
     async def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         calls = self._calls
         while wait := calls.throttle.claim(calls.clock.monotonic()) if calls.throttled else 0.0:
+            wait = with_jitter(wait)
             if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
                 logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
             await self._gate.sleep(calls.clock, wait)

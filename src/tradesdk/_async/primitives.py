@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
-from weakref import ReferenceType
+from weakref import ReferenceType, WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -26,6 +26,7 @@ class AsyncSlots:
 
     def __init__(self, places: int) -> None:
         self._free = anyio.Semaphore(places, max_value=places)
+        self._taken: set[ReferenceType[Place]] = set()
 
     async def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
         """Take a place; False when none became free within `timeout` seconds."""
@@ -34,13 +35,17 @@ class AsyncSlots:
         except anyio.WouldBlock:
             with anyio.move_on_after(timeout):
                 await self._free.acquire()
+                self._taken.add(place)
                 return True
             return False
+        self._taken.add(place)
         return True
 
     def give_back(self, place: ReferenceType[Place]) -> None:
-        """Let somebody else have it."""
-        self._free.release()
+        """Let somebody else have it. Twice does no harm, nor without having taken it."""
+        if place in self._taken:
+            self._taken.remove(place)
+            self._free.release()
 
 
 async def sleep(clock: Clock, seconds: float) -> None:
@@ -210,44 +215,8 @@ class AsyncTurns:
     """One at a time for each key."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, tuple[anyio.Lock, int]] = {}
+        self._of: WeakValueDictionary[str, AsyncSlots] = WeakValueDictionary()
 
-    def of(self, key: str) -> AsyncTurn:
-        """A turn that is still to be taken."""
-        return AsyncTurn(self._locks, key)
-
-
-class AsyncTurn:
-    """One turn, for one call."""
-
-    def __init__(self, locks: dict[str, tuple[anyio.Lock, int]], key: str) -> None:
-        self._locks = locks
-        self._key = key
-        self._lock: anyio.Lock | None = None
-        self._mine = False
-
-    async def take(self, timeout: float) -> bool:
-        """Wait for it; False when it did not come within `timeout` seconds."""
-        self._lock, users = self._locks.get(self._key) or (anyio.Lock(), 0)
-        self._locks[self._key] = (self._lock, users + 1)
-        try:
-            with anyio.move_on_after(max(timeout, 0)):
-                await self._lock.acquire()
-                self._mine = True
-        finally:
-            if not self._mine:
-                self.give_back()
-        return self._mine
-
-    def give_back(self) -> None:
-        """Let the next one have it. Twice does no harm."""
-        lock, self._lock = self._lock, None
-        if lock is None:
-            return
-        if self._mine:
-            lock.release()
-        users = self._locks[self._key][1]
-        if users == 1:
-            del self._locks[self._key]
-        else:
-            self._locks[self._key] = (lock, users - 1)
+    def of(self, key: str) -> AsyncSlots:
+        """The one place that there is for this key."""
+        return self._of.get(key) or self._of.setdefault(key, AsyncSlots(1))

@@ -12,7 +12,7 @@ from .._following import Follower
 from .._look import Look
 from .._request import MAX_PAGE, endpoint, request
 from .._response import failure_of
-from .._retry import FailureCause
+from .._retry import FailureCause, with_jitter
 from .._streamevents import HistoryPage, decode_history
 from ..errors import APIError, APIResponseError, AuthenticationError
 from .primitives import Gate, Interrupted
@@ -108,6 +108,7 @@ class LookBack:
     def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         calls = self._calls
         while wait := calls.throttle.claim(calls.clock.monotonic()) if calls.throttled else 0.0:
+            wait = with_jitter(wait)
             if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
                 logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
             self._gate.sleep(calls.clock, wait)

@@ -10,11 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
 
 from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._request import Request
 from .._response import RawResponse
 from .._retry import Operation
+from .._wire import Place
 from ..errors import APIError, APIStatusError, ConfigError, TradeError
 from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.flow import MARGIN
@@ -91,18 +93,21 @@ class Paying:
         give_up = self._give_up()
         quote, fingerprint = in_thread(lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer)))
         errand = Errand(asked.request, quote, owner_name(), give_up, job=job)
-        turn = self._turns.of(fingerprint)
+        turn, place = self._turns.of(fingerprint), Place()
         delivery: Delivery[T] | None = None
         try:
-            if not turn.take(self.calls.deadline):
+            if not turn.take(self.calls.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
             delivery = self._buy(asked, purchase, errand)
             given = finish(delivery.result)
             self._close(delivery, errand)
-            turn.give_back()
+            turn.give_back(ref(place))
             return given
         except BaseException as error:
-            turn.give_back()
+            try:
+                turn.give_back(ref(place))
+            finally:
+                del place  # a signal's handler may raise there as well, and somebody keep the traceback
             self._open_again(delivery, errand, error)
             raise
 
@@ -146,18 +151,21 @@ class Paying:
         spending = in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
         errand = Errand(request, quote, owner_name(), self._give_up(), keep=True)
-        turn = self._turns.of(payment.fingerprint)
+        turn, place = self._turns.of(payment.fingerprint), Place()
         delivery: Delivery[Any] | None = None
         try:
-            if not turn.take(self.calls.deadline):
+            if not turn.take(self.calls.deadline, ref(place)):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
             delivery = self._resume(payment, errand)
             given = finish(delivery.result)
             self._close(delivery, errand)
-            turn.give_back()
+            turn.give_back(ref(place))
             return given
         except BaseException as error:
-            turn.give_back()
+            try:
+                turn.give_back(ref(place))
+            finally:
+                del place  # a signal's handler may raise there as well, and somebody keep the traceback
             self._open_again(delivery, errand, error)
             raise
 

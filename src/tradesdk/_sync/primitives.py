@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
-from weakref import ReferenceType
+from weakref import ReferenceType, WeakValueDictionary
 
 from .._clock import Clock, SystemClock
 from .._forks import bind
@@ -53,7 +53,7 @@ class Slots:
                     return False
 
     def give_back(self, place: ReferenceType[Place]) -> None:
-        """Let somebody else have it. Twice does no harm."""
+        """Let somebody else have it. Twice does no harm, nor without having taken it."""
         self._taken.discard(place)
         if self._freed.qsize() < self._places:
             self._freed.put(None)
@@ -189,36 +189,10 @@ class Turns:
 
     def __init__(self) -> None:
         # By process: in a forked one nobody would give those of the parent back.
-        self._taken: dict[tuple[int, str], Turn] = {}
+        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Slots]]] = {}
 
-    def of(self, key: str) -> Turn:
-        """A turn that is still to be taken."""
-        return Turn(self._taken, (os.getpid(), key))
-
-
-class Turn:
-    """One turn, for one call. A signal's handler may raise anywhere: what is taken is always known by one look."""
-
-    def __init__(self, taken: dict[tuple[int, str], Turn], key: tuple[int, str]) -> None:
-        self._taken = taken
-        self._key = key
-        self._over = threading.Lock()  # held until it is given back; a waiting one takes it for a moment
-        self._over.acquire()
-
-    def take(self, timeout: float) -> bool:
-        """Wait for it; False when it did not come within `timeout` seconds."""
-        end = time.monotonic() + max(timeout, 0.0)
-        while (other := self._taken.setdefault(self._key, self)) is not self:
-            left = end - time.monotonic()
-            if left <= 0 or not other._over.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
-                return False
-            with suppress(RuntimeError):  # its owner gave it back twice
-                other._over.release()
-        return True
-
-    def give_back(self) -> None:
-        """Let the next one have it. Twice does no harm."""
-        if self._taken.get(self._key) is self:
-            del self._taken[self._key]
-        with suppress(RuntimeError):  # it was given back before
-            self._over.release()
+    def of(self, key: str) -> Slots:
+        """The one place that there is for this key."""
+        guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
+        with guard:
+            return turns.get(key) or turns.setdefault(key, Slots(1))

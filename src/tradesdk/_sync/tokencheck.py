@@ -12,7 +12,7 @@ from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from .._wire import Place
 from ..errors import APIError
 from ..payments.errors import PaymentRefusedError
-from .primitives import Slots
+from .primitives import Turns
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -32,7 +32,7 @@ class TokenCheck:
     def __init__(self) -> None:
         self._names: TokenNames | None = None
         self._read = self._tried = -math.inf
-        self._turn = Slots(1)
+        self._turns = Turns()
 
     def check(self, asked: MarketRequest[Any], calls: Calls, give_up: float) -> None:
         """Ask for the list where it is needed.
@@ -40,16 +40,19 @@ class TokenCheck:
         Raises:
             PaymentRefusedError: a symbol is not in it.
         """
-        place = Place()
-        self._turn.take(None, ref(place))
+        turn, place = self._turns.of(""), Place()
+        now = calls.clock.monotonic()
         try:
+            if not turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
+                logger.warning("the symbols were not checked, because another call is still reading the list of tokens")
+                return
             now = calls.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
             if unknown and now - self._tried > _AGAIN:
                 self._ask(calls, min(give_up, now + _PATIENCE))
                 unknown = self._unknown(asked, False)
         finally:
-            self._turn.give_back(ref(place))
+            turn.give_back(ref(place))
         if unknown and self._names is not None and self._read == self._tried:
             raise PaymentRefusedError(
                 self._names.refusal(unknown), code="unknown_token", hint=self._names.hint(unknown)

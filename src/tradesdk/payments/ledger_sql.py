@@ -136,7 +136,7 @@ EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before
 # so until its own service is asked, which may be never: nothing of that is read here.
 EXPIRING_OF = (
     f"SELECT {_ROW} FROM payments INDEXED BY live WHERE state IN {_LIVE} "  # noqa: S608
-    "AND url >= :origin || '/' AND url < :origin || '0' AND valid_before <= :at ORDER BY seq"
+    "AND url >= ? || '/' AND url < ? || '0' AND valid_before <= ? ORDER BY seq"
 )
 CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "

@@ -30,7 +30,7 @@ def standing(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | 
     return next(map(_payment, found), None)
 
 
-def every(db: sqlite3.Connection, statement: str, values: Sequence[object] | dict[str, object]) -> list[Payment]:
+def every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
     """The payments that a statement finds."""
     return list(map(_payment, db.execute(statement, values)))
 
@@ -63,10 +63,7 @@ def change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: A
 def close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
     """Close what has expired at `at`, of one origin or of all."""
     dead = at - GRACE
-    if origin is None:
-        expired = every(db, sql.EXPIRING, (dead,))
-    else:
-        expired = every(db, sql.EXPIRING_OF, {"origin": origin, "at": dead})
+    expired = every(db, sql.EXPIRING, (dead,)) if origin is None else every(db, sql.EXPIRING_OF, (origin, origin, dead))
     return [
         change(db, payment, state=rules.state_when_expired(payment.state), reason=_why(payment), now=now)
         for payment in expired
