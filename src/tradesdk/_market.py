@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 from ._request import Request, encode_body, endpoint, moment, shown
 from ._response import RawResponse, decode_raw, validated
 from ._retry import Operation
-from .errors import APIResponseError, InvalidArgumentError, printable
+from .errors import APIResponseError, InvalidArgumentError, printable, without_keys
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,
@@ -230,6 +230,8 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
         raise InvalidArgumentError(f"{at} must not be empty")
     if len(identifier) > 256:
         raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
+    if len(identifier) < 80 and without_keys(identifier) == "****":  # else it would be sent, and kept in the ledger
+        raise InvalidArgumentError(f"{at} is too long for a symbol or an address, and may be a private key")
     if "," in identifier:
         raise InvalidArgumentError(f"{at} has a comma in it, so it is several tokens: {printable(identifier, 60)}")
     if not identifier.isprintable():  # which a lone surrogate is not either

@@ -60,6 +60,30 @@ async def test_the_disk_is_full_from_any_step_on(kinds: list[str]) -> None:
         await shop.end()
 
 
+@WHEN
+@pytest.mark.parametrize("step", ["claim", "get"])
+async def test_a_failing_ledger_names_the_payment_that_was_to_be_handed_over_again(step: str, after: bool) -> None:
+    """It is in doubt since the call before, so this one cannot say that nothing was charged."""
+
+    async def in_doubt() -> Shop:
+        shop = Shop(["lost after"])
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await shop.another(max_retries=0).token_prices(["ETH"])
+        shop.ledger.calm()
+        return shop
+
+    whole = await in_doubt()
+    await outcome(whole)
+    shop = await in_doubt()
+    shop.ledger.at, shop.ledger.after = whole.ledger.calls.index(step) + 1, after
+    shop.ledger.event = broken_disk
+    with pytest.raises(LedgerError) as caught:
+        await shop.buy()
+    assert caught.value.payment is not None
+    assert caught.value.charged == "unknown"
+    await shop.end()
+
+
 @EVERY_ANSWER
 @WHEN
 async def test_it_is_interrupted_at_any_step(kinds: list[str], after: bool) -> None:
@@ -226,7 +250,7 @@ async def test_a_run_that_tries_a_batch_again_counts_it_once() -> None:
     with pytest.raises(Stop):
         await anext(run)
     shop.ledger.calm()
-    assert run.spent == 0
+    assert run.spent == PRICE
     batch = await anext(run)
     assert (batch.again, batch.spent, run.spent) == (True, PRICE, PRICE)
     assert shop.service.total == PRICE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,14 @@ from ._flavour import at_once
 from ._market import market_of
 
 OTHER = "0x" + "42" * 20
+
+
+class PatientClock(JumpingClock):
+    """A wait lets others work, and takes next to no time: nothing runs out, however long they need for it."""
+
+    def _note(self, seconds: float) -> float:
+        time.sleep(0.002)
+        return super()._note(seconds / 1000)
 
 
 class Buyer:
@@ -118,6 +127,27 @@ async def test_a_new_purchase_takes_the_place_of_the_earlier_payment_once_it_is_
     assert (replaced.superseded, result.payment and result.payment.superseded) == (True, False)
 
 
+async def test_a_receipt_of_success_counts_whatever_the_service_says_later() -> None:
+    """It settles, and answers 503; when the same payment comes once more, it fails to settle it a second time."""
+    answers = [
+        httpx.Response(503, headers={"PAYMENT-RESPONSE": encoded(settled())}),
+        *(
+            httpx.Response(
+                402, json={}, headers={"PAYMENT-RESPONSE": encoded(settled(success=False, errorReason=code))}
+            )
+            for code in ("transaction_failed", "unexpected_settle_error")
+        ),
+    ]
+    client = market_of(Seller(sold=lambda request: answers.pop(0)), max_retries=2)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.token_prices(TWO)
+    assert not answers
+    (kept,) = await client.payments.list()
+    assert (caught.value.charged, kept.charged) == (True, True)
+    assert kept.receipt is not None
+    assert kept.receipt.success
+
+
 async def test_a_recipient_is_not_remembered_from_a_payment_that_was_never_signed() -> None:
     buyer = Buyer()
     with pytest.raises(PaymentRefusedError, match="signer_failed"):
@@ -143,7 +173,7 @@ async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent(
     ("status", "where"),
     [*((status, "body") for status in (200, 404, 402, 429)), (402, "offer"), (402, "receipt"), (500, "receipt")],
 )
-@pytest.mark.parametrize("part", ["all", "its first half", "SIGNATURE"])
+@pytest.mark.parametrize("part", ["all", "its first half", "payment=", "SIGNATURE"])
 async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
     status: int, part: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,7 +184,8 @@ async def test_a_service_that_repeats_the_payment_does_not_get_it_shown(
         header = request.headers["PAYMENT-SIGNATURE"]
         signature = decoded(header)["payload"]["signature"]
         secrets[:] = [header, header[:60], header[-60:], signature, signature[2:].upper(), signature[40:80]]
-        said = {"all": header, "its first half": header[: len(header) // 2] + "..."}
+        first = header[: len(header) // 2] + "..."
+        said = {"all": header, "its first half": first, "payment=": f"payment={first}"}
         text = f"bad payment: {said.get(part, signature.upper())}"
         body: dict[str, Any] = {"success": False, "data": None, "error": text, "x402Version": 1, "accepts": []}
         receipt = settled(success=False, errorReason=text, transaction=text, extra={"why": [text]})
@@ -330,6 +361,7 @@ async def test_a_key_that_is_gone_before_anything_was_handed_over() -> None:
 
 async def test_two_runs_of_one_job_at_once_pay_for_each_batch_once() -> None:
     buyer = Buyer()
+    buyer.clock = buyer.service.clock = PatientClock()
     first, second = buyer.client(), buyer.client()
 
     async def run(client: AsyncMarketClient) -> int:

@@ -187,6 +187,8 @@ def test_a_traceback_while_something_is_signed(
     [
         *(("pay", "show"), ("pay", "trust"), ("pay", "trust", "--dry-run"), ("pay", "resume")),
         *(("pay", "resume", "--dry-run"), ("pay", "reconcile", "--mark", "paid"), ("pay", "history", "extra")),
+        *(("pay", "budget", "set", "--per-day"), ("market", "prices", "ETH", "--max-price")),
+        *(("market", "prices"), ("market", "prices", "ETH", "--dry-run"), ("pay", "quote", "prices")),
     ],
     ids=" ".join,
 )

@@ -173,7 +173,8 @@ class Course(RuleBasedStateMachine):
             for earlier in self.payments[: self.payments.index(payment)]:
                 of_the_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
                 kept = earlier.id in self.uncollected and earlier.job is None
-                if of_the_call and (earlier.state in LIVE | UNRESOLVED or kept):
+                stands = earlier.state in LIVE | UNRESOLVED and earlier.state is not PaymentState.RESERVED
+                if of_the_call and (stands or kept):
                     self.put(earlier, superseded=True)
             expected = self.put(payment, state=PaymentState.PRESENTED, header=HEADER, presentations=1, reason="")
             assert self.ledger.present(payment.id, HEADER, now=self.now) == expected

@@ -204,3 +204,8 @@ def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
     found = judge(RawResponse(status, Headers([(header, value)]), body), BROKEN)
     assert found.reason.isprintable()
     assert (found.verdict is Verdict.DELIVERED) == (200 <= status < 300)
+
+
+@pytest.mark.parametrize("status", [500, 501, 503, 505])
+def test_an_error_of_the_service_with_a_receipt_of_success_is_not_taken_for_a_refusal(status: int) -> None:
+    assert verdict(receipt(None, status, success=True)) is Verdict.UNKNOWN

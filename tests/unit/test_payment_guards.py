@@ -160,11 +160,12 @@ SHOP = "https://shop.example/v1/token-prices"
 SAME_PLACE = [
     *(SHOP, "HTTPS://Shop.Example/other", "http://shop.example/v1/token-prices", "http://shop.example:8402/x"),
     *("/v1/token-prices", "token-prices", "", "?a=1", "urn:prices", "http://localhost:4021/x", "http://127.0.0.1/x"),
+    *("http://app:8000/v1", "http://10.0.0.5:3000/x", "http://[fd00::5]/x"),
 ]
 OTHER_PLACE = [
     *("https://elsewhere.example/v1/token-prices", "http://shop.example.evil/", "https://sub.shop.example/"),
     *("//elsewhere.example/x", "https://shop.example@elsewhere.example/", "https:elsewhere.example", "http://[bad"),
-    *("https://10.0.0.1/x", "ftp://elsewhere.example/x", "https:///v1", "https://\x1b[2J.example/" + "x" * 5000),
+    *("https://93.184.215.14/x", "ftp://elsewhere.example/x", "https:///v1", "https://\x1b[2J.example/" + "x" * 5000),
 ]
 
 

@@ -307,6 +307,8 @@ class Paying:
 
     def _open_again(self, delivery: Delivery[Any] | None, errand: Errand[Any], error: BaseException) -> None:
         """The caller does not get the answer, so that somebody else may, or hand the payment over."""
+        if isinstance(error, LedgerError) and error.payment is None:
+            error.payment = errand.claimed
         payment = errand.claimed if delivery is None else delivery.payment
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return

@@ -98,11 +98,13 @@ def judge(response: RawResponse, failure: Failure) -> Answer:
     status = response.status
     if 200 <= status < 300:
         return answer(Verdict.DELIVERED, "delivered")
-    if receipt is not None and receipt.success and status != 402 and status < 500:
+    settled = receipt is not None and receipt.success
+    if settled and status != 402 and status < 500:
         return answer(Verdict.SPENT, f"status {status}")  # whatever the status says, it was settled
     if status < 400:
         return answer(Verdict.STRAY)  # servers settle what is below 400
-    if status in _OF_GATEWAYS or (status >= 500 and status not in (501, 505)):  # those two are refused unseen
+    refused_unseen = status in (501, 505) and not settled
+    if status in _OF_GATEWAYS or (status >= 500 and not refused_unseen):
         return answer(Verdict.UNKNOWN)
     if status != 402:
         return answer(Verdict.REFUSED)

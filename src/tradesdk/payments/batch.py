@@ -121,7 +121,8 @@ class BatchPlan(Generic[T]):
         self.options = options
         self.done = 0
         self._paid: dict[str, int] = {}
-        self._undone: Payment | None = None
+        # The ids of what paid for the newest batch, and for the one that is tried again although its answer was here.
+        self._newest = self._again = ""
 
     @property
     def amount(self) -> int:
@@ -141,7 +142,7 @@ class BatchPlan(Generic[T]):
         """
         most, total = self.options.max_price, self.options.max_total
         if total is not None:
-            room = total - self.spent
+            room = total - self.spent + self._paid.get(self._again, 0)
             if part.amount > room:
                 raise PaymentRefusedError(
                     f"the next batch costs {shown_usd(part.amount)}, and of max_total={shown_usd(total)} "
@@ -162,10 +163,10 @@ class BatchPlan(Generic[T]):
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
         """Batch `number` (from 1 on) is here."""
-        paid = None if result.again else result.payment
-        self._count(self._undone)
-        self._count(paid)
-        self.done, self._undone = number, paid
+        self.done, self._newest, self._again = number, self._again, ""
+        if not result.again:
+            self._count(result.payment)
+            self._newest = "" if result.payment is None else result.payment.id
         return Batch(
             number=number,
             count=len(self.parts),
@@ -176,11 +177,9 @@ class BatchPlan(Generic[T]):
         )
 
     def taken_back(self, number: int) -> None:
-        """Batch `number` did not reach the caller. The next attempt gets its answer: what it cost counts then."""
+        """Batch `number` did not reach the caller. The next attempt gets its answer, and needs no money for it."""
         if self.done == number:
-            self.done -= 1
-            if self._undone is not None:
-                self._paid.pop(self._undone.id, None)
+            self.done, self._again = self.done - 1, self._newest
 
     def _count(self, payment: Payment | None) -> None:
         if payment is None or payment.charged is False:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -183,7 +184,8 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
 def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
     """Whether the offer is for something at another host: then the payment would buy it for whoever passes it on.
 
-    Scheme and port may differ, as behind a proxy, and so may a name of the machine itself: it is nowhere else.
+    Behind a proxy, scheme and port may differ, and the host may be one that means nothing outside: `localhost`, `app`,
+    10.0.0.5.
     """
     named = requirement.raw.get("resource")
     if requirement.version == 2:
@@ -197,10 +199,18 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
     except ValueError:
         host, is_a_place = None, True
     asked = urlsplit(url).hostname or ""
-    if not is_a_place or (host is not None and (host == asked or is_loopback(host))):
+    if not is_a_place or (host is not None and (host == asked or _is_inside(host))):
         return None
     message = f"the offer is for {printable(named, 200)}, and {printable(asked, 200)} was asked"
     return _Refusal(6, "foreign_resource", message, "check the base URL; if it is right, ask whoever runs the service")
+
+
+def _is_inside(host: str) -> bool:
+    """Whether a host is one of somebody's own network, which nobody sells from."""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." not in host
 
 
 def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:

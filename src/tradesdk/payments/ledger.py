@@ -20,7 +20,7 @@ from .ledger_open import default_path
 from .ledger_rows import budget_row, plain, to_budget, to_row
 from .owners import holds
 from .purchase import origin_of
-from .records import Payment, PaymentState, Receipt, SignedHeader
+from .records import Payment, PaymentState, Receipt, SignedHeader, newer_receipt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Ledger:
         presentations: int | None = None,
         now: float,
     ) -> Payment:
-        """Move a payment on; the result is what it is then. What is None stays as it was.
+        """Move a payment on; the result is what it is then. What is None stays, and a receipt of success before others.
 
         A final state stays, and nothing else changes then, unless the same state is given once more. Two exceptions:
         proof of payment (DELIVERED, PAID_UNDELIVERED) counts for one that was taken for unpaid or unknown, and
@@ -234,7 +234,7 @@ class Ledger:
                 payment,
                 state=state,
                 reason=plain(reason) if reason or state is not payment.state else payment.reason,
-                receipt=payment.receipt if receipt is None else receipt,
+                receipt=newer_receipt(payment.receipt, receipt),
                 reply=payment.reply if reply is None else reply,
                 presentations=payment.presentations if presentations is None else presentations,
                 now=now,

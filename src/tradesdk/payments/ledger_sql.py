@@ -127,9 +127,11 @@ STANDING = (
     f"(state IN {_STANDING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
+# A reservation is not replaced: it may still be signed, and be in doubt then.
 SUPERSEDE = (
     f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
-    f"AND (state IN {_STANDING} OR job IS NULL) AND seq < (SELECT seq FROM payments WHERE id = ?)"
+    f"AND (state IN {_STANDING} OR job IS NULL) AND state <> 'reserved' "
+    "AND seq < (SELECT seq FROM payments WHERE id = ?)"
 )
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
 # The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays

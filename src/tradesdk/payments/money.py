@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from ..errors import InvalidArgumentError, printable
+from ..errors import InvalidArgumentError, printable, without_keys
 
 MICRO = 1_000_000
 Usd = str | Decimal
@@ -35,6 +35,7 @@ def micro_usd(name: str, value: Usd) -> int:
     text = format(value, "f") if isinstance(value, Decimal) and abs(value.adjusted()) < 20 else str(value)
     match = _AMOUNT.fullmatch(text)
     if match is None:
+        text = without_keys(text)
         raise InvalidArgumentError(
             f'{name} must be dollars like "0.10", with at most six decimals, no sign and no exponent, '
             f"not {printable(text, 40) if text.strip() else repr(text[:40])}"

@@ -24,7 +24,8 @@ GRACE = 30
 """Seconds after `valid_before` from which on an authorization is taken as dead."""
 
 
-_PIECE = re.compile(r"[0-9A-Za-z+/=]{20,}")
+_LEAST = 20
+_PIECE = re.compile(rf"[0-9A-Za-z+/=]{{{_LEAST},}}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 
 
@@ -131,6 +132,11 @@ class Receipt:
         )
 
 
+def newer_receipt(before: Receipt | None, now: Receipt | None) -> Receipt | None:
+    """What counts of two receipts for one payment: once it says that the money was taken, it was."""
+    return before if now is None or (before is not None and before.success and not now.success) else now
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
     """One payment as the ledger knows it. One field is a secret, `header`: whoever has it can be paid.
@@ -232,7 +238,7 @@ class Payment:
         self, state: PaymentState, reason: str, receipt: Receipt | None, presentations: int, now: float
     ) -> Payment:
         """The same payment as it is now, when the ledger could not be told."""
-        receipt = receipt or self.receipt
+        receipt = newer_receipt(self.receipt, receipt)
         return replace(self, state=state, reason=reason, receipt=receipt, presentations=presentations, updated=now)
 
     def told(self) -> str:
@@ -257,8 +263,10 @@ class Payment:
         secrets = [self.header.lower(), *(found[0].lower() for found in _SIGNATURE.finditer(inside))]
 
         def hide(found: re.Match[str]) -> str:
+            # Steps of that length meet every longer part, whatever stands around it: `payment=` or where it was cut.
             piece = found[0].lower()
-            return "****" if any(piece in secret or secret in piece for secret in secrets) else found[0]
+            parts = (piece[at : at + _LEAST] for at in range(0, len(piece) - _LEAST + 1, _LEAST))
+            return "****" if any(part in secret for part in parts for secret in secrets) else found[0]
 
         return _PIECE.sub(hide, text)
 
