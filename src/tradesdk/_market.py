@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 from ._request import Request, encode_body, endpoint, moment, shown
 from ._response import RawResponse, decode_raw, validated
 from ._retry import Operation
-from .errors import APIResponseError, InvalidArgumentError, printable
+from .errors import APIResponseError, InvalidArgumentError, printable, without_keys
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,
@@ -272,7 +272,7 @@ class TokenNames:
         are = "is" if len(unknown) == 1 else "are"
         which = f"{self._listed}" if self._listed >= self._total else f"first {self._listed} of {self._total}"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        named = ", ".join(map(shown, unknown[:_NAMED]))
+        named = ", ".join(shown(without_keys(one)) for one in unknown[:_NAMED])
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
     def hint(self, unknown: Sequence[str]) -> str:
