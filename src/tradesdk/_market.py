@@ -274,7 +274,7 @@ class TokenNames:
         are = "is" if len(unknown) == 1 else "are"
         which = f"{self._listed}" if self._listed >= self._total else f"first {self._listed} of {self._total}"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        named = ", ".join(map(shown, unknown[:_NAMED]))
+        named = ", ".join(shown(without_keys(one)) for one in unknown[:_NAMED])
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
     def hint(self, unknown: Sequence[str]) -> str:

@@ -259,6 +259,7 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
     for tokens, named, meant in (
         (["ETH", "BRTT"], "'BRTT' is", "did you mean BRETT"),
         (["breet"], "'breet' is", "did you mean BRETT"),
+        (["6b" * 32], "'****' is", "by its address"),  # a private key, pasted into the wrong place
         (["cookie dao"], "'cookie dao' is", "did you mean COOKIE"),  # a name is no identifier
         (["a", "b", "c", "d", "e"], "'a', 'b', 'c', 'd', 'e' are", "by its address"),
         (["Qqqqqqqq", "NOPE", "ETH"], "'Qqqqqqqq', 'NOPE' are", "by its address, or with check_tokens=False"),

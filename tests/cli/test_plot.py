@@ -208,6 +208,7 @@ def test_a_token_without_signals_in_that_time(trade: Terminal, service: Scripted
         ("NOPE", [], "see the latest signals: trade signals latest --chain base"),
         ("NOPE", ["BRETT", "AERO"], "see the latest signals: trade signals latest --chain base"),
         ("bret", ["AERO", "BRETT"], "did you mean: trade plot token BRETT"),
+        ("6b" * 31 + "6", [], "see the latest signals: trade signals latest --chain base"),
         ("bret", ["BRETT\x1b[2J"], "see the latest signals: trade signals latest --chain base"),
         ("bret", ["BRET$(id)"], "did you mean: trade plot token 'BRET$(id)'"),
     ],
@@ -220,7 +221,7 @@ def test_a_token_that_no_signal_names_is_not_found(
     run = trade("plot", "token", symbol, "--out", str(file), *span)
     assert (run.code, run.problem["code"], run.problem["status"]) == (6, "not_found", None)
     assert (run.problem["message"], run.problem["hint"]) == (
-        f"no signals of {symbol} among the latest 500 on base or bnb",
+        f"no signals of {symbol if len(symbol) < 48 else '****'} among the latest 500 on base or bnb",
         hint,
     )
     assert not file.exists()

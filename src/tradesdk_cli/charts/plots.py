@@ -65,8 +65,11 @@ def plot_token(run: Session, symbol: str, chain: int | None, wanted: Wanted) -> 
             break
         known = known or address is not None
     else:
+        from tradesdk_cli.helping.typedlines import safe
+
         where = next(name for name, number in CHAINS.items() if number == chains[0])
-        text, see = f"no signals of {one_line(symbol, 80)}", f"{run.settings.program} signals latest --chain {where}"
+        text = f"no signals of {one_line(safe(symbol), 80)}"
+        see = f"{run.settings.program} signals latest --chain {where}"
         if not known or not limited:
             among = "" if known or _is_address(symbol) else f" among the latest {_LOOK_BACK}"
             raise _no_token(run, symbol, f"{text}{among} on {named}", see, others)
