@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
