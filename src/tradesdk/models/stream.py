@@ -129,9 +129,9 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class PositionReset:
-    """The position to go on from cannot be right: it lies in the future. Signals are read again from an earlier one.
+    """The position to go on from cannot be right: ahead of the service's time, or no acknowledged signal is there.
 
-    Nothing is lost by that, but signals of an earlier run may come again.
+    Signals are read again from an earlier one. Nothing is lost by that, but signals of an earlier run may come again.
 
     Attributes:
         position: where the stream stood (aware, UTC, the service's time).
