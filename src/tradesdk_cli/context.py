@@ -82,7 +82,7 @@ class Session:
             base_url=base_url,
             timeout=self.settings.timeout,
             max_retries=None if self.settings.retry else 0,
-            retry=OneMoreTry(),
+            retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
             clock=self.speaking_clock(lambda: client.rate_limit),
             http_client=http,
         )

@@ -3,12 +3,15 @@
 import json
 import re
 import socket
+import threading
 import time
 
 import pytest
 
 from tradesdk import SystemClock
 
+from .._answers import agent
+from .._hostile import answer
 from ._services import Scripted
 from ._terminal import Terminal
 
@@ -142,3 +145,25 @@ def test_what_answers_is_tried_as_often_as_ever(trade: Terminal, service: Script
         service.then(503, LATER)
     service.then(200, ACCOUNT)
     assert (trade("whoami").code, len(waited)) == (0, 3)
+
+
+def test_a_service_that_goes_away_in_a_long_list_is_waited_for(trade: Terminal, waited: list[float]) -> None:
+    page = {"data": [agent()], "next_cursor": "c"}
+    limits = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "50", "X-RateLimit-Reset": str(int(time.time()) + 30)}
+    sent = answer(json.dumps(page).encode(), connection="close", **limits)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def once() -> None:
+            connection, _ = listening.accept()
+            listening.close()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(sent)
+
+        serving = threading.Thread(target=once)
+        serving.start()
+        where = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        run = trade("agents", "list", "--all", env={"TRADE_BASE_URL": where, "TRADE_API_KEY": "k"})
+        serving.join()
+    assert (run.code, run.notes[-1]["message"], len(run.lines)) == (11, f"nothing listens at {where}", 1)
+    assert len(waited) == 5

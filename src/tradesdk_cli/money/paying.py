@@ -132,7 +132,7 @@ def market_client(
         api_key=None if key is None else key[0],
         timeout=settings.timeout,
         max_retries=None if settings.retry else 0,
-        retry=OneMoreTry(),
+        retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=run.speaking_clock(lambda: client.rate_limit, now),
         http_client=http,
     )
