@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_what_answers_is_tried_as_often_as_ever(trade: Terminal, service: Script
 
 def test_a_service_that_goes_away_in_a_long_list_is_waited_for(trade: Terminal, waited: list[float]) -> None:
     page = {"data": [agent()], "next_cursor": "c"}
-    limits = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "50", "X-RateLimit-Reset": str(int(time.time()) + 30)}
+    limits: dict[str, Any] = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "50", "X-RateLimit-Reset": "1"}
     sent = answer(json.dumps(page).encode(), connection="close", **limits)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
