@@ -14,6 +14,7 @@ REMEMBERED = 900.0
 """Seconds that ids are remembered, counted back from the position."""
 MOST_REMEMBERED = 50_000
 _EVERY = 64  # ids
+_MOST_EMPTY = 1000  # pages, one after the other
 
 
 class SeenIds:
@@ -82,11 +83,14 @@ class Repeats:
         self._first: set[str] = set()
         self._kept: set[str] = set()
         self._pages, self._replace_at = 0, 1
+        self._empty = 0
 
-    def only_known(self, ids: list[str]) -> bool:
-        """Whether this page has items, and none that is new as far as is known."""
-        if not ids:
-            return False
+    def nothing_new(self, ids: list[str]) -> bool:
+        """Whether this page has only items that came before, as far as is known; or is empty, as a thousand before."""
+        if not ids:  # a service that filters what it has read may have a few
+            self._empty += 1
+            return self._empty > _MOST_EMPTY
+        self._empty = 0
         if self._first.issuperset(ids) or self._kept.issuperset(ids):
             return True
         if len(self._first) < 1000:

@@ -8,7 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import APIConnectionError, APIResponseError, APIStatusError, AsyncPager, ServiceUnavailableError, Trade
+from tradesdk import (
+    APIConnectionError,
+    APIResponseError,
+    APIStatusError,
+    AsyncPager,
+    ServiceUnavailableError,
+    Trade,
+    _seen,
+)
 
 from .._answers import Service, failed, ok, page, trade
 from .._clock import VirtualClock
@@ -194,11 +202,26 @@ def looping(tail: int, period: int, size: int, limit: int) -> Callable[[httpx.Re
 async def test_items_that_repeat_under_new_cursors_are_an_error(tail: int, period: int, size: int, limit: int) -> None:
     """What came before is still handed over, and hardly anything twice."""
     seen: list[str] = []
-    with pytest.raises(APIResponseError, match="repeats its items") as caught:
+    with pytest.raises(APIResponseError, match="no new items") as caught:
         await collect(client_of(looping(tail, period, size, limit + size)).trades.list(limit=size), seen)
     assert len(set(seen)) == tail + period
     assert len(seen) <= limit
     assert caught.value.code == "pagination_loop"
+
+
+async def test_empty_pages_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few are none: a service that filters what it has read may have some."""
+    monkeypatch.setattr(_seen, "_MOST_EMPTY", 50)
+
+    def answering(request: httpx.Request) -> httpx.Response:
+        at = int(request.url.params.get("cursor", 0))
+        assert at <= 100, "it never ends"
+        return ok(page(trades(at) if at == 45 else [], str(at + 1)))
+
+    seen: list[str] = []
+    with pytest.raises(APIResponseError, match="no new items") as caught:
+        await collect(client_of(answering).trades.list(), seen)
+    assert (seen, caught.value.code) == (["t45"], "pagination_loop")
 
 
 async def test_the_last_page_may_repeat_all_of_it() -> None:

@@ -54,8 +54,8 @@ class AsyncPager(Generic[M]):
         """The pages, each with `data` and `next_cursor`. With `max_items`, the last page asks only for what is missing.
 
         Raises:
-            APIResponseError: a cursor came twice, or a page has only items that came before, so the walk would never
-                end (`code` is `pagination_loop`).
+            APIResponseError: a cursor came twice, a page has only items that came before, or a thousand pages are
+                empty: the walk would never end (`code` is `pagination_loop`).
         """
         return self._pages()
 
@@ -99,8 +99,8 @@ class _AsyncPages(Generic[M]):
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
         page = await self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
-        if page.next_cursor is not None and self._repeats.only_known(list(map(_id_of, page.data))):
-            raise self._loop("the list repeats its items under new cursors")
+        if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
+            raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
             if len(page.data) > self._left:  # more than was asked for
                 page = page.model_copy(update={"data": page.data[: self._left]})
