@@ -33,6 +33,13 @@ def withs(path: str) -> dict[int, int]:
     return {node.lineno: node.end_lineno or 0 for node in ast.walk(tree) if isinstance(node, ast.With)}
 
 
+@functools.cache
+def begins_of_handlers(path: str) -> frozenset[int]:
+    """First lines of the bodies of `except` in a file."""
+    tree = ast.parse(Path(path).read_text("utf-8"))
+    return frozenset(node.body[0].lineno for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+
+
 class Interrupted:
     """Runs a call that is interrupted before the line number `at`, counted from 1, of all that the SDK runs."""
 
@@ -60,8 +67,10 @@ class Interrupted:
         if event == "line":
             line, earlier = frame.f_lineno, self._lines.get(frame, 0)
             self._lines[frame] = line
-            # Python runs no signal's handler between the body of a `with` and its exit, so that it cannot be skipped.
-            if not line < earlier <= withs(frame.f_code.co_filename).get(line, 0):
+            # Python runs no signal's handler between the body of a `with` and its exit, so that it cannot be skipped,
+            # nor before the first line of an `except`, whose exception would stay in the frame.
+            file = frame.f_code.co_filename
+            if not line < earlier <= withs(file).get(line, 0) and line not in begins_of_handlers(file):
                 self.count += 1
                 if self.count == self._at:
                     sys.settrace(None)
