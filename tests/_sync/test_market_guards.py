@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -259,7 +260,6 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
     for tokens, named, meant in (
         (["ETH", "BRTT"], "'BRTT' is", "did you mean BRETT"),
         (["breet"], "'breet' is", "did you mean BRETT"),
-        (["6b" * 32], "'****' is", "by its address"),  # a private key, pasted into the wrong place
         (["cookie dao"], "'cookie dao' is", "did you mean COOKIE"),  # a name is no identifier
         (["a", "b", "c", "d", "e"], "'a', 'b', 'c', 'd', 'e' are", "by its address"),
         (["Qqqqqqqq", "NOPE", "ETH"], "'Qqqqqqqq', 'NOPE' are", "by its address, or with check_tokens=False"),
@@ -341,3 +341,13 @@ def test_a_list_that_cannot_be_read_holds_nothing_up(
         assert (client.token_prices(["ETH"])).charged is True
     assert len([entry for entry in mock.journal() if entry.path == "/v1/supported-tokens"]) == 1
     assert caplog.text.count("the symbols were not checked") == 1
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_list_that_leaves_most_tokens_out_refuses_nothing(mock: MockService, most: int) -> None:
+    client = buyer_of(mock)
+    answer = (client.request("/v1/supported-tokens", json={"limit": 1})).data.json()
+    answer["data"]["tokens"] = answer["data"]["tokens"][:most]
+    mock.add_fault("body", route="/v1/supported-tokens", text=json.dumps(answer))
+    assert (client.token_prices(["BRETT"])).charged is True
+    assert asked(mock).count("/v1/supported-tokens 200") == 2

@@ -136,7 +136,7 @@ def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     assert isinstance(error, PaymentOutcomeUnknownError)
     assert error.payment is not None
     assert error.payment.state is PaymentState.EXPIRED_UNKNOWN
-    assert shop.service.requests == 3  # the list of tokens, the offer, and the payment once
+    assert shop.service.requests == 2  # the offer, and the payment once
     shop.end()
 
 

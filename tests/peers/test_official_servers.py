@@ -205,7 +205,7 @@ def test_a_clock_that_is_ten_minutes_off(
 @pytest.mark.parametrize("name", ["v2", "v1", NODE])
 def test_one_round_trip(name: str, flavour: Flavour, sellers: Sellers, payer: Payer) -> None:
     """An offer that was seen before is paid at the first request: what was signed for it still holds."""
-    buyer = buyer_of(sellers(name), flavour, payer, reuse_offers=True)
+    buyer = buyer_of(sellers(name), flavour, payer, reuse_offers=True, check_tokens=False)
     first, second = buyer.calls(*[("token_prices", TWO, {})] * 2)
     assert buyer.requests == [f"/v1/token-prices {how}" for how in ("unpaid", "paid", "paid")]
     assert first.payment.nonce != second.payment.nonce

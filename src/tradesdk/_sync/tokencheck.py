@@ -69,5 +69,5 @@ class TokenCheck:
         except APIError as error:
             logger.warning("the symbols were not checked, because the list of tokens cannot be read: %s", error)
         else:
-            if found.tokens:  # else it is no list to judge by
+            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else it is no list to judge by
                 self._names, self._read = TokenNames(found.tokens, found.total), self._tried
