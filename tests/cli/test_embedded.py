@@ -58,7 +58,7 @@ def test_verbose_says_what_it_is(trade: Terminal) -> None:
 
 REFUSED = [
     "mock clock --set 5",
-    "mock agent agt_nobody start",
+    f"mock agent agt_{'0' * 24} start",
     "mock key revoke key_nobody",
     "mock key expire key_nobody",
     "mock tenant populate !",
@@ -82,9 +82,9 @@ def test_it_refuses_in_the_words_of_a_server(trade: Terminal, server: MockServer
 
 
 def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:
-    problem = trade("--mock", "mock", "agent", "a/b?c d%2F\u00e4", "start").problem
+    problem = trade("--mock", "mock", "key", "revoke", "a?c d%2F\u00e4").problem
     assert problem["status"] == 404
-    assert "a/b?c d%2F\u00e4" in problem["message"]
+    assert "a?c d%2F\u00e4" in problem["message"]
     assert trade("--mock", "mock", "journal", "--tenant", "a&b c").code == 0
 
 

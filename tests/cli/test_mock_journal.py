@@ -107,11 +107,11 @@ def test_the_embedded_world_has_none_and_says_so(trade: Terminal) -> None:
 def test_logs_are_a_line_each(trade: Terminal, served: MockServer) -> None:
     served.populate("me")
     trade("trades", "list", "--limit", "5")
-    trade("agents", "get", "a b")
+    trade("trades", "get", "a b")
     trade("account", "show", env={"TRADE_API_KEY": "nonsense"})
     assert trade("mock", "logs").out.splitlines() == [
         "2033-05-18T03:33:20Z me GET /v1/trades?limit=5 200 - -",
-        "2033-05-18T03:33:20Z me GET /v1/agents/a%20b 404 not_found -",
+        "2033-05-18T03:33:20Z me GET /v1/trades/a%20b 404 not_found -",
         "2033-05-18T03:33:20Z - GET /v1/account 401 unauthorized -",
     ]
     assert len(trade("mock", "logs", "--tenant", "me").out.splitlines()) == 2
@@ -214,7 +214,7 @@ def test_the_mock_stops_while_it_is_followed(
     Turns(monkeypatch, served.stop)
     run = trade("mock", "logs", "--follow")
     assert (run.code, len(run.out.splitlines())) == (1, 1)
-    assert "no mock server answers" in run.err
+    assert "nothing listens at" in run.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals and pipes as POSIX has them")

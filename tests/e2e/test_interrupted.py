@@ -212,6 +212,8 @@ def test_a_create_is_not_done_twice(count: int | None) -> None:
 
 
 @pytest.mark.long
+# The handler may raise in what a library does when garbage is collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no such timer on this system")
 def test_a_storm_of_real_signals() -> None:
     """Where Python itself runs handlers, which no trace knows exactly."""
