@@ -82,9 +82,9 @@ def test_it_refuses_in_the_words_of_a_server(trade: Terminal, server: MockServer
 
 
 def test_ids_and_queries_reach_it_as_they_are(trade: Terminal) -> None:
-    problem = trade("--mock", "mock", "key", "revoke", "a?c d%2F\u00e4").problem
+    problem = trade("--mock", "mock", "key", "revoke", "key_?c d%2F\u00e4").problem
     assert problem["status"] == 404
-    assert "a?c d%2F\u00e4" in problem["message"]
+    assert "key_?c d%2F\u00e4" in problem["message"]
     assert trade("--mock", "mock", "journal", "--tenant", "a&b c").code == 0
 
 
