@@ -272,6 +272,7 @@ async def goes_on(shop: Shop, then: Call) -> None:
 
 async def sweep(of: Callable[[Shop], Awaitable[tuple[Call, Call]]], mode: str) -> None:
     """Whoever is cancelled hears of it; and the next equal call, made at once, goes on."""
+    at = 0
     for at in range(1, 1000):
         shop = Shop([])
         act, then = await of(shop)

@@ -268,6 +268,7 @@ async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope
     options: dict[str, Any] = {"chain": CHAIN, "since": now - 5, "settle": 0.0}
     at_once = RetryPolicy(base=0, jitter=0, cap=0.001)
     with hostile(answering) as server:
+        waits = 0
         for at in runs:
             streams = 0
             options["checkpoint"] = path / f"{at}.json"
@@ -289,9 +290,10 @@ async def swept(path: Path, runs: Iterable[int], driver: type[OfATask | OfAScope
                 # Of those that were handed out, only the last one may be acknowledged or not.
                 assert again in (len(got), len(got) + 1), (at, got)
             assert server.settled(open_connections=0), at
-            if driven.waits < at:
+            waits = driven.waits
+            if waits < at:
                 break
-    return driven.waits
+    return waits
 
 
 HOW: dict[str, tuple[type[OfATask | OfAScope], dict[str, Any]]] = {

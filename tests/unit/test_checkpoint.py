@@ -181,8 +181,8 @@ def test_every_line_is_found_again(tmp_path_factory: pytest.TempPathFactory, pai
 
 
 def test_there_is_nothing_to_add_to_before_the_first_save(path: Path, time: Time) -> None:
+    file = checkpoint(path)
     for _ in range(2):
-        file = checkpoint(path)
         file.open()
         assert not file.add("a", NOW)
         file.save(state(1))

@@ -307,9 +307,9 @@ def test_an_answer_is_collected_once(
     ledger: Ledger, owned: str | None, keep: bool, job: str | None, kept: bool
 ) -> None:
     payment = answered(ledger, job=owned)
+    after = replace(payment, reply=b"prices" if kept else None, job=owned or job)
     for _ in range(2):
         ledger.collect(payment.id, owner="me", keep=keep, job=job)
-        after = replace(payment, reply=b"prices" if kept else None, job=owned or job)
         assert ledger.get(payment.id) == after
         assert ledger.find("call", now=NOW) is None
         assert ledger.claim(payment.id, owner="other", until=NOW + 1, now=NOW)  # its claim was given back

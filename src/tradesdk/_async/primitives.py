@@ -123,12 +123,13 @@ def shielded() -> AbstractContextManager[object]:
 
 async def finished(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
-    cancelled: BaseException | None = None
-    with anyio.CancelScope(shield=True):
-        if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
             await step()
-            return
-        task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
+        return
+    cancelled: BaseException | None = None
+    task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
+    with anyio.CancelScope(shield=True):
         while not task.done():
             try:
                 await asyncio.wait([task])
