@@ -51,7 +51,7 @@ class Replay:
         self.ahead = AHEAD
         self._windows: list[float | None] = []  # where the walks of a long look end that are still to come
         self._unaudited: tuple[float, float] | None = None  # up to when, of an audit up to when
-        self._before: set[str] = set()
+        self._before: dict[str, float] = {}
         self._listed: tuple[float, float] | None = None  # the oldest and the newest of them
         self._guessed = False
         self._waiting: deque[tuple[float, Signal]] = deque()
@@ -77,8 +77,8 @@ class Replay:
 
         `complete`: there were no others.
         """
-        self._before = {signal.id for signal in signals}
         times = [unix(signal.timestamp) for signal in signals]
+        self._before = dict(zip((signal.id for signal in signals), times, strict=True))
         oldest = -math.inf if complete else math.inf
         if not complete and all(newer >= older for newer, older in pairwise(times)):
             oldest = min(times, default=math.inf)
@@ -125,7 +125,7 @@ class Replay:
         for signal_id, when in state.handled:
             if when > self.position:
                 self._seen.ahead[signal_id] = when
-            self._seen.add(signal_id, 0, self.position)
+            self._seen.add(signal_id, when, 0, self.position)
         return sound
 
     # what comes
@@ -150,7 +150,7 @@ class Replay:
                 self.position = position = when
             self.signals += 1
             out.append(signal)
-            if seen.add(signal_id, fingerprint(signal, when), position):
+            if seen.add(signal_id, when, fingerprint(signal, when), position):
                 seen.forget(position)
             return True
         self.not_before(when)
@@ -331,7 +331,7 @@ class Replay:
             last = next((when for each, when in self._seen.since(-math.inf) if each not in self._unacknowledged), None)
             position = self.begin if last is None else max(self.begin, min(position, last + OVERLAP))
             handled = self._handled(position)
-        before = [(signal_id, self.begin) for signal_id in self._before if position - OVERLAP <= self.begin]
+        before = [(signal_id, when) for signal_id, when in self._before.items() if when >= position - OVERLAP]
         return CheckpointState(self.begin, position, (*before, *handled))
 
     def _handled(self, position: float) -> list[tuple[str, float]]:
@@ -350,7 +350,7 @@ class Replay:
                 self.position = reached
         if when > self._newest:
             self._seen.ahead[signal.id] = when
-        if self._seen.add(signal.id, fingerprint(signal, when), max(self.position, self._newest)):
+        if self._seen.add(signal.id, when, fingerprint(signal, when), max(self.position, self._newest)):
             reached = self.position if self._heard == -math.inf else min(self.position, self._heard)
             self._seen.forget(min(reached, next(iter(self._unacknowledged.values()), reached)))
         if self._wanted is not None and not self._wanted(signal):

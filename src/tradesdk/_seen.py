@@ -25,13 +25,19 @@ class SeenIds:
         self.prints: dict[str, int] = {}
         self.ahead: dict[str, float] = {}
         """Those dated in a time to come, with that time: every look finds them again until it has come."""
+        self._late: dict[str, float] = {}  # those dated before their mark, with that time
         self.forgotten = -math.inf
         """Of what is not newer than this, nobody knows whether it was seen."""
         self._ids: deque[str] = deque()
         self._marks: deque[float] = deque()
 
-    def add(self, signal_id: str, print_: int, reached: float) -> bool:
-        """It was seen when the stream had `reached` this time, which never goes back. Whether to `forget` some."""
+    def add(self, signal_id: str, when: float, print_: int, reached: float) -> bool:
+        """One of that time was seen when the stream had `reached` another, which never goes back.
+
+        Whether to `forget` some.
+        """
+        if when < reached:
+            self._late[signal_id] = when
         self.prints[signal_id] = print_
         self._ids.append(signal_id)
         self._marks.append(reached)
@@ -51,6 +57,7 @@ class SeenIds:
                 marks.append(newest)
                 continue
             del self.prints[oldest]
+            self._late.pop(oldest, None)
             when = self.ahead.pop(oldest, mark)
             self.forgotten = max(self.forgotten, mark, when if when <= newest else mark)
 
@@ -58,17 +65,19 @@ class SeenIds:
         """The stream begins again there; what is newer and was seen is now dated in a time to come."""
         self.forgotten = min(self.forgotten, forgotten)
         for signal_id, mark in zip(self._ids, self._marks, strict=True):
-            if mark > position:
-                self.ahead.setdefault(signal_id, mark)
+            when = self._late.get(signal_id, mark)
+            if when > position:
+                self.ahead.setdefault(signal_id, when)
+                self._late.pop(signal_id, None)
         self._marks = deque(min(mark, position) for mark in self._marks)
 
     def since(self, start: float) -> Iterator[tuple[str, float]]:
-        """Those that a look from `start` on may find, the newest first, with their times or later ones."""
+        """Those that a look from `start` on may find, the last that came first, with their times."""
         for signal_id, mark in zip(reversed(self._ids), reversed(self._marks), strict=True):
             if mark < start:
                 break
             if signal_id not in self.ahead:
-                yield signal_id, mark
+                yield signal_id, self._late.get(signal_id, mark)
         yield from self.ahead.items()
 
 
