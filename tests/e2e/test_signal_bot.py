@@ -30,8 +30,9 @@ TOKENS = ("BRETT", "AERO", "DEGEN", "LINK")
 LAST = "PRIME"  # no other signal has this token
 
 # The bot with a shorter settling time, which kills itself at one place, the nth time that it comes there:
-# `act`: acted on it, not committed; `book`: committed, not acknowledged; `replace`: the checkpoint is written, and not
-# yet in its place; `ack`: acknowledged. Nothing of the bot itself is changed.
+# `act`: acted on it, not committed; `book`: committed, not acknowledged; `replace`: the checkpoint is written anew, and
+# not yet in its place; `write`: a line of it is about to be written; `ack`: acknowledged. Nothing of the bot itself is
+# changed.
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def watched(owner, name, here, before=False):
 
 def say(text):
     print(text, flush=True)
-    if not text.startswith("following"):
+    if text.startswith("following"):
+        watched(os, "write", "write", before=True)
+    else:
         die("book")
 
 watched(signal_bot.Book, "_act", "act")
@@ -138,12 +141,13 @@ def run_and_kill(server: MockServer, market: Market, file: Path, place: str, num
     """One life of the bot, to its end at `place`, or at any moment when that is empty."""
     chance = random.Random(seed)
     with bot(server, "-c", DRIVER, BOT.parent, file, place or "nowhere", str(number)) as child:
-        wait_for(child, "following")
+        if place != "replace":  # it is first written before that is said
+            wait_for(child, "following")
         market.publish(number + 3)
         if not place:
             time.sleep(chance.uniform(0, 0.4))
             child.kill()
-        assert child.wait() == -signal.SIGKILL
+        assert child.wait(20) == -signal.SIGKILL
     market.publish(2)  # nobody is there
 
 
@@ -176,14 +180,15 @@ def killed_often(tmp_path: Path, lives: list[tuple[str, int]], seed: int) -> Non
 class TestKilled:
     @pytest.mark.long
     def test_wherever_it_hurts(self, tmp_path: Path) -> None:
-        killed_often(tmp_path, [("act", 2), ("book", 4), ("replace", 3), ("", 6)], seed=1)
+        killed_often(tmp_path, [("act", 2), ("book", 4), ("replace", 1), ("write", 3), ("", 6)], seed=1)
 
     @pytest.mark.long
     @pytest.mark.parametrize("seed", range(4))
     def test_at_any_moment(self, tmp_path: Path, seed: int) -> None:
         chance = random.Random(seed)
-        places = ["act", "book", "replace", "ack", "", "", "", ""]
-        killed_often(tmp_path, [(chance.choice(places), chance.randint(1, 12)) for _ in range(12)], seed)
+        places = ["act", "book", "write", "ack", "", "", "", ""]
+        lives = [(chance.choice(places), chance.randint(1, 12)) for _ in range(12)]
+        killed_often(tmp_path, [*lives, ("replace", 1)], seed)
 
 
 # What it decides, without a process of its own.
