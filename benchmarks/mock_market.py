@@ -17,7 +17,7 @@ from statistics import median
 from _measure import in_process, measure, report
 
 from tradesdk_mock import GapOptions, MockClock, MockService
-from tradesdk_mock.exchange import Request
+from tradesdk_mock.core.messages import Request
 
 BEGIN = 1_800_000_000
 DAY = 86_400

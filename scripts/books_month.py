@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mock import test_books_month as judge
 
-from tradesdk_mock.scenarios import SCENARIOS
+from tradesdk_mock.market.scenarios import SCENARIOS
 
 
 def main() -> None:

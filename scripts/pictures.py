@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "mock_server"))
 
-from tradesdk_mock.prices import prices
-from tradesdk_mock.scenarios import SCENARIOS
-from tradesdk_mock.tokens import find
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.scenarios import SCENARIOS
+from tradesdk_mock.market.tokens import find
 
 FOLDER = Path(__file__).parents[1] / "docs" / "assets" / "scenarios"
 SEED, BEGIN, DAYS, SYMBOL, BASE = 7, 1_800_000_000, 30, "BRETT", 8453

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
-from tradesdk_mock.openapi import document
+from tradesdk_mock.api.openapi import document
 
 Node = dict[str, Any]
 

@@ -40,8 +40,7 @@ HTTPX_ROOMS = {
         for flavour in ("_async", "_sync")
         for room in ("calls", "client", "market", "network", "streamlink", "transport")
     ),
-    "tradesdk_mock/transport.py",
-    "tradesdk_mock/conformance.py",
+    "tradesdk_mock/in_process/httpx_transport.py",
 }
 MOCK_ROOMS = (
     "tradesdk_cli/context.py",
@@ -194,10 +193,9 @@ def test_mock_knows_nothing_of_ours() -> None:
     mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_mock/")]
     assert [str(one) for one in mine if one.top in {"tradesdk", "tradesdk_cli"}] == []
     extra = {
-        "tradesdk_mock/openapi.py": {"yaml"},
-        "tradesdk_mock/transport.py": {"httpx"},
-        "tradesdk_mock/conformance.py": {"httpx"},
-        "tradesdk_mock/plugin.py": {"pytest"},
+        "tradesdk_mock/api/openapi.py": {"yaml"},
+        "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
+        "tradesdk_mock/pytest_plugin.py": {"pytest"},
     }
     allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
     assert [str(one) for one in mine if one.top not in allowed | extra.get(one.room, set())] == []

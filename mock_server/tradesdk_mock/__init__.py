@@ -16,23 +16,23 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .candles import Candle
-    from .clock import MockClock
-    from .emission import MockSignal
-    from .errors import MockServerError
-    from .faultkinds import FaultKind
-    from .faultrules import FaultRule
-    from .gaps import GapInfo, GapOptions
-    from .journal import JournalEntry
-    from .keys import MockKey
-    from .paymentledger import Presentation, Settlement
-    from .payments import MockPayments
-    from .scenarios import SCENARIOS
-    from .seedworld import Seeded
-    from .server import MockServer
-    from .service import MockService
-    from .transport import MockTransport
-    from .wallets import wallet_message
+    from .control.service import MockService
+    from .core.clock import MockClock
+    from .core.errors import MockServerError
+    from .core.gap_options import GapInfo, GapOptions
+    from .core.request_log import JournalEntry
+    from .faults.catalog import FaultKind
+    from .faults.rules import FaultRule
+    from .in_process.httpx_transport import MockTransport
+    from .market.candles import Candle
+    from .market.emitted_signals import MockSignal
+    from .market.scenarios import SCENARIOS
+    from .payments.report import MockPayments
+    from .payments.settlements import Presentation, Settlement
+    from .payments.wallet_proof import wallet_message
+    from .serving.server import MockServer
+    from .state.tenants import MockKey
+    from .trading.history import Seeded
 
 __all__ = [
     "MockServer",
@@ -57,25 +57,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MockServer": "server",
-    "MockService": "service",
-    "MockTransport": "transport",
-    "MockServerError": "errors",
-    "MockClock": "clock",
-    "MockKey": "keys",
-    "Seeded": "seedworld",
-    "JournalEntry": "journal",
-    "MockSignal": "emission",
-    "Candle": "candles",
-    "SCENARIOS": "scenarios",
-    "MockPayments": "payments",
-    "Settlement": "paymentledger",
-    "Presentation": "paymentledger",
-    "FaultRule": "faultrules",
-    "FaultKind": "faultkinds",
-    "GapOptions": "gaps",
-    "GapInfo": "gaps",
-    "wallet_message": "wallets",
+    "MockServer": "serving.server",
+    "MockService": "control.service",
+    "MockTransport": "in_process.httpx_transport",
+    "MockServerError": "core.errors",
+    "MockClock": "core.clock",
+    "MockKey": "state.tenants",
+    "Seeded": "trading.history",
+    "JournalEntry": "core.request_log",
+    "MockSignal": "market.emitted_signals",
+    "Candle": "market.candles",
+    "SCENARIOS": "market.scenarios",
+    "MockPayments": "payments.report",
+    "Settlement": "payments.settlements",
+    "Presentation": "payments.settlements",
+    "FaultRule": "faults.rules",
+    "FaultKind": "faults.catalog",
+    "GapOptions": "core.gap_options",
+    "GapInfo": "core.gap_options",
+    "wallet_message": "payments.wallet_proof",
 }
 
 

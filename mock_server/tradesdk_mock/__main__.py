@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from .scenarios import SCENARIOS
+from .market.scenarios import SCENARIOS
 
 PORT = 8787
 
@@ -66,8 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
 
-    from .errors import MockServerError
-    from .gaps import GapOptions
+    from .core.errors import MockServerError
+    from .core.gap_options import GapOptions
 
     if options.gaps:
         lines = [f"{i.name}={i.default}  (or: {', '.join(i.others)})\n    {i.text}" for i in GapOptions.describe()]
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
         GapOptions().changed(**chosen)
-        from .server import MockServer
+        from .serving.server import MockServer
 
         with MockServer(
             seed=options.seed,

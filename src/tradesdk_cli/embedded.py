@@ -51,13 +51,13 @@ class EmbeddedMock:
 
     def http_client(self) -> Any:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
-        from tradesdk_mock.transport import blocking_client
+        from tradesdk_mock.in_process.httpx_transport import blocking_client
 
         return blocking_client(self.service)
 
     def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         """Status and body of what `/_mock/{path}` answers."""
-        from tradesdk_mock.exchange import Request
+        from tradesdk_mock.core.messages import Request
 
         place, _, query = path.partition("?")
         headers = [(b"content-type", b"application/json")]

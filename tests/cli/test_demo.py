@@ -189,9 +189,9 @@ def nothing(*_: Any, **__: Any) -> None:
 
 
 def faulty_populate(server: MockServer, tenant: str, *, trades: int) -> Any:
-    from tradesdk_mock import seedworld
+    from tradesdk_mock.trading import history
 
-    return seedworld.populate(server.world, tenant, trades=trades - 1)
+    return history.populate(server.world, tenant, trades=trades - 1)
 
 
 def only_faults_of_the_stream(server: MockServer, kind: str, **options: Any) -> Any:
@@ -220,18 +220,18 @@ def no_limits(*_: Any) -> Budget:
         ("tradesdk_mock.MockServer.populate", faulty_populate, "249 trades, not 250"),
         ("tradesdk_mock.MockServer.stop_agent", nothing, "409 conflict"),
         (
-            "tradesdk_mock.ratelimit._PER_MINUTE",
+            "tradesdk_mock.core.rate_limit._PER_MINUTE",
             {"free": 30, "pro": 300},
             "61 requests were answered with 30x 200, 429",
         ),
-        ("tradesdk_mock.ratelimit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
+        ("tradesdk_mock.core.rate_limit._PER_MINUTE", {"free": 60, "pro": 3000}, "not 300 a minute"),
         ("tradesdk_mock.MockServer.set_gaps", nothing, "paid_undelivered"),
         ("tradesdk_mock.MockServer.add_fault", nothing, "the stream was cut 0 times, not once"),
         ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not handed over twice"),
         ("tradesdk_cli.demo.live.five_signals", everything_twice, "a signal came twice"),
         ("tradesdk_cli.demo.live.publish", one_is_lost, "signals are missing: 1"),
         ("tradesdk.payments.purse.Purse.limits", no_limits, "a call beyond the limit was paid"),
-        ("tradesdk_mock.payments.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
+        ("tradesdk_mock.payments.report.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
     ],
 )
 def test_it_says_what_is_wrong(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tradesdk_cli.commands.mock.fault import value_of
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer
-from tradesdk_mock.faults import describe
+from tradesdk_mock.faults.active import describe
 
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal

@@ -11,7 +11,7 @@ import typer
 from tradesdk_cli.app import command
 from tradesdk_cli.commands.mock.scenario import NAMES
 from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.scenarios import ORDINARY, SCENARIOS
+from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS
 
 from ._services import Scripted
 from ._terminal import Terminal

@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 
 from tradesdk_mock import GapOptions, MockClock, MockService
-from tradesdk_mock.tokens import Token, find, lively
+from tradesdk_mock.market.tokens import Token, find, lively
 
 from ._support import START, in_process, ok, walk
 

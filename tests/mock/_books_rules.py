@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tradesdk_mock.tokens import find, significant
+from tradesdk_mock.market.tokens import find, significant
 
 from ._books import HOUR, Account, Life, Look, Observer, Record, Terms
 

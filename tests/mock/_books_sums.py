@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain, pairwise
 from math import isclose
 
-from tradesdk_mock.tokens import tokens
+from tradesdk_mock.market.tokens import tokens
 
 from ._books import BASE, Account, Observer, Record, ether
 from ._books_rules import Course, Levels, Referee, by_agent, guarded

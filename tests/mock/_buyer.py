@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._shop import BODY

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.faults import FaultRule
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults.active import FaultRule
 
 from ._support import _TLS, FULL, START
 

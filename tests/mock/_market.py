@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tradesdk_mock import GapOptions, MockClock
-from tradesdk_mock.engine import Engine
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.world import World
+from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.state.world import World
 
 from ._support import START
 

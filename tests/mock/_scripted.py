@@ -13,9 +13,9 @@ import anyio
 import httpx
 
 from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.engine import Engine
-from tradesdk_mock.exchange import Idle, Reply, Request, Step, Wake
-from tradesdk_mock.world import World
+from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.core.messages import Idle, Reply, Request, Step, Wake
+from tradesdk_mock.state.world import World
 
 FLAVOURS = ("blocking", "asyncio", "trio")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tradesdk_mock import MockClock, MockSignal, signals
-from tradesdk_mock.crossovers import past
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock, MockSignal
+from tradesdk_mock.market.indicators import past
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import signal_feed
 
 from ._support import START
 
@@ -18,7 +19,7 @@ HOUR, DAY = 3_600, 86_400
 def world(kind: str = "scripted", **options: Any) -> World:
     """A world of frozen time whose past has been published."""
     made = World(seed=7, clock=MockClock(START), market=kind, **options)
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     return made
 
 
@@ -36,6 +37,6 @@ def wire(signal: MockSignal) -> dict[str, Any]:
 
 def new(made: World, chain_id: int = BASE, after: int | None = None) -> list[dict[str, Any]]:
     """A chain's records after a place in the row of signals, by default after the world's past."""
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     place = before(made) if after is None else after
-    return [record for _, _, record in signals.newer(made, chain_id, place, 10_000)]
+    return [record for _, _, record in signal_feed.newer(made, chain_id, place, 10_000)]

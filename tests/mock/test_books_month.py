@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tradesdk_mock.scenarios import SCENARIOS
+from tradesdk_mock.market.scenarios import SCENARIOS
 
 from ._books import BASE, BNB, DAY, HOUR, HOUSE, Observer, service
 from ._books_sums import Accountant, judged

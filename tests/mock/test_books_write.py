@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, books
-from tradesdk_mock.balances import initial_native
-from tradesdk_mock.books import Position, Trade
-from tradesdk_mock.identity import ident, tx_hash
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock
+from tradesdk_mock.core.seeding import ident, tx_hash
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import ledger
+from tradesdk_mock.trading.balances import initial_native
+from tradesdk_mock.trading.ledger import Position, Trade
 
 from ._support import START
 
@@ -75,7 +76,7 @@ def bought(ordinal: int, dice: Random, agent_id: str, token: str, at: int) -> Tr
 
 def sold(trade: Trade, dice: Random, at: int) -> Trade:
     trade.exit_price_usd = trade.entry_price_usd * dice.choice([dice.uniform(0.8, 1.2), 1.0, 1 + 1e-12, 1 - 1e-12])
-    trade.pnl_usd, trade.roi_pct = books.outcome(trade.entry_price_usd, trade.exit_price_usd, trade.amount)
+    trade.pnl_usd, trade.roi_pct = ledger.outcome(trade.entry_price_usd, trade.exit_price_usd, trade.amount)
     trade.closed_at, trade.closed_by = at, dice.choice(["stop_loss", "trailing_stop", "take_profit", "signal"])
     return trade
 
@@ -112,7 +113,7 @@ def play(world: World, events: list[tuple[str, Trade]], sizes: Random | None) ->
         opened = [over.get(trade.id, trade) for what, trade in part if what == "open"]
         ended = [trade for trade in over.values() if trade.id in kept]
         with world.store:
-            books.write(
+            ledger.write(
                 world,
                 opened=opened,
                 positions=[held(trade) for trade in opened if trade.closed_at is None],
@@ -209,20 +210,20 @@ def test_a_trade_from_its_opening_to_its_end(world: World) -> None:
     look = f"SELECT {columns} FROM trades WHERE id = ?"  # noqa: S608 - our own names
     begin = ("main", "agt_1", "wal_a", 8453, "0xAA", "T", "BUY", trade.amount, trade.entry_price_usd)
     with world.store:
-        books.write(world, opened=[trade], positions=[position])
+        ledger.write(world, opened=[trade], positions=[position])
     entry_hash = tx_hash(7, "entry", trade.id)
     assert world.store.all(look, (trade.id,)) == [
         (*begin, None, None, None, "open", START + 5, None, entry_hash, None, "sig_1", None)
     ]
     position.peak, position.peak_at, position.exits_at, position.exit_by = 9.5, START + 60, START + 99, "stop_loss"
     with world.store:
-        books.write(world, touched=[position])
+        ledger.write(world, touched=[position])
     assert world.store.all("SELECT peak, peak_at, exits_at, exit_by FROM positions") == [
         (9.5, START + 60, START + 99, "stop_loss")
     ]
     sold(trade, dice, START + 99)
     with world.store:
-        books.write(world, ended=[trade], gone=[position.id])
+        ledger.write(world, ended=[trade], gone=[position.id])
     assert world.store.all(look, (trade.id,)) == [
         (
             *begin,
@@ -246,7 +247,7 @@ def test_money_that_the_caller_has_counted_is_taken_over(world: World) -> None:
     trade = sold(bought(1, Random(1), "agt_1", "0xAA", START + 5), Random(2), START + 50)
     before = world.store.all("SELECT id, native FROM wallets WHERE id != 'wal_a' ORDER BY id")
     with world.store:
-        books.write(world, opened=[trade], closed=[trade], native={"wal_a": 1.25})
+        ledger.write(world, opened=[trade], closed=[trade], native={"wal_a": 1.25})
     assert world.store.all("SELECT native, moved_at FROM wallets WHERE id = 'wal_a'") == [(1.25, START + 50)]
     assert world.store.all("SELECT id, native FROM wallets WHERE id != 'wal_a' ORDER BY id") == before
 
@@ -254,14 +255,14 @@ def test_money_that_the_caller_has_counted_is_taken_over(world: World) -> None:
 def test_nothing_is_nothing(world: World) -> None:
     before = all_of(world, *SUMS, "trades", "positions")
     with world.store:
-        books.write(world)
+        ledger.write(world)
     assert all_of(world, *SUMS, "trades", "positions") == before
 
 
 def test_what_ends_has_an_end(world: World) -> None:
     trade = bought(1, Random(1), "agt_1", "0xAA", START)
     with pytest.raises(ValueError, match=f"{trade.id} has no end"), world.store:
-        books.write(world, ended=[trade])
+        ledger.write(world, ended=[trade])
 
 
 @pytest.mark.parametrize(
@@ -274,6 +275,6 @@ def test_what_ends_has_an_end(world: World) -> None:
     ],
 )
 def test_outcomes(entry: float, price: float, amount: float, pnl: float, roi: float) -> None:
-    found = books.outcome(entry, price, amount)
+    found = ledger.outcome(entry, price, amount)
     assert found == (pnl, roi)
     assert str(found[0])[0] != "-" or found[0] < 0, "no negative nothing"

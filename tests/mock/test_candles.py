@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.candles import Candle, candles
-from tradesdk_mock.prices import prices
-from tradesdk_mock.tokens import lively
+from tradesdk_mock.market.candles import Candle, candles
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.tokens import lively
 
 from ._support import START
 

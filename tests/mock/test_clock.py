@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.clock import END, MAX_SPEED
-from tradesdk_mock.world import World
+from tradesdk_mock.core.clock import END, MAX_SPEED
+from tradesdk_mock.state.world import World
 
 from ._support import START
 
@@ -38,7 +38,7 @@ class RealTime:
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> RealTime:
     found = RealTime()
-    monkeypatch.setattr("tradesdk_mock.clock.time", found)
+    monkeypatch.setattr("tradesdk_mock.core.clock.time", found)
     return found
 
 
@@ -264,7 +264,7 @@ CHANGES = st.one_of(
 def test_whatever_is_done_monotonic_never_goes_back_and_no_change_of_pace_jumps(changes: list[tuple[str, Any]]) -> None:
     real = RealTime()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tradesdk_mock.clock.time", real)
+        patched.setattr("tradesdk_mock.core.clock.time", real)
         clock = MockClock()
         for name, value in changes:
             now, mono = clock.now(), clock.monotonic()

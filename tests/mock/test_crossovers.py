@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import crossovers
-from tradesdk_mock.crossovers import COLUMNS, LONG, SHORT, followed, past
-from tradesdk_mock.prices import Prices, prices
-from tradesdk_mock.tokens import Token, lively
+from tradesdk_mock.market import indicators
+from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, followed, past
+from tradesdk_mock.market.price_model import Prices, prices
+from tradesdk_mock.market.tokens import Token, lively
 
 from ._signals import BASE, BNB, DAY, HOUR
 from ._support import START
@@ -24,7 +24,7 @@ Found = dict[str, object]
 CHAINS = [BASE, BNB]
 
 
-def named(rows: list[crossovers.Row] | tuple[crossovers.Row, ...]) -> list[Found]:
+def named(rows: list[indicators.Row] | tuple[indicators.Row, ...]) -> list[Found]:
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
@@ -140,16 +140,16 @@ def test_pieces_of_time_give_what_the_whole_gives(chain_id: int, start: float, l
 
 
 @pytest.fixture(scope="module")
-def day() -> dict[int, list[crossovers.Row]]:
+def day() -> dict[int, list[indicators.Row]]:
     """The signals of a day of two worlds."""
-    found: dict[int, list[crossovers.Row]] = {BASE: [], BNB: []}
+    found: dict[int, list[indicators.Row]] = {BASE: [], BNB: []}
     for seed in range(7, 9):
         for chain_id in CHAINS:
             found[chain_id] += followed(prices(seed), chain_id).between(START, START + DAY)
     return found
 
 
-def test_base_has_one_in_six_seconds_and_bnb_one_in_eighteen(day: dict[int, list[crossovers.Row]]) -> None:
+def test_base_has_one_in_six_seconds_and_bnb_one_in_eighteen(day: dict[int, list[indicators.Row]]) -> None:
     assert 5.5 < 2 * DAY / len(day[BASE]) < 6.6
     assert 16.5 < 2 * DAY / len(day[BNB]) < 19.8
     # At any time: no quarter of an hour has half or double of that.
@@ -159,7 +159,7 @@ def test_base_has_one_in_six_seconds_and_bnb_one_in_eighteen(day: dict[int, list
     assert set(seconds) == set(range(1, 59))
 
 
-def test_how_sure_signals_are(day: dict[int, list[crossovers.Row]]) -> None:
+def test_how_sure_signals_are(day: dict[int, list[indicators.Row]]) -> None:
     for direction in ("BUY", "SELL"):
         sure = [row[6] for rows in day.values() for row in rows if row[5] == direction]
         assert all(0.5 <= each <= 1 and each == round(each, 3) for each in sure)
@@ -167,7 +167,7 @@ def test_how_sure_signals_are(day: dict[int, list[crossovers.Row]]) -> None:
         assert 0.11 < sum(each >= 0.9 for each in sure) / len(sure) < 0.17
 
 
-def test_what_a_signal_says(day: dict[int, list[crossovers.Row]]) -> None:
+def test_what_a_signal_says(day: dict[int, list[indicators.Row]]) -> None:
     greens = set()
     for chain_id, rows in day.items():
         assert len({row[1] for row in rows}) == len(rows)
@@ -189,7 +189,7 @@ def test_what_a_signal_says(day: dict[int, list[crossovers.Row]]) -> None:
     assert greens >= {0, 1, 2, 3}
 
 
-def test_a_token_is_bought_and_sold_in_turn(day: dict[int, list[crossovers.Row]]) -> None:
+def test_a_token_is_bought_and_sold_in_turn(day: dict[int, list[indicators.Row]]) -> None:
     rows = followed(prices(7), BASE).between(START, START + 8 * HOUR)
     for token in lively(7, BASE):
         mine = [row[5] for row in rows if row[2] == token.address]
@@ -199,7 +199,8 @@ def test_a_token_is_bought_and_sold_in_turn(day: dict[int, list[crossovers.Row]]
 
 def test_another_process_and_a_cold_start_have_the_same_signals() -> None:
     code = (
-        "from tradesdk_mock.crossovers import followed, past; from tradesdk_mock.prices import prices;"
+        "from tradesdk_mock.market.indicators import followed, past\n"
+        "from tradesdk_mock.market.price_model import prices\n"
         f"print(past(prices(7), {START})[-300:], followed(prices(7), 56).between({START + 5000}, {START + 9000}))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout

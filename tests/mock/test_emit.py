@@ -12,13 +12,14 @@ from eth_utils.address import is_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, signals
-from tradesdk_mock.crossovers import LONG, SHORT
-from tradesdk_mock.emission import prompted
-from tradesdk_mock.prices import prices
-from tradesdk_mock.signals import MockSignal, emit
-from tradesdk_mock.tokens import find, lively
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock
+from tradesdk_mock.market.emitted_signals import prompted
+from tradesdk_mock.market.indicators import LONG, SHORT
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.tokens import find, lively
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import signal_feed
+from tradesdk_mock.trading.signal_feed import MockSignal, emit
 
 from ._signals import BASE, BNB, HOUR, new, wire, world
 from ._support import START
@@ -34,7 +35,7 @@ def test_an_emitted_signal_is_published_at_once_and_as_it_was_asked_for() -> Non
     assert signal.published_at == START
     assert new(made, BNB) == [wire(signal)]
     assert new(made, BASE) == []
-    assert list(wire(signal)) == list(signals.FIELDS)
+    assert list(wire(signal)) == list(signal_feed.FIELDS)
 
 
 def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitted() -> None:
@@ -196,7 +197,7 @@ def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given
         assert named in given
         assert said
         assert problem.isprintable()
-        assert signals.last_seq(made) == 0
+        assert signal_feed.last_seq(made) == 0
         return
     for name, value in given.items():
         if value is not None and name not in ("token", "at"):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockServer, MockServerError
-from tradesdk_mock.store import Store
+from tradesdk_mock.state.database import Store
 
 from ._support import add_agent, add_wallet, client, connection, error, in_process, ok
 

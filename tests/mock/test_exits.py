@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.exits import Levels, Outlook, first_exit, trailing_peak
-from tradesdk_mock.prices import Prices, prices
-from tradesdk_mock.scenarios import SCENARIOS
-from tradesdk_mock.tokens import Token, lively
+from tradesdk_mock.market.price_model import Prices, prices
+from tradesdk_mock.market.scenarios import SCENARIOS
+from tradesdk_mock.market.tokens import Token, lively
+from tradesdk_mock.trading.exits import Levels, Outlook, first_exit, trailing_peak
 
 BORN = 1_800_000_000
 SPAN = 3 * 3_600

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._faulty import ASK, CARRIERS, STREAM, carried, connect, ids
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._faulty import ASK, CARRIERS, STREAM, carried, connect, fault, hit, listen
 from ._support import FULL, START

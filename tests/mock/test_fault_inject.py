@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._faulty import ASK, CARRIERS, STREAM, Reader, beating, carried, connect, emit, events, ids, listen
 from ._support import START, ok

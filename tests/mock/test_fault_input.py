@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError
-from tradesdk_mock.faultkinds import KINDS, describe
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults.catalog import KINDS, describe
 
 from ._faulty import ASK, STREAM, carried, connect, fault
 from ._support import FULL, error, ok

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.exchange import Break, Delay, Request
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.core.messages import Break, Delay, Request
 
 from ._faulty import CARRIERS, carried, connect, read_raw, read_until
 from ._support import FULL, START, add_wallet, ok

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock
-from tradesdk_mock.exchange import Idle, Request
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.core.messages import Idle, Request
 
 from ._faulty import ASK, CARRIERS, STREAM, Reader, carried, connect, emit, events, ids, listen
 from ._support import FULL, START, error

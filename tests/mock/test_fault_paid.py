@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._buyer import URL, USED, VERSIONS, Buyer, books, reason
 from ._faulty import CARRIERS, carried, connect

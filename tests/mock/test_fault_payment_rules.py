@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockServerError
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._buyer import URL, Buyer, failed, reason, verdicts
 from ._faulty import CARRIERS, carried, connect

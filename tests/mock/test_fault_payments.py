@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._buyer import URL, USED, VERSIONS, Buyer, books, failed, reason, verdicts
 from ._faulty import CARRIERS, carried, connect

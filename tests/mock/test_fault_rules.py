@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, MockServerError, faultrules, faultwarnings
-from tradesdk_mock.service import MockService
+from tradesdk_mock import MockClock, MockServerError
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults import faultwarnings, rules
 
 from ._faulty import STREAM, carried, connect, fault, hit
 from ._support import START, error
@@ -234,7 +235,7 @@ def test_a_route_that_meets_a_path_gets_no_warning(route: str, shape: list[str])
     met = False
     for _ in range(200):
         path = "".join("".join(dice.choices("ab", k=dice.randint(1, 4))) if part == "{x}" else part for part in shape)
-        met = met or faultrules.meets(route, path, None)
+        met = met or rules.meets(route, path, None)
     if met:
         assert faultwarnings.could_meet(route, "".join(shape))
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
 
 from ._faulty import CARRIERS, carried, connect
 from ._support import FULL, START, add_wallet, error, ok

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_mock import faultsteps
-from tradesdk_mock.exchange import Break, Delay, Idle, Step, Wake
+from tradesdk_mock.core.messages import Break, Delay, Idle, Step, Wake
+from tradesdk_mock.faults import body_transforms
 
 from ._faulty import events, ids
 
@@ -58,22 +58,22 @@ def fraction(turn: int) -> float:
     ],
 )
 def test_drop_counts_events_and_does_not_ask_for_more(after: int, ending: Break | None, expected: list[Step]) -> None:
-    assert list(faultsteps.drop(iter([A, IDLE, B, C]), after, ending)) == expected
+    assert list(body_transforms.drop(iter([A, IDLE, B, C]), after, ending)) == expected
 
 
 def test_half_an_event_is_half_of_the_next_one() -> None:
-    found = list(faultsteps.half_event(iter([A, IDLE, B, C]), 1, False, Break.CLOSE))
+    found = list(body_transforms.half_event(iter([A, IDLE, B, C]), 1, False, Break.CLOSE))
     assert found == [A, IDLE, B[: len(B) // 2], Break.CLOSE]
     assert events(said(iter(found))) == events(A)
 
 
 def test_half_an_event_that_never_comes() -> None:
-    assert list(faultsteps.half_event(iter([A]), 1, True, Break.RESET)) == [A]
+    assert list(body_transforms.half_event(iter([A]), 1, True, Break.RESET)) == [A]
 
 
 @pytest.mark.parametrize("symbol", ["ETH", "\N{CHART WITH UPWARDS TREND}", "é"], ids=["none", "four", "two"])
 def test_half_an_event_ends_inside_a_character(symbol: str) -> None:
-    *found, ending = faultsteps.half_event(iter([A, signal("B", symbol)]), 1, True, Break.RESET)
+    *found, ending = body_transforms.half_event(iter([A, signal("B", symbol)]), 1, True, Break.RESET)
     assert ending is Break.RESET
     with pytest.raises(UnicodeDecodeError, match="unexpected end of data"):
         said(iter(found)).decode()
@@ -81,13 +81,13 @@ def test_half_an_event_ends_inside_a_character(symbol: str) -> None:
 
 
 def test_silence_for_good_forgets_what_comes_and_ends_with_the_stream() -> None:
-    found = list(faultsteps.silence(iter([A, B, SOON, C, BEAT, SOON]), 1, None, None, Time()))
+    found = list(body_transforms.silence(iter([A, B, SOON, C, BEAT, SOON]), 1, None, None, Time()))
     assert found == [A, SOON, SOON]
 
 
 def test_silence_gives_what_it_held_back_when_it_is_over() -> None:
     time = Time()
-    steps = faultsteps.silence(iter([A, B, SOON, BEAT, IDLE, SOON, C, D]), 1, 30, None, time)
+    steps = body_transforms.silence(iter([A, B, SOON, BEAT, IDLE, SOON, C, D]), 1, 30, None, time)
     assert next(steps) == A
     assert next(steps) == SOON
     assert next(steps) == Idle(130.0, WAKE)
@@ -99,7 +99,7 @@ def test_silence_gives_what_it_held_back_when_it_is_over() -> None:
 
 def test_silence_ends_when_the_clock_goes_back() -> None:
     time = Time()
-    steps = faultsteps.silence(iter([A, IDLE, B]), 1, 30, None, time)
+    steps = body_transforms.silence(iter([A, IDLE, B]), 1, 30, None, time)
     assert [next(steps), next(steps)] == [A, Idle(130.0, WAKE)]
     time.now = 99.0
     assert list(steps) == [B]
@@ -107,7 +107,7 @@ def test_silence_ends_when_the_clock_goes_back() -> None:
 
 def test_comments_in_a_silence_come_at_their_times_and_once_after_a_jump() -> None:
     time = Time()
-    steps = faultsteps.silence(iter([A, IDLE, B, IDLE, IDLE, SOON, IDLE, C]), 1, 40, 10, time)
+    steps = body_transforms.silence(iter([A, IDLE, B, IDLE, IDLE, SOON, IDLE, C]), 1, 40, 10, time)
     assert [next(steps), next(steps)] == [A, Idle(110.0, WAKE)]
     time.now = 110.0
     comment = next(steps)
@@ -123,46 +123,46 @@ def test_comments_in_a_silence_come_at_their_times_and_once_after_a_jump() -> No
 
 def test_comments_in_a_silence_for_good() -> None:
     time = Time()
-    steps = faultsteps.silence(iter([IDLE, B, IDLE, IDLE]), 0, None, 10, time)
+    steps = body_transforms.silence(iter([IDLE, B, IDLE, IDLE]), 0, None, 10, time)
     assert next(steps) == Idle(110.0, WAKE)
     time.now = 111.0
-    assert next(steps) == faultsteps._STILL_THERE
+    assert next(steps) == body_transforms._STILL_THERE
     assert list(steps) == [Idle(121.0, WAKE)] * 2
 
 
 def test_comments_and_bytes_of_ones_own_are_no_events() -> None:
-    source = [A, b": c\n", faultsteps.Raw(b"data: x\n\n"), B]
-    assert list(faultsteps.drop(iter(source), 2, None)) == source
-    assert list(faultsteps.duplicate(iter(source), lambda event: event == 2)) == [*source, B]
-    assert list(faultsteps.garbage(iter(source), lambda event: event == 2))[3] == faultsteps.GARBAGE[0]
+    source = [A, b": c\n", body_transforms.Raw(b"data: x\n\n"), B]
+    assert list(body_transforms.drop(iter(source), 2, None)) == source
+    assert list(body_transforms.duplicate(iter(source), lambda event: event == 2)) == [*source, B]
+    assert list(body_transforms.garbage(iter(source), lambda event: event == 2))[3] == body_transforms.GARBAGE[0]
 
 
 def test_skip() -> None:
-    assert list(faultsteps.skip(iter([A, BEAT, IDLE, B, C]), lambda signal: signal == 2)) == [A, BEAT, IDLE, C]
+    assert list(body_transforms.skip(iter([A, BEAT, IDLE, B, C]), lambda signal: signal == 2)) == [A, BEAT, IDLE, C]
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
 def test_inject(after: int) -> None:
     source: list[Step] = [A, IDLE, BEAT, B]
-    found = list(faultsteps.inject(iter(source), after, b"\xff"))
+    found = list(body_transforms.inject(iter(source), after, b"\xff"))
     place = {0: 0, 1: 2, 2: 3}.get(after)
     assert found == (source if place is None else [*source[:place], b"\xff", *source[place:]])
 
 
 @pytest.mark.parametrize("change", ["split_utf8", "line_endings"])
 def test_bytes_of_ones_own_stay_as_they_are(change: str) -> None:
-    own = faultsteps.Raw(b"data: \xc3\xa9\n")
+    own = body_transforms.Raw(b"data: \xc3\xa9\n")
     source: list[Step] = [A, own, B]
     changed = {
-        "split_utf8": lambda: faultsteps.split_utf8(iter(source)),
-        "line_endings": lambda: faultsteps.line_endings(iter(source), "crlf", fraction),
+        "split_utf8": lambda: body_transforms.split_utf8(iter(source)),
+        "line_endings": lambda: body_transforms.line_endings(iter(source), "crlf", fraction),
     }[change]()
     assert own in list(changed)
 
 
 def test_duplicate() -> None:
-    assert list(faultsteps.duplicate(iter([A, IDLE, B]), always)) == [A, A, IDLE, B, B]
-    assert list(faultsteps.duplicate(iter([A, IDLE, B, C]), lambda event: event == 2)) == [A, IDLE, B, B, C]
+    assert list(body_transforms.duplicate(iter([A, IDLE, B]), always)) == [A, A, IDLE, B, B]
+    assert list(body_transforms.duplicate(iter([A, IDLE, B, C]), lambda event: event == 2)) == [A, IDLE, B, B, C]
 
 
 @given(st.lists(st.sampled_from("sib"), max_size=40), st.integers(2, 9), st.integers(0, 99))
@@ -171,7 +171,7 @@ def test_reorder_loses_nothing_and_moves_no_signal_out_of_its_window(kinds: list
         signal(place) if kind == "s" else IDLE if kind == "i" else BEAT for place, kind in enumerate(kinds)
     ]
     signals = [step for step in source if isinstance(step, bytes) and step != BEAT]
-    found = list(faultsteps.reorder(iter(source), window, 5, Time(), lambda turn: (turn * 0.37 + salt * 0.11) % 1))
+    found = list(body_transforms.reorder(iter(source), window, 5, Time(), lambda turn: (turn * 0.37 + salt * 0.11) % 1))
     given = [step for step in found if isinstance(step, bytes) and step != BEAT]
     for start in range(0, len(signals), window):
         there, then = signals[start : start + window], given[start : start + window]
@@ -182,7 +182,7 @@ def test_reorder_loses_nothing_and_moves_no_signal_out_of_its_window(kinds: list
 
 def test_reorder_waits_for_its_window_only_so_long() -> None:
     time = Time()
-    steps = faultsteps.reorder(iter([A, B, SOON, IDLE, SOON, IDLE]), 3, 5, time, fraction)
+    steps = body_transforms.reorder(iter([A, B, SOON, IDLE, SOON, IDLE]), 3, 5, time, fraction)
     # Whatever comes first: what the stream waits for, or the end of the wait for the window.
     assert next(steps) == Idle(105.0, WAKE, 0.5)
     time.now = 104.0
@@ -193,29 +193,29 @@ def test_reorder_waits_for_its_window_only_so_long() -> None:
 
 
 def test_reorder_holds_no_heartbeats_and_gives_what_it_holds_before_a_break() -> None:
-    found = list(faultsteps.reorder(iter([A, BEAT, B, Break.CLOSE]), 5, 5, Time(), fraction))
+    found = list(body_transforms.reorder(iter([A, BEAT, B, Break.CLOSE]), 5, 5, Time(), fraction))
     assert found == [BEAT, B, A, Break.CLOSE]
 
 
 def test_garbage_of_every_sort_and_the_signals_all_the_same() -> None:
-    signals = [signal(place) for place in range(len(faultsteps.GARBAGE) + 1)]
-    content = said(faultsteps.garbage(iter(signals), always))
-    assert all(piece in content for piece in faultsteps.GARBAGE)
+    signals = [signal(place) for place in range(len(body_transforms.GARBAGE) + 1)]
+    content = said(body_transforms.garbage(iter(signals), always))
+    assert all(piece in content for piece in body_transforms.GARBAGE)
     assert ids(content) == [str(place) for place in range(len(signals))]
     with pytest.raises(UnicodeDecodeError):
         content.decode()
 
 
 def test_garbage_only_where_it_is_chosen() -> None:
-    found = list(faultsteps.garbage(iter([A, IDLE, B]), lambda event: event == 2))
-    assert found == [A, IDLE, faultsteps.GARBAGE[0], B]
+    found = list(body_transforms.garbage(iter([A, IDLE, B]), lambda event: event == 2))
+    assert found == [A, IDLE, body_transforms.GARBAGE[0], B]
 
 
 @pytest.mark.parametrize(
     ("style", "ending"), [("cr", b"\r"), ("lf", b"\n"), ("crlf", b"\r\n")], ids=["cr", "lf", "crlf"]
 )
 def test_line_endings_of_one_kind(style: str, ending: bytes) -> None:
-    found = said(faultsteps.line_endings(iter([A, IDLE, B]), style, fraction))
+    found = said(body_transforms.line_endings(iter([A, IDLE, B]), style, fraction))
     assert found == (A + B).replace(b"\n", ending)
 
 
@@ -225,12 +225,12 @@ TEXT = st.lists(st.sampled_from([b"data: x\n", b"data: y\n\n", b"\n", b": c\n", 
 @given(TEXT, st.lists(st.floats(0, 0.999), min_size=1, max_size=7))
 def test_mixed_line_endings_are_as_many_as_before(pieces: list[bytes], dice: list[float]) -> None:
     """However the text is cut into pieces: no CR and LF that belong to two lines become one end of a line."""
-    found = said(faultsteps.line_endings(iter(pieces), "mixed", lambda turn: dice[turn % len(dice)]))
+    found = said(body_transforms.line_endings(iter(pieces), "mixed", lambda turn: dice[turn % len(dice)]))
     assert found.replace(b"\r\n", b"\n").replace(b"\r", b"\n") == b"".join(pieces)
 
 
 def test_mixed_line_endings_are_mixed() -> None:
-    found = said(faultsteps.line_endings(iter([A, B, C, D]), "mixed", fraction))
+    found = said(body_transforms.line_endings(iter([A, B, C, D]), "mixed", fraction))
     assert b"\r\n" in found
     assert b"\r" in found.replace(b"\r\n", b"")
     assert b"\n" in found.replace(b"\r\n", b"")
@@ -238,7 +238,7 @@ def test_mixed_line_endings_are_mixed() -> None:
 
 
 def test_the_byte_order_mark_comes_once_and_first() -> None:
-    found = list(faultsteps.bom(iter([IDLE, A, B])))
+    found = list(body_transforms.bom(iter([IDLE, A, B])))
     assert found == [IDLE, b"\xef\xbb\xbf" + A, B]
     assert ids(said(iter(found))) == ["A", "B"]
 
@@ -246,7 +246,7 @@ def test_the_byte_order_mark_comes_once_and_first() -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters='"\\\r\n'), max_size=8), min_size=1))
 def test_chunks_end_inside_a_character(symbols: list[str]) -> None:
     source = [signal(place, symbol) for place, symbol in enumerate(symbols)]
-    pieces = [step for step in faultsteps.split_utf8(iter(source)) if isinstance(step, bytes)]
+    pieces = [step for step in body_transforms.split_utf8(iter(source)) if isinstance(step, bytes)]
     assert len(pieces) == 2 * len(source)
     for first in pieces[::2]:
         with pytest.raises(UnicodeDecodeError):
@@ -257,7 +257,7 @@ def test_chunks_end_inside_a_character(symbols: list[str]) -> None:
 
 def test_every_place_in_a_character_is_cut() -> None:
     source = [signal(place, "\N{CHART WITH UPWARDS TREND}") for place in range(4)]
-    pieces = [step for step in faultsteps.split_utf8(iter(source)) if isinstance(step, bytes)]
+    pieces = [step for step in body_transforms.split_utf8(iter(source)) if isinstance(step, bytes)]
     cuts = [len(piece.partition(b"\xf0")[2]) + 1 for piece in pieces[::2]]
     assert cuts == [1, 2, 3, 1]
 
@@ -274,17 +274,17 @@ def test_every_place_in_a_character_is_cut() -> None:
     ],
 )
 def test_cut(after: int | None, expected: list[Step]) -> None:
-    assert list(faultsteps.cut(iter([b"abc", IDLE, b"def"]), after, Break.RESET)) == expected
+    assert list(body_transforms.cut(iter([b"abc", IDLE, b"def"]), after, Break.RESET)) == expected
 
 
 def test_drip() -> None:
-    found = list(faultsteps.drip(iter([b"abcde", IDLE, b"f"]), 2, 0.5))
+    found = list(body_transforms.drip(iter([b"abcde", IDLE, b"f"]), 2, 0.5))
     assert found == [b"ab", Delay(0.5), b"cd", Delay(0.5), b"e", IDLE, Delay(0.5), b"f"]
 
 
 @pytest.mark.parametrize("spaces", [0, 1, 65_535, 65_536, 65_537, 200_000])
 def test_padding_is_never_in_memory_as_a_whole(spaces: int) -> None:
-    pieces = [step for step in faultsteps.padded(b"{}", spaces) if isinstance(step, bytes)]
+    pieces = [step for step in body_transforms.padded(b"{}", spaces) if isinstance(step, bytes)]
     assert b"".join(pieces) == b" " * spaces + b"{}"
     assert max(map(len, pieces)) <= 65_538
 
@@ -300,7 +300,7 @@ def test_closing_ends_what_the_steps_come_from() -> None:
             ended.append(True)
 
     steps = source()
-    played = faultsteps.Played(steps, faultsteps.duplicate(steps, always))
+    played = body_transforms.Played(steps, body_transforms.duplicate(steps, always))
     assert next(played) == A
     played.close()
     assert ended == [True]
@@ -316,6 +316,6 @@ def test_closing_while_a_step_is_asked_for() -> None:
         yield B
 
     steps = source()
-    played = faultsteps.Played(steps, faultsteps.duplicate(steps, lambda event: False))
+    played = body_transforms.Played(steps, body_transforms.duplicate(steps, lambda event: False))
     assert next(played) == A
     assert next(played) == B

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer, faultsteps
-from tradesdk_mock.service import MockService
+from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults import body_transforms
 
 from ._faulty import ASK, CARRIERS, STREAM, Reader, beating, carried, connect, emit, events, ids, listen, read_raw
 from ._support import START
@@ -184,11 +185,11 @@ def test_reorder_lets_signals_go_that_have_waited_long_enough(mock: MockService)
 
 def test_garbage(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("garbage")
-    count = len(faultsteps.GARBAGE)
+    count = len(body_transforms.GARBAGE)
     mock.add_fault("drop", after=count, how="clean")
     emitted, content, _ = listen(mock, http, count)
     assert ids(content) == emitted
-    assert all(piece in content for piece in faultsteps.GARBAGE)
+    assert all(piece in content for piece in body_transforms.GARBAGE)
 
 
 def test_garbage_now_and_then(mock: MockService, http: httpx.Client) -> None:
@@ -196,7 +197,7 @@ def test_garbage_now_and_then(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("drop", after=5, how="clean")
     emitted, content, _ = listen(mock, http, 5)
     assert ids(content) == emitted
-    for piece in faultsteps.GARBAGE[:2]:
+    for piece in body_transforms.GARBAGE[:2]:
         content = content.replace(piece, b"", 1)
     assert content.count(b"\n") == 10
     assert [json.loads(data)["id"] for data in events(content)] == emitted

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import faultwarnings
-from tradesdk_mock.service import MockService
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults import faultwarnings
 
 from ._faulty import STREAM, carried, connect
 from ._support import START

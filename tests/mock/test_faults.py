@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, faultrules, keys
-from tradesdk_mock.service import MockService
+from tradesdk_mock import MockClock
+from tradesdk_mock.control.service import MockService
+from tradesdk_mock.faults import rules
+from tradesdk_mock.state import tenants
 
 from ._faulty import ASK, STREAM, carried, connect, fault, hit
 from ._support import FULL, READ, START, error, ok
@@ -124,7 +126,7 @@ def test_whose_key_it_is_can_be_told_without_making_it(
     mock: MockService, sent: list[str], expected: str | None
 ) -> None:
     headers = [(b"authorization", value.encode("latin-1")) for value in sent]
-    assert keys.peek(mock.world, headers) == (expected, None)
+    assert tenants.peek(mock.world, headers) == (expected, None)
     assert (mock.status()["tenants"], mock.status()["keys"]) == ([], 0)
 
 
@@ -184,5 +186,5 @@ def test_probability_and_count_count_what_was_played(mock: MockService, http: ht
 def test_two_rules_of_one_kind_have_dice_of_their_own(mock: MockService, http: httpx.Client) -> None:
     first, second = fault(mock, probability=0.5), fault(mock, probability=0.5)
     assert first.id != second.id
-    numbers = [[faultrules.chance(7, rule, "hit", ordinal) for ordinal in range(20)] for rule in (first, second)]
+    numbers = [[rules.chance(7, rule, "hit", ordinal) for ordinal in range(20)] for rule in (first, second)]
     assert numbers[0] != numbers[1]

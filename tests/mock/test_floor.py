@@ -8,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService, house, signals
-from tradesdk_mock import floor as floors
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.running import Agent
-from tradesdk_mock.signals import next_due
+from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.trading import background_tenant, signal_feed
+from tradesdk_mock.trading import engine as floors
+from tradesdk_mock.trading.positions import Agent
+from tradesdk_mock.trading.signal_feed import next_due
 
 from ._support import OTHER, START, add_agent, add_wallet, connection, in_process, ok, walk
 
@@ -83,7 +84,7 @@ def test_a_change_that_is_undone_leaves_nothing_behind(mock: MockService, monkey
         for service in (mock, twin):
             service.clock.advance(DAY)
         with monkeypatch.context() as patch:
-            patch.setattr("tradesdk_mock.floor.Floor.flush", broken)
+            patch.setattr("tradesdk_mock.trading.engine.Floor.flush", broken)
             assert http.get("/v1/trades").status_code == 500
         assert walk(http, "/v1/trades") == walk(same, "/v1/trades")
         assert walk(http, "/v1/positions") == walk(same, "/v1/positions")
@@ -195,7 +196,7 @@ METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"app
 @pytest.mark.long
 def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
-    monkeypatch.setattr(signals, "SLICE", 0.0)
+    monkeypatch.setattr(signal_feed, "SLICE", 0.0)
     with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
         for service, api in ((twin, same), (mock, http)):
             service.populate("main", trades=8)
@@ -205,12 +206,12 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
             turns = 0
             while mock.engine.is_behind(METRICS, START):
                 turns += 1
-                assert house.is_growing(mock.world)
+                assert background_tenant.is_growing(mock.world)
                 # Whoever trades meanwhile leaves the house alone.
                 other.world.floor = None
                 ok(later.get("/v1/trades"))
             assert turns > 5
-            assert not house.is_growing(other.world)
+            assert not background_tenant.is_growing(other.world)
         assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
         for service in (twin, mock):
             service.clock.advance(2 * HOUR)
@@ -222,14 +223,14 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
 def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signals, "SLICE", 0.0)
+    monkeypatch.setattr(signal_feed, "SLICE", 0.0)
     with in_process(mock) as http:
         mock.clock.advance(HOUR)
         ok(http.get("/v1/signals", params={"chain": 8453}))
         assert mock.engine.is_behind(METRICS, START)
         agent = mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'")
         mock.stop_agent(agent)
-        assert not house.is_growing(mock.world)
+        assert not background_tenant.is_growing(mock.world)
 
 
 def test_nobody_makes_the_house_for_less_than_a_payment(mock: MockService) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tradesdk_mock import paymentledger
+from tradesdk_mock.payments import settlements
 
 from ._paying import PAYER, STRANGER, decode
 from ._shop import PRICE, Shop, reason
@@ -71,5 +71,5 @@ def test_payer_balance(dollars: int) -> None:
         assert reason(answer) == "insufficient_funds"
         return
     assert decode(answer.headers["payment-response"])["success"] is True
-    assert paymentledger.balance(shop.world, PAYER.address) == dollars * 1_000_000 - PRICE
-    assert paymentledger.balance(shop.world, STRANGER.address) == dollars * 1_000_000
+    assert settlements.balance(shop.world, PAYER.address) == dollars * 1_000_000 - PRICE
+    assert settlements.balance(shop.world, STRANGER.address) == dollars * 1_000_000

@@ -6,7 +6,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from tradesdk_mock import MockServer
-from tradesdk_mock.identity import Dice, address, checksum_address, digest, ident, keccak256
+from tradesdk_mock.core.seeding import Dice, address, checksum_address, digest, ident, keccak256
 
 from ._support import add_agent, client, ok, walk
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.tokens import find
+from tradesdk_mock.market.tokens import find
 
 from ._market import ALL, JSON, PAID, PER_TOKEN, Headers, Market, good_body, tokens
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import paywall
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.identity import checksum_address
-from tradesdk_mock.paywall import Offer
-from tradesdk_mock.web import Answer
-from tradesdk_mock.world import World
+from tradesdk_mock.api.web import Answer
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.core.seeding import checksum_address
+from tradesdk_mock.payments import paywall
+from tradesdk_mock.payments.paywall import Offer
+from tradesdk_mock.state.world import World
 
 from ._market import ALL, JSON, PAID, PER_TOKEN, Market, good_body, tokens
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import agentstates, house, performance, seedworld
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.tokens import tokens
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.market.tokens import tokens
+from tradesdk_mock.trading import agent_states, background_tenant, history, performance
 
 from ._market import Market
 from ._support import START
@@ -41,7 +41,7 @@ COLUMNS = (
 def shop() -> Market:
     """The house and one more tenant. Nothing here changes it."""
     shop = Market()
-    seedworld.populate(shop.world, "somebody")
+    history.populate(shop.world, "somebody")
     shop.results("token-win-rate", "BRETT")
     return shop
 
@@ -193,7 +193,7 @@ def test_other_tenants_and_the_other_chain(shop: Market) -> None:
     """Everybody on Base counts; nobody on BNB does."""
     alone = Market()
     before = alone.post("aggregate-metrics", {}).data
-    seedworld.populate(alone.world, "bot")
+    history.populate(alone.world, "bot")
     after = alone.post("aggregate-metrics", {}).data
     mine = alone.world.store.records(COLUMNS, "trades WHERE tenant = 'bot' AND chain_id = 8453 AND status = 'closed'")
     assert after["totalAgents"] == before["totalAgents"] + 3
@@ -205,7 +205,7 @@ def test_an_agent_that_is_stopped_is_not_active() -> None:
     shop = Market()
     before = shop.post("aggregate-metrics", {}).data
     agent = shop.world.store.value("SELECT id FROM agents WHERE status = 'active'")
-    agentstates.stop(shop.world, agent)
+    agent_states.stop(shop.world, agent)
     after = shop.post("aggregate-metrics", {}).data
     assert after == {**before, "activeAgents": before["activeAgents"] - 1}
 
@@ -255,7 +255,7 @@ def test_the_house_can_be_read(shop: Market) -> None:
 def test_a_day_of_the_house() -> None:
     """It trades about a thousand times; what only idle agents hold is never sold."""
     shop = Market()
-    house.ensure(shop.world)
+    background_tenant.ensure(shop.world)
     sold = {address for (address,) in shop.world.store.all("SELECT token_address FROM trades WHERE status = 'closed'")}
     kept = [position for position in ask_as_house(shop, "/v1/positions") if position["token_address"] not in sold]
     states = {agent["id"]: agent["status"] for agent in ask_as_house(shop, "/v1/agents")}
@@ -277,12 +277,12 @@ def test_a_day_of_the_house() -> None:
 
 def test_the_house_is_the_same_whenever_it_is_made() -> None:
     early, late = Market(), Market()
-    house.ensure(early.world)
+    background_tenant.ensure(early.world)
     for shop in (early, late):
         shop.clock.advance(DAY / 3 + 0.5)
         shop.results("token-signals", "BRETT")
-    seedworld.populate(late.world, "house")
-    seedworld.populate(late.world, "house", trades=10)
+    history.populate(late.world, "house")
+    history.populate(late.world, "house", trades=10)
     assert early.post("aggregate-metrics", {}).data == late.post("aggregate-metrics", {}).data
     assert early.world.store.all("SELECT * FROM books") == late.world.store.all("SELECT * FROM books")
     # The numbers of positions are given again once they are over.
@@ -295,7 +295,7 @@ def test_the_house_is_the_same_whenever_it_is_made() -> None:
         assert one == two
         assert one
     assert ask_as_house(early, "/v1/positions") == ask_as_house(late, "/v1/positions")
-    assert house.HOUSE == "house"
+    assert background_tenant.HOUSE == "house"
 
 
 def test_the_house_is_made_once_and_again_after_a_reset() -> None:
@@ -312,7 +312,7 @@ def test_the_house_is_quickly_made() -> None:
     """Whoever asks first waits for it. The bound is generous: a machine may be busy."""
     shop = Market()
     before = time.process_time()
-    house.ensure(shop.world)
+    background_tenant.ensure(shop.world)
     assert time.process_time() - before < 1.5
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.tokens import find, tokens
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.market.tokens import find, tokens
 
 from ._market import ALL, JSON, Answer, Headers, Market
 

@@ -10,10 +10,11 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, pricefailure
-from tradesdk_mock.prices import Prices, prices
-from tradesdk_mock.tokens import ETHER_ADDRESS, Token, find, lively, tokens
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock
+from tradesdk_mock.market.price_model import Prices, prices
+from tradesdk_mock.market.tokens import ETHER_ADDRESS, Token, find, lively, tokens
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import pricefailure
 
 from ._support import START
 

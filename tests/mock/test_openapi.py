@@ -13,12 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockServer, MockService, errors, marketbodies, validation
-from tradesdk_mock.gaps import PLANS
-from tradesdk_mock.marketside import MarketEndpoint
-from tradesdk_mock.openapi import document
-from tradesdk_mock.routes import ROUTES
-from tradesdk_mock.routes.market import MARKET_ROUTES
+from tradesdk_mock import GapOptions, MockServer, MockService
+from tradesdk_mock.api import market_requests, validation
+from tradesdk_mock.api.market import MARKET_ROUTES
+from tradesdk_mock.api.marketside import MarketEndpoint
+from tradesdk_mock.api.openapi import document
+from tradesdk_mock.api.routes import ROUTES
+from tradesdk_mock.core import errors
+from tradesdk_mock.core.gap_options import PLANS
 
 from .._openapi import described, problems, resolved
 from ._support import client, in_process
@@ -53,11 +55,11 @@ def test_words_and_bounds_are_those_of_the_rules() -> None:
     schemas = document()["components"]["schemas"]
     assert schemas["AgentStatus"]["enum"] == [*validation.STATUSES]
     assert schemas["ChainId"]["enum"] == [*validation.CHAINS]
-    assert schemas["SignalType"]["enum"] == [*marketbodies.SIGNALS]
-    assert schemas["TopPerformersRequest"]["properties"]["sortBy"]["enum"] == [*marketbodies.SORTS]
+    assert schemas["SignalType"]["enum"] == [*market_requests.SIGNALS]
+    assert schemas["TopPerformersRequest"]["properties"]["sortBy"]["enum"] == [*market_requests.SORTS]
     assert schemas["Account"]["properties"]["plan"]["enum"] == [*PLANS]
     assert {schemas[name]["properties"]["tokens"]["maxItems"] for name in schemas if name.startswith("TokensI")} == {
-        marketbodies.BATCH
+        market_requests.BATCH
     }
     quotas = [GapOptions().quota(plan) for plan in PLANS]
     for place, name in enumerate(("requests", "agents")):
@@ -163,16 +165,16 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for() -> None:
     script = """
 import sys
 from tradesdk_mock import MockService
-from tradesdk_mock.exchange import Request
+from tradesdk_mock.core.messages import Request
 with MockService(seed=7) as mock:
     mock.engine.answer(Request("GET", "/v1/account", headers=[(b"authorization", b"Bearer mock_full_me")]))
-    before = {"yaml", "tradesdk_mock.openapi"} & set(sys.modules)
+    before = {"yaml", "tradesdk_mock.api.openapi"} & set(sys.modules)
     sys.modules["yaml"] = None
     without = mock.engine.answer(Request("GET", "/openapi.json"))
     del sys.modules["yaml"]
     status = mock.engine.answer(Request("GET", "/openapi.json")).status
 print(without.status, without.body.decode())
-print(before, status, "yaml" in sys.modules, "tradesdk_mock.openapipage" in sys.modules)
+print(before, status, "yaml" in sys.modules, "tradesdk_mock.api.openapipage" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     without, then = done.stdout.splitlines()

@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockService, errors, world
-from tradesdk_mock.openapi import document
-from tradesdk_mock.routes.market import MARKET_ROUTES
+from tradesdk_mock import MockClock, MockService
+from tradesdk_mock.api.market import MARKET_ROUTES
+from tradesdk_mock.api.openapi import document
+from tradesdk_mock.core import errors
+from tradesdk_mock.state import world
 
 from .._openapi import described, header_problems, problems, response
 from ._paying import encode, header_name, offer_of, payment

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockService
-from tradesdk_mock.openapi import document
+from tradesdk_mock.api.openapi import document
 
 from .._openapi import described, response
 from ._support import in_process

@@ -105,10 +105,10 @@ def test_presentations(bazaar: Bazaar) -> None:
 
 
 def test_only_the_latest_presentations_are_kept(bazaar: Bazaar, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tradesdk_mock import paymentledger
+    from tradesdk_mock.payments import settlements
 
-    monkeypatch.setattr(paymentledger, "_KEPT", 20)
-    monkeypatch.setattr(paymentledger, "_TIDY", 10)
+    monkeypatch.setattr(settlements, "_KEPT", 20)
+    monkeypatch.setattr(settlements, "_TIDY", 10)
     for _ in range(45):
         bazaar.http.post(URL, json=BODY, headers={"X-PAYMENT": "?"})
     numbers = [each.n for each in bazaar.mock.payments.presentations()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import paymentledger
+from tradesdk_mock.payments import settlements
 
 from ._market import tokens
 from ._paying import PAYER
@@ -36,7 +36,7 @@ def test_the_same_again_is_the_stored_answer_and_costs_nothing(shop: Shop) -> No
     content = shop.signed(1, identifier=IDENT)
     first = shop.present(content)
     assert first.data
-    held = paymentledger.balance(shop.world, PAYER.address)
+    held = settlements.balance(shop.world, PAYER.address)
     shop.clock.advance(3_600)  # prices are others by now, and the authorization is over
     for _ in range(3):
         again = shop.present(content)
@@ -44,7 +44,7 @@ def test_the_same_again_is_the_stored_answer_and_costs_nothing(shop: Shop) -> No
         assert again.headers["payment-response"] == first.headers["payment-response"]
         assert again.headers["content-length"] == first.headers["content-length"]
     assert shop.settled() == 1
-    assert paymentledger.balance(shop.world, PAYER.address) == held
+    assert settlements.balance(shop.world, PAYER.address) == held
     verdicts = shop.world.store.all("SELECT verdict, status FROM presentations")
     assert verdicts == [("settled", 200)] + [("replayed", 200)] * 3
 

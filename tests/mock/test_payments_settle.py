@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer, MockService, eip3009, paymentledger
-from tradesdk_mock.exchange import Request
+from tradesdk_mock import MockClock, MockServer, MockService
+from tradesdk_mock.core.messages import Request
+from tradesdk_mock.payments import eip3009, settlements
 
 from ._market import HOST, JSON, PAID, PER_TOKEN, good_body, tokens
 from ._paying import PAYER, STRANGER, Json, decode, encode, offer_of, pay, payment
@@ -37,10 +38,10 @@ BEGINNING = 1_000_000_000
 def test_each_costs_what_it_costs(path: str, version: int) -> None:
     shop = Shop()
     assert shop.buy(1, version, path, good_body(path)).data
-    assert paymentledger.balance(shop.world, PAYER.address) == BEGINNING - PRICES[path]
+    assert settlements.balance(shop.world, PAYER.address) == BEGINNING - PRICES[path]
     if path in PER_TOKEN:
         assert shop.buy(2, version, path, tokens("BRETT", "ETH", "SKI")).data
-        assert paymentledger.balance(shop.world, PAYER.address) == BEGINNING - 4 * PRICES[path]
+        assert settlements.balance(shop.world, PAYER.address) == BEGINNING - 4 * PRICES[path]
 
 
 def test_what_is_bought_is_what_an_open_paywall_gives() -> None:
@@ -69,7 +70,7 @@ def test_an_endpoint_that_fails_is_not_charged(version: int, path: str, body: Js
     assert (answer.status, bool(answer.error)) == (status, True)
     assert not [name for name in answer.headers if "payment" in name]
     assert shop.settled() == 0
-    assert paymentledger.balance(shop.world, PAYER.address) == BEGINNING
+    assert settlements.balance(shop.world, PAYER.address) == BEGINNING
     assert shop.world.store.all("SELECT verdict, status FROM presentations") == [("not charged", status)]
     # The authorization is as good as before.
     again = tokens("ETH") if path == PATH and status == 404 else None
@@ -132,22 +133,22 @@ def test_a_crash_in_the_middle_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         raise RuntimeError("broken")
 
     for module, name in (
-        ("tradesdk_mock.pricefailure", "price_fails"),
-        ("tradesdk_mock.paymentledger", "set_balance"),
-        ("tradesdk_mock.paymentledger", "transaction"),
-        ("tradesdk_mock.paymentledger", "conclude"),
+        ("tradesdk_mock.trading.pricefailure", "price_fails"),
+        ("tradesdk_mock.payments.settlements", "set_balance"),
+        ("tradesdk_mock.payments.settlements", "transaction"),
+        ("tradesdk_mock.payments.settlements", "conclude"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"{module}.{name}", crash)
             answer = shop.present(content)
         assert answer.status == 500, name
         assert shop.settled() == 0
-        assert paymentledger.balances(shop.world) == {}
+        assert settlements.balances(shop.world) == {}
         assert "payment-response" not in answer.headers
     rows = shop.world.store.all("SELECT verdict, status FROM presentations")
     assert rows == [("not carried out", 500)] * 4
     assert shop.present(content).status == 200
-    assert paymentledger.balances(shop.world) == {PAYER.address: BEGINNING - PRICE}
+    assert settlements.balances(shop.world) == {PAYER.address: BEGINNING - PRICE}
 
 
 def answers_of(worlds: list[MockService], content: Json, threads: int) -> list[int]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk_mock import eip3009
-from tradesdk_mock.eip3009 import Authorization, Domain
+from tradesdk_mock.payments import eip3009
+from tradesdk_mock.payments.eip3009 import Authorization, Domain
 
 from ._paying import PAYER, STRANGER, Json, authorization, nonce_of, sign
 

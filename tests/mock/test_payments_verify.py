@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import paymentledger
+from tradesdk_mock.payments import settlements
 
 from ._market import tokens
 from ._paying import PAYER, STRANGER, Json, authorization, nonce_of, sign
@@ -152,12 +152,12 @@ def test_a_refused_nonce_is_not_used_up() -> None:
 @VERSIONS
 def test_a_balance_that_is_too_small(version: int) -> None:
     shop = Shop()
-    paymentledger.set_balance(shop.world, PAYER.address, 59_999)
+    settlements.set_balance(shop.world, PAYER.address, 59_999)
     assert shop.buy(1, version).status == 200
     assert reason(shop.buy(2, version)) == "insufficient_funds"
-    paymentledger.set_balance(shop.world, PAYER.address, 30_000)
+    settlements.set_balance(shop.world, PAYER.address, 30_000)
     assert shop.buy(2, version).status == 200
-    assert paymentledger.balance(shop.world, PAYER.address) == 0
+    assert settlements.balance(shop.world, PAYER.address) == 0
 
 
 def wrong(shop: Shop, content: Json, **fields: str) -> Json:
@@ -173,7 +173,7 @@ def test_the_order_in_which_it_looks() -> None:
     shop = Shop()
     used = shop.signed(1)
     assert shop.present(used).status == 200
-    paymentledger.set_balance(shop.world, PAYER.address, 0)
+    settlements.set_balance(shop.world, PAYER.address, 0)
     bad = {
         "to": OTHER,
         "value": "1",

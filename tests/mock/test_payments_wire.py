@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import paywall
+from tradesdk_mock.payments import paywall
 
 from ._market import JSON
 from ._paying import Json, decode, encode

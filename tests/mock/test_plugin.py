@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tradesdk_mock.plugin import OPTIONS
+from tradesdk_mock.pytest_plugin import OPTIONS
 
 pytest_plugins = ["pytester"]
 
@@ -317,7 +317,7 @@ def test_a_run_without_the_fixtures_loads_next_to_nothing(pytester: pytest.Pytes
 
         def test_it():
             ours = {name for name in sys.modules if name.startswith("tradesdk")}
-            assert ours == {"tradesdk_mock", "tradesdk_mock.plugin"}
+            assert ours == {"tradesdk_mock", "tradesdk_mock.pytest_plugin"}
             assert not {"uvicorn", "pydantic", "eth_account"} & sys.modules.keys()
     """
     run(pytester, source).assert_outcomes(passed=1)

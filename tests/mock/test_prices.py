@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.prices import Prices, cents, prices
-from tradesdk_mock.scenarios import SCENARIOS
-from tradesdk_mock.tokens import Token, find, lively, significant, tokens
+from tradesdk_mock.market.price_model import Prices, cents, prices
+from tradesdk_mock.market.scenarios import SCENARIOS
+from tradesdk_mock.market.tokens import Token, find, lively, significant, tokens
 
 from ._support import START
 
@@ -95,7 +95,7 @@ def test_in_whatever_order_one_looks_it_is_the_same(scenario: str) -> None:
 def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [Prices(7, "ordinary", 0.0).usd(token, START) for token in EVERY]
     for name in ("_HOURS", "_CLOSES", "_SPANS", "_DAYS"):
-        monkeypatch.setattr(f"tradesdk_mock.prices.{name}", 8)
+        monkeypatch.setattr(f"tradesdk_mock.market.price_model.{name}", 8)
     market = Prices(7, "ordinary", 0.0)
     for _ in range(2):
         assert [market.usd(token, START) for token in EVERY] == expected
@@ -107,8 +107,8 @@ def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPat
 
 CODE = """
 import json
-from tradesdk_mock.prices import prices
-from tradesdk_mock.tokens import tokens
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.tokens import tokens
 times = [START + 86_399 * step for step in range(-2, 9)] + [0, 10**11 - 1]
 print(json.dumps([[prices(7, scenario, START + 0.5 if scenario != "ordinary" else 0.0).usd(token, at) for at in times]
     for scenario in ("ordinary", "crash", "whipsaw") for token in tokens(7, 8453)[:62:20] + tokens(7, 56)[:2]]))

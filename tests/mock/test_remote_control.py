@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.engine import Engine
-from tradesdk_mock.exchange import Request
+from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.core.messages import Request
 
 from ._support import FULL, START, client, error, ok
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError
-from tradesdk_mock.crossovers import Followed, past
-from tradesdk_mock.prices import Prices, prices
-from tradesdk_mock.scenarios import ORDINARY, SCENARIOS, Course
-from tradesdk_mock.tokens import Token, lively
-from tradesdk_mock.world import World
+from tradesdk_mock.market.indicators import Followed, past
+from tradesdk_mock.market.price_model import Prices, prices
+from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
+from tradesdk_mock.market.tokens import Token, lively
+from tradesdk_mock.state.world import World
 
 from ._support import START
 

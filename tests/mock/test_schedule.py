@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock import MockClock, MockService, signals
-from tradesdk_mock.crossovers import CHAINS, COLUMNS, followed
-from tradesdk_mock.exchange import Wake
-from tradesdk_mock.prices import prices
-from tradesdk_mock.signals import emit
-from tradesdk_mock.tokens import find, lively
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock, MockService
+from tradesdk_mock.core.messages import Wake
+from tradesdk_mock.market.indicators import CHAINS, COLUMNS, followed
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.tokens import find, lively
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import signal_feed
+from tradesdk_mock.trading.signal_feed import emit
 
 from ._signals import BASE, BNB, HOUR, before, new, wire, world
 from ._support import START
@@ -25,15 +26,15 @@ def test_a_scheduled_signal_comes_when_its_time_has_come_and_once() -> None:
     assert (late.published_at, early.published_at) == (START + 20, START + 10.5)
     assert (late.timestamp, early.timestamp) == (START + 20, START + 10)
     assert new(made) == []
-    assert signals.next_due(made) == START + 10.5
+    assert signal_feed.next_due(made) == START + 10.5
     made.clock.advance(10)
     assert new(made) == []
     made.clock.advance(0.5)
     assert new(made) == [wire(early)]
-    assert signals.next_due(made) == START + 20
+    assert signal_feed.next_due(made) == START + 20
     made.clock.advance(HOUR)
     assert new(made) == [wire(early), wire(late)]
-    assert signals.next_due(made) is None
+    assert signal_feed.next_due(made) is None
     made.clock.set(START, allow_backwards=True)
     made.clock.advance(HOUR)
     assert new(made) == [wire(early), wire(late)]
@@ -58,10 +59,10 @@ def test_scheduled_and_market_signals_come_in_the_order_of_time() -> None:
     alone.clock.advance(HOUR)
     for _ in range(600):
         stepped.clock.advance(6)
-        signals.catch_up(stepped)
+        signal_feed.catch_up(stepped)
     every = f"SELECT {', '.join(COLUMNS)} FROM signals WHERE seq > {before(alone)} ORDER BY seq"  # noqa: S608 - our own
     for made in (jumped, stepped, alone):
-        signals.catch_up(made)
+        signal_feed.catch_up(made)
     rows = jumped.store.all(every)
     assert rows == stepped.store.all(every)
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
@@ -73,9 +74,9 @@ def test_back_in_time_a_scheduled_signal_waits() -> None:
     made = world("live")
     signal = emit(made, at=START + 30)
     made.clock.set(START - HOUR, allow_backwards=True)
-    assert signals.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
+    assert signal_feed.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
     soon = emit(made, at=START - HOUR + 5)
-    assert signals.next_due(made) == START - HOUR + 5
+    assert signal_feed.next_due(made) == START - HOUR + 5
     made.clock.advance(5)
     assert new(made) == [wire(soon)]
     made.clock.set(START + 30)
@@ -94,7 +95,7 @@ def test_the_oldest_of_a_long_jump_are_left_out_but_nothing_that_was_scheduled()
 def test_ordinals_of_a_prompted_signal_are_its_own() -> None:
     made, plain = world("live", first_within=0.5), world("live")
     for _ in range(5):
-        signals.prompt(made, BASE)
+        signal_feed.prompt(made, BASE)
     assert emit(made) == emit(plain)
 
 
@@ -109,7 +110,7 @@ def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None
         try:
             for _ in range(60):
                 ready.wait(timeout=30)
-                signals.catch_up(mine)
+                signal_feed.catch_up(mine)
                 ready.wait(timeout=30)
         except BaseException as error:  # a test that hangs says nothing
             failed.append(error)
@@ -127,7 +128,7 @@ def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None
     assert failed == []
     for each in worlds:
         assert new(each) == [wire(signal) for signal in planned]
-        assert signals.next_due(each) is None
+        assert signal_feed.next_due(each) is None
         each.close()
 
 
@@ -135,11 +136,11 @@ def test_another_process_learns_of_what_was_scheduled(tmp_path: Path) -> None:
     clock = MockClock(START)
     one, other = (World(seed=7, db=tmp_path / "state.db", clock=clock, market="scripted") for _ in range(2))
     for made in (one, other):
-        signals.catch_up(made)
-        assert signals.next_due(made) is None
+        signal_feed.catch_up(made)
+        assert signal_feed.next_due(made) is None
     signal = emit(one, at=START + 5)
     with other.transaction():
-        assert signals.next_due(other) == START + 5
+        assert signal_feed.next_due(other) == START + 5
     clock.advance(5)
     assert new(other) == [wire(signal)] == new(one)
     one.close()
@@ -152,12 +153,12 @@ def test_what_was_scheduled_outlives_the_process_but_not_a_reset(tmp_path: Path)
     signal = emit(first, at=START + 5)
     first.close()
     second = World(db=path, clock=MockClock(START))
-    assert signals.next_due(second) == START + 5
+    assert signal_feed.next_due(second) == START + 5
     second.clock.advance(5)
     assert new(second) == [wire(signal)]
     emit(second, at=START + HOUR)
     second.reset()
-    assert signals.next_due(second) is None
+    assert signal_feed.next_due(second) is None
     second.close()
 
 
@@ -171,7 +172,7 @@ def test_what_a_crash_undoes_is_not_due() -> None:
 
     with pytest.raises(RuntimeError, match="crash"):
         crash()
-    assert signals.next_due(made) is None
+    assert signal_feed.next_due(made) is None
     assert emit(made) == emit(world())
 
 
@@ -186,7 +187,7 @@ def test_open_streams_are_told_of_it() -> None:
     assert not wake.take()
     made.clock.advance(5)
     wake.take()
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     assert wake.take()
     assert made.hub.epoch == before
 
@@ -194,17 +195,17 @@ def test_open_streams_are_told_of_it() -> None:
 @pytest.mark.parametrize("chain_id", [BASE, BNB])
 def test_whoever_opens_a_stream_has_a_signal_soon(chain_id: int) -> None:
     unpromised = world("live")
-    assert signals.prompt(unpromised, chain_id) is False
+    assert signal_feed.prompt(unpromised, chain_id) is False
     made = world("live", first_within=2.0)
     seen = []
     for _ in range(30):
-        came = signals.prompt(made, chain_id)
+        came = signal_feed.prompt(made, chain_id)
         # One is enough for everybody.
-        assert signals.prompt(made, chain_id) is False
-        place, opened = signals.last_seq(made), made.now()
+        assert signal_feed.prompt(made, chain_id) is False
+        place, opened = signal_feed.last_seq(made), made.now()
         made.clock.advance(2)
-        signals.catch_up(made)
-        found = signals.newer(made, chain_id, place, 10)
+        signal_feed.catch_up(made)
+        found = signal_feed.newer(made, chain_id, place, 10)
         assert found
         if came:
             assert opened + 1 <= found[0][1] <= opened + 2
@@ -216,8 +217,8 @@ def test_whoever_opens_a_stream_has_a_signal_soon(chain_id: int) -> None:
 
 def test_a_scripted_market_promises_nothing() -> None:
     made = world(first_within=2.0)
-    assert signals.prompt(made, BASE) is False
-    assert signals.next_due(made) is None
+    assert signal_feed.prompt(made, BASE) is False
+    assert signal_feed.next_due(made) is None
 
 
 def test_a_long_jump_is_made_up_for_in_parts() -> None:
@@ -225,15 +226,15 @@ def test_a_long_jump_is_made_up_for_in_parts() -> None:
     found = []
     for parts in (False, True):
         with MockService(clock=MockClock(START)) as mock:
-            signals.catch_up(mock.world)
+            signal_feed.catch_up(mock.world)
             mock.emit_signal(at=START + 40_000.5)
             mock.clock.advance(86_400)
             turns = 1
             if parts:
-                while signals.is_behind(mock.world, START + 86_400):
+                while signal_feed.is_behind(mock.world, START + 86_400):
                     turns += 1
                 assert turns > 2
-            assert (signals.catch_up(mock.world) == 0) is parts
+            assert (signal_feed.catch_up(mock.world) == 0) is parts
             found.append(mock.world.store.all("SELECT * FROM signals ORDER BY seq"))
     assert found[0] == found[1]
     assert len(found[0]) > 17_000

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock import MockClock, seedworld
-from tradesdk_mock.balances import initial_native
-from tradesdk_mock.house import HOUSE
-from tradesdk_mock.identity import ident
-from tradesdk_mock.tokens import Token, find, lively
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock
+from tradesdk_mock.core.seeding import ident
+from tradesdk_mock.market.tokens import Token, find, lively
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import history
+from tradesdk_mock.trading.background_tenant import HOUSE
+from tradesdk_mock.trading.balances import initial_native
 
 from ._support import START
 
@@ -55,7 +56,7 @@ AGENT = (
 Record = dict[str, Any]
 PROGRAM = """
 from tradesdk_mock import MockClock, seedworld
-from tradesdk_mock.world import World
+from tradesdk_mock.state.world import World
 world = World(seed=7, clock=MockClock(1_800_000_000), market="scripted")
 seedworld.populate(world, "main", trades=60)
 print(world.store.all("SELECT * FROM trades ORDER BY seq"))
@@ -68,7 +69,7 @@ def made(
     """A world with a tenant that is filled some seconds after the scenario has begun. Nothing happens by itself."""
     world = World(seed=seed, clock=MockClock(START), market="scripted", scenario=scenario)
     world.clock.advance(after)
-    seedworld.populate(world, tenant, trades=trades)
+    history.populate(world, tenant, trades=trades)
     return world
 
 
@@ -270,7 +271,7 @@ def test_the_same_seed_is_the_same_past() -> None:
     # What another tenant has shifts nothing.
     third = World(seed=7, clock=MockClock(START), market="scripted")
     for tenant in ("else", "main"):
-        seedworld.populate(third, tenant)
+        history.populate(third, tenant)
     assert trades_of(third) == trades_of(first)
     assert [row["amount"] for row in trades_of(third, "else")] != [row["amount"] for row in trades_of(first)]
     for world in (first, second, other, third):
@@ -288,7 +289,7 @@ def test_more_than_is_written_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     """The past is written in parts, and no part leaves anything out."""
     whole = made(7, trades=300)
     for size in (1, 97, 146, 292):
-        monkeypatch.setattr(seedworld, "_AT_ONCE", size)
+        monkeypatch.setattr(history, "_AT_ONCE", size)
         parts = made(7, trades=300)
         assert dump(parts) == dump(whole)
         parts.close()

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, MockServerError, signals
-from tradesdk_mock.crossovers import CHAINS, COLUMNS, followed, past
-from tradesdk_mock.prices import prices
-from tradesdk_mock.tokens import lively
-from tradesdk_mock.world import World
+from tradesdk_mock import MockClock, MockServerError
+from tradesdk_mock.market.indicators import CHAINS, COLUMNS, followed, past
+from tradesdk_mock.market.price_model import prices
+from tradesdk_mock.market.tokens import lively
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import signal_feed
 
 from ._signals import BASE, BNB, DAY, HOUR
 from ._support import START
@@ -26,12 +27,12 @@ def world(seed: int = 7, **options: Any) -> World:
 
 
 def published(at: World) -> list[Any]:
-    signals.catch_up(at)
+    signal_feed.catch_up(at)
     return at.store.all(EVERY)
 
 
 def times(at: World, chain_id: int) -> list[float]:
-    signals.catch_up(at)
+    signal_feed.catch_up(at)
     rows = at.store.all("SELECT published_at FROM signals WHERE chain_id = ? ORDER BY seq", (chain_id,))
     return [found for (found,) in rows]
 
@@ -80,7 +81,7 @@ def test_waiting_and_jumping_come_to_the_same(steps: list[float], look: list[boo
     for step, looks in zip(steps, look, strict=False):
         waited.clock.advance(step)
         if looks:
-            signals.catch_up(waited)
+            signal_feed.catch_up(waited)
     jumped.clock.set(waited.clock.now())
     assert published(waited) == published(jumped)
 
@@ -93,8 +94,8 @@ def test_a_day_at_once_a_day_in_steps_and_a_day_of_two_processes(tmp_path: Path)
     for turn in range(96):
         stepped.clock.advance(DAY / 96)
         clock.advance(DAY / 96)
-        signals.catch_up(stepped)
-        signals.catch_up(shared[turn % 3 % 2])
+        signal_feed.catch_up(stepped)
+        signal_feed.catch_up(shared[turn % 3 % 2])
     expected = published(at_once)
     assert published(stepped) == expected
     assert published(shared[0]) == published(shared[1]) == expected
@@ -104,35 +105,35 @@ def test_a_day_at_once_a_day_in_steps_and_a_day_of_two_processes(tmp_path: Path)
 
 def test_what_is_published_is_next_due_before() -> None:
     made = world()
-    assert signals.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
-    signals.catch_up(made)
+    assert signal_feed.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
+    signal_feed.catch_up(made)
     for _ in range(50):
-        due = signals.next_due(made)
+        due = signal_feed.next_due(made)
         assert due is not None
         assert due > made.now()
         made.clock.set(due - 0.001)
-        assert signals.catch_up(made) == 0
+        assert signal_feed.catch_up(made) == 0
         made.clock.set(due)
-        assert signals.catch_up(made) >= 1
+        assert signal_feed.catch_up(made) >= 1
         assert made.store.value("SELECT max(published_at) FROM signals") == due
 
 
 def test_nothing_is_asked_of_the_store_while_nothing_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     made = world()
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     monkeypatch.setattr(made, "store", None)
-    assert signals.catch_up(made) == 0
-    assert signals.next_due(made) is not None
+    assert signal_feed.catch_up(made) == 0
+    assert signal_feed.next_due(made) is not None
 
 
 def test_back_in_time_what_was_published_stays_and_nothing_comes_twice() -> None:
     made = world()
     made.clock.advance(HOUR)
     before = published(made)
-    due = signals.next_due(made)
+    due = signal_feed.next_due(made)
     made.clock.set(START - DAY, allow_backwards=True)
     assert published(made) == before
-    assert signals.next_due(made) == due
+    assert signal_feed.next_due(made) == due
     made.clock.set(START + HOUR)
     assert published(made) == before
     assert due is not None
@@ -162,9 +163,9 @@ def test_the_beginning_of_time() -> None:
 
 def test_of_a_long_jump_only_the_end_is_made_up_for() -> None:
     made = world(catch_up_limit=HOUR)
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     made.clock.advance(40 * DAY)
-    assert signals.catch_up(made) == market(made.now() - HOUR, made.now())
+    assert signal_feed.catch_up(made) == market(made.now() - HOUR, made.now())
     assert min(at for at in times(made, BASE) if at > START) > made.now() - HOUR
     # In a world with another limit, the same signals of that hour.
     other = world(catch_up_limit=2 * HOUR)
@@ -183,17 +184,17 @@ def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         monotonic = time
 
     real = Real()
-    monkeypatch.setattr("tradesdk_mock.clock.time", real)
+    monkeypatch.setattr("tradesdk_mock.core.clock.time", real)
     made = World(seed=7, clock=MockClock())
     made.clock.move(speed=600)
-    signals.catch_up(made)
-    due = signals.next_due(made)
+    signal_feed.catch_up(made)
+    due = signal_feed.next_due(made)
     assert due is not None
     wait = made.clock.real_seconds_until(due)
     assert wait is not None
     assert wait <= 0.01
     real.passed = 6
-    assert signals.catch_up(made) == market(START, START + HOUR)
+    assert signal_feed.catch_up(made) == market(START, START + HOUR)
     expected = world()
     expected.clock.advance(HOUR)
     assert published(made) == published(expected)
@@ -201,11 +202,11 @@ def test_speed_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_scripted_market_has_a_past_and_nothing_more() -> None:
     made = world(market="scripted")
-    assert signals.next_due(made) is None
+    assert signal_feed.next_due(made) is None
     before = published(made)
     assert before == published(world())
     made.clock.advance(40 * DAY)
-    assert signals.next_due(made) is None
+    assert signal_feed.next_due(made) is None
     assert published(made) == before
 
 
@@ -246,12 +247,12 @@ def test_a_reset_begins_anew(tmp_path: Path) -> None:
 
 def test_what_a_crash_undoes_is_published_again() -> None:
     made = world()
-    signals.catch_up(made)
+    signal_feed.catch_up(made)
     made.clock.advance(60)
 
     def crash() -> None:
         with made.transaction():
-            assert signals.catch_up(made) > 0
+            assert signal_feed.catch_up(made) > 0
             raise RuntimeError("crash")
 
     with pytest.raises(RuntimeError, match="crash"):
@@ -263,17 +264,17 @@ def test_what_a_crash_undoes_is_published_again() -> None:
 
 def test_places_in_the_row_of_signals() -> None:
     made = world()
-    signals.catch_up(made)
-    last = signals.last_seq(made)
+    signal_feed.catch_up(made)
+    last = signal_feed.last_seq(made)
     assert last == len(past(prices(7), START))
-    assert signals.newer(made, BASE, last, 10) == []
+    assert signal_feed.newer(made, BASE, last, 10) == []
     made.clock.advance(60)
-    signals.catch_up(made)
-    found = signals.newer(made, BASE, last, 100)
+    signal_feed.catch_up(made)
+    found = signal_feed.newer(made, BASE, last, 100)
     assert [at for _, at, _ in found] == [at for at in times(made, BASE) if at > START]
-    assert [list(record) for _, _, record in found] == [list(signals.FIELDS)] * len(found)
+    assert [list(record) for _, _, record in found] == [list(signal_feed.FIELDS)] * len(found)
     assert {record["chain_id"] for _, _, record in found} == {BASE}
-    assert signals.newer(made, BASE, last, 3) == found[:3]
-    assert signals.newer(made, BASE, found[2][0], 100) == found[3:]
-    assert {record["chain_id"] for _, _, record in signals.newer(made, BNB, last, 100)} == {BNB}
-    assert len(signals.newer(made, BNB, 0, 10_000)) == len(times(made, BNB))
+    assert signal_feed.newer(made, BASE, last, 3) == found[:3]
+    assert signal_feed.newer(made, BASE, found[2][0], 100) == found[3:]
+    assert {record["chain_id"] for _, _, record in signal_feed.newer(made, BNB, last, 100)} == {BNB}
+    assert len(signal_feed.newer(made, BNB, 0, 10_000)) == len(times(made, BNB))

@@ -10,8 +10,8 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.crossovers import followed, past
-from tradesdk_mock.prices import prices
+from tradesdk_mock.market.indicators import followed, past
+from tradesdk_mock.market.price_model import prices
 
 from ._support import START, client, error, ok, walk
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, plugin
-from tradesdk_mock.control import MAX_STATE, longest_body
-from tradesdk_mock.exchange import Request
-from tradesdk_mock.validation import MAX_BODY
+from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, pytest_plugin
+from tradesdk_mock.api.validation import MAX_BODY
+from tradesdk_mock.control.http import MAX_STATE, longest_body
+from tradesdk_mock.core.messages import Request
 
 from ._support import READ, START, add_agent, add_wallet, client, in_process, ok, walk
 
@@ -94,9 +94,9 @@ def test_a_scenario_is_chosen_and_kept(tmp_path: Path, how: Callable[[MockServic
 
 
 def test_the_mark_of_a_test_chooses_one() -> None:
-    with plugin._make({"scenario": "crash"}) as mock:
+    with pytest_plugin._make({"scenario": "crash"}) as mock:
         assert mock.status()["scenario"] == "crash"
     with pytest.raises(pytest.fail.Exception, match="'sunny' is not a scenario"):
-        plugin._make({"scenario": "sunny"})
+        pytest_plugin._make({"scenario": "sunny"})
     with pytest.raises(pytest.fail.Exception, match="scenario: must be text"):
-        plugin._make({"scenario": 7})
+        pytest_plugin._make({"scenario": 7})

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
-from tradesdk_mock.schema import NAMES
+from tradesdk_mock.state.schema import NAMES
 
 from ._support import START, add_agent, add_wallet, in_process, ok, walk
 

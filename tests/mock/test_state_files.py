@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.errors import ApiError
-from tradesdk_mock.schema import TABLES, VERSION
-from tradesdk_mock.store import Store
+from tradesdk_mock.core.errors import ApiError
+from tradesdk_mock.state.database import Store
+from tradesdk_mock.state.schema import TABLES, VERSION
 
 from ._support import START, add_agent, add_wallet, error, in_process, ok, walk
 

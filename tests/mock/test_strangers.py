@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
-from tradesdk_mock.exchange import Request
+from tradesdk_mock.core.messages import Request
 
 from ._support import START, client, connection, in_process, ok
 

@@ -15,9 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServer, MockService, server, signals
-from tradesdk_mock.exchange import Idle
-from tradesdk_mock.routes import stream as module
+from tradesdk_mock import MockClock, MockServer, MockService
+from tradesdk_mock.api import stream as module
+from tradesdk_mock.core.messages import Idle
+from tradesdk_mock.serving import server
+from tradesdk_mock.trading import signal_feed
 
 from ._listening import CARRIERS, PATH, carried, connect, listening
 from ._support import FULL, START, error, ok
@@ -232,7 +234,7 @@ def test_back_in_time_the_market_does_not_repeat_itself(carrier: str) -> None:
 
 
 def published_since(mock: MockService, start: float) -> list[Any]:
-    signals.catch_up(mock.world)
+    signal_feed.catch_up(mock.world)
     return mock.world.store.all(
         "SELECT id FROM signals WHERE chain_id = 8453 AND published_at > ? ORDER BY seq", (start,)
     )
@@ -273,8 +275,8 @@ def test_it_looks_for_that_twice_a_second(tmp_path: Path) -> None:
     for db, poll in ((tmp_path / "world.sqlite3", 0.5), (None, None)):
         with carried("in process", db=db) as mock:
             key = mock.create_key()
-            signals.catch_up(mock.world)
-            feed = module.Feed(mock.world, key.id, 8453, signals.last_seq(mock.world), 0.0)
+            signal_feed.catch_up(mock.world)
+            feed = module.Feed(mock.world, key.id, 8453, signal_feed.last_seq(mock.world), 0.0)
             step = next(feed)
             assert isinstance(step, Idle)
             assert step.poll == poll

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, MockService, server
-from tradesdk_mock.routes import stream as module
+from tradesdk_mock import MockServer, MockService
+from tradesdk_mock.api import stream as module
+from tradesdk_mock.serving import server
 
 from ._listening import CARRIERS, carried, connect, listening
 from ._support import START, walk

@@ -10,7 +10,7 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, MockServerError, Seeded
-from tradesdk_mock.tokens import find
+from tradesdk_mock.market.tokens import find
 
 from ._support import START, client, error, ok, walk
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock.exchange import Break, Delay, Reply, Request, Step
-from tradesdk_mock.validation import MAX_BODY
+from tradesdk_mock.api.validation import MAX_BODY
+from tradesdk_mock.core.messages import Break, Delay, Reply, Request, Step
 
 from ._scripted import FLAVOURS, Scripted, fetch, in_process, over_a_socket, plain, seen
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.exchange import Break, Delay, Idle, Reply, Request, Step, Wake
+from tradesdk_mock.core.messages import Break, Delay, Idle, Reply, Request, Step, Wake
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, fetch, in_process, once, plain
 from ._support import START

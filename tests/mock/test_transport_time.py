@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock
-from tradesdk_mock.clock import END
-from tradesdk_mock.exchange import Break, Delay, Idle, Reply, Step, Wake
+from tradesdk_mock.core.clock import END
+from tradesdk_mock.core.messages import Break, Delay, Idle, Reply, Step, Wake
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
 from ._support import START

@@ -10,8 +10,8 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, wallet_message
-from tradesdk_mock.balances import initial_native
-from tradesdk_mock.tokens import find, lively
+from tradesdk_mock.market.tokens import find, lively
+from tradesdk_mock.trading.balances import initial_native
 
 from ._support import OTHER, OWNER, START, add_wallet, connection, error, ok, sign, walk
 

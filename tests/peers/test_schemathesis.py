@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockServer
-from tradesdk_mock.openapi import document
-from tradesdk_mock.openapipage import operations
+from tradesdk_mock.api.openapi import document
+from tradesdk_mock.api.openapipage import operations
 
 from .environments import HERE
 

@@ -43,7 +43,7 @@ class Paid(StrEnum):
 
 
 def _complete_kind(incomplete: str) -> list[str]:
-    from tradesdk_mock.faultkinds import KINDS as known
+    from tradesdk_mock.faults.catalog import KINDS as known
 
     return [name for name in known if name.startswith(incomplete)]
 
@@ -155,7 +155,7 @@ def kinds(ctx: typer.Context) -> None:
     from dataclasses import asdict
 
     from tradesdk_cli.commands.mock.shown import show_kinds
-    from tradesdk_mock.faults import describe
+    from tradesdk_mock.faults.active import describe
 
     with session(ctx) as run:
         show_kinds(run.out, [asdict(kind) for kind in describe()])

@@ -1,0 +1,33 @@
+"""GET /v1/account, GET /v1/account/usage"""
+
+from __future__ import annotations
+
+from .web import Answer, Call, Endpoint, Routes
+
+
+def read(call: Call) -> Answer:
+    [tenant] = call.world.store.records(("id", "email", "created_at"), "tenants WHERE name = ?", (call.tenant,))
+    record = {
+        "id": tenant["id"],
+        "email": tenant["email"],
+        "plan": call.caller.plan,
+        "created_at": tenant["created_at"],
+        "api_key_last4": call.caller.last4,
+    }
+    return Answer(200, call.shown(record))
+
+
+def usage(call: Call) -> Answer:
+    requests, agents = call.world.gaps.quota(call.caller.plan)
+    record = {
+        "requests": {"used": call.caller.requests_used, "limit": requests},
+        "agents": {"used": call.world.store.count("agents", call.tenant), "limit": agents},
+        "reset_at": call.caller.reset_at,
+    }
+    return Answer(200, call.shown(record))
+
+
+ROUTES: Routes = [
+    ("/v1/account", {"GET": Endpoint(read, needs="account")}),
+    ("/v1/account/usage", {"GET": Endpoint(usage, needs="account")}),
+]

@@ -1,0 +1,192 @@
+"""GET and POST /v1/agents; GET, PATCH and DELETE /v1/agents/{agent_id}"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import conflict, forbidden, invalid, missing, refused, unacceptable
+from ..core.seeding import ident
+from ..trading import agent_states, engine
+from ..trading.positions import RISK
+from .pagination import page
+from .validation import STATUSES, check_chain, check_confidence, check_max_positions, check_risk, check_text
+from .web import Answer, Call, Endpoint, Routes
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+SUMMARY = ("id", "name", "status", "chain_id", "wallet_id", "created_at")
+FULL: tuple[str, ...] = (
+    "id",
+    "name",
+    "status",
+    "chain_id",
+    "wallet_id",
+    "risk",
+    "min_confidence",
+    "max_positions",
+    "created_at",
+    "updated_at",
+)
+
+
+def listing(call: Call) -> Answer:
+    query = call.query()
+    filters = {"tenant": call.tenant, "status": query.one_of("status", STATUSES)}
+    return page(call, query, table="agents", columns=SUMMARY, time="created_at", filters=filters)
+
+
+def create(call: Call) -> Answer:
+    gaps, store = call.world.gaps, call.world.store
+    from .bodies import CreateAgentBody, read_body
+
+    body = read_body(call, CreateAgentBody)
+    check_text(body.name, "name")
+    chain = check_chain(body.chain_id, "chain_id", gaps)
+    risk = check_risk(body.risk.given(), gaps)
+    check_confidence(body.min_confidence)
+    check_max_positions(body.max_positions, gaps)
+    _check_wallet(call, body.wallet_id, chain)
+    _check_quota(call)
+    if gaps.risk_defaults == "filled":
+        risk = {**RISK, **risk}
+    ordinal = store.next(call.tenant, "agent")
+    now = call.world.second()
+    record: dict[str, Any] = {
+        "id": ident("agt", call.world.seed, call.tenant, ordinal),
+        "name": body.name,
+        "status": "idle",
+        "chain_id": chain,
+        "wallet_id": body.wallet_id,
+        "risk": risk,
+        "min_confidence": body.min_confidence,
+        "max_positions": body.max_positions,
+        "created_at": now,
+    }
+    store.add("agents", **{**record, "risk": json.dumps(risk)}, tenant=call.tenant, updated_at=now)
+    return Answer(int(gaps.write_status[:3]), call.shown(record))
+
+
+def read(call: Call) -> Answer:
+    return Answer(200, _full(call, _find(call)))
+
+
+def update(call: Call) -> Answer:
+    world = call.world
+    agent = _find(call)
+    from .bodies import UpdateAgentBody, read_body
+
+    body = read_body(call, UpdateAgentBody)
+    given = body.model_fields_set
+    if not given and world.gaps.empty_patch == "400":
+        raise invalid("The body changes nothing.")
+    if "name" in given:
+        agent["name"] = check_text(body.name, "name")
+    if "risk" in given:
+        agent["risk"] = {**agent["risk"], **check_risk(body.risk.given(), world.gaps)}
+    if "min_confidence" in given:
+        agent["min_confidence"] = check_confidence(body.min_confidence)
+    if "max_positions" in given:
+        agent["max_positions"] = check_max_positions(body.max_positions, world.gaps)
+    if "wallet_id" in given:
+        _check_wallet(call, body.wallet_id, agent["chain_id"])
+        agent["wallet_id"] = body.wallet_id
+    if given:
+        agent["updated_at"] = world.second()
+        world.store.run(
+            "UPDATE agents SET name = ?, risk = ?, min_confidence = ?, max_positions = ?, wallet_id = ?,"
+            " updated_at = ? WHERE id = ?",
+            (
+                agent["name"],
+                json.dumps(agent["risk"]),
+                agent["min_confidence"],
+                agent["max_positions"],
+                agent["wallet_id"],
+                agent["updated_at"],
+                agent["id"],
+            ),
+        )
+        engine.changed(world, agent["id"])
+    return Answer(int(world.gaps.write_status[4:]), _full(call, agent))
+
+
+def delete(call: Call) -> Answer:
+    agent = _find(call)
+    status = agent["status"]
+    if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
+        raise conflict(f"The agent is {status}; stop it before deleting it.")
+    agent_states.close_all(call.world, call.tenant, agent["id"])
+    call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
+    engine.changed(call.world, agent["id"])
+    return Answer(204)
+
+
+def _find(call: Call) -> dict[str, Any]:
+    agent = call.owned("agent", FULL)
+    agent["risk"] = json.loads(agent["risk"])
+    return agent
+
+
+def _full(call: Call, agent: dict[str, Any]) -> dict[str, Any]:
+    total, wins, pnl = call.world.store.all("SELECT closed, won, pnl FROM agents WHERE id = ?", (agent["id"],))[0]
+    stats = {
+        "total_trades": total,
+        "win_rate_pct": round(100.0 * wins / total, 2) if total else 0.0,
+        "total_pnl_usd": round(pnl, 2) + 0.0,
+    }
+    return call.shown({**agent, "stats": call.shown(stats)})
+
+
+def _check_wallet(call: Call, wallet_id: str, chain: int) -> None:
+    gaps = call.world.gaps
+    bound = call.world.store.value("SELECT chain_id FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant))
+    if bound is None:
+        if gaps.unknown_wallet == "422":
+            raise unacceptable("wallet_id", "no wallet of yours has this id")
+        raise missing("wallet", wallet_id)
+    if bound != chain:
+        raise refused(gaps.wallet_chain, "wallet_id", f"the wallet is on chain {bound}, the agent on {chain}")
+
+
+def _check_quota(call: Call) -> None:
+    gaps = call.world.gaps
+    limit = gaps.quota(call.caller.plan)[1]
+    if call.world.store.count("agents", call.tenant) >= limit:
+        message = f"the {call.caller.plan} plan allows {limit} agents"
+        raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"Not now: {message}.")
+
+
+def start(call: Call) -> Answer:
+    return _moved(call, agent_states.start)
+
+
+def stop(call: Call) -> Answer:
+    return _moved(call, agent_states.stop)
+
+
+def pause(call: Call) -> Answer:
+    return _moved(call, lambda world, agent_id: agent_states.set_status(world, agent_id, "paused"))
+
+
+def _moved(call: Call, move: Callable[[World, str], None]) -> Answer:
+    agent_id = str(call.owned("agent", ("id",))["id"])
+    move(call.world, agent_id)
+    return read(call)
+
+
+ROUTES: Routes = [
+    ("/v1/agents", {"GET": Endpoint(listing), "POST": Endpoint(create, needs="write")}),
+    (
+        "/v1/agents/{agent_id}",
+        {
+            "GET": Endpoint(read, trading=True),
+            "PATCH": Endpoint(update, needs="write", trading=True),
+            "DELETE": Endpoint(delete, needs="write", trading=True),
+        },
+    ),
+    ("/v1/agents/{agent_id}/start", {"POST": Endpoint(start, needs="write", trading=True, option=True)}),
+    ("/v1/agents/{agent_id}/stop", {"POST": Endpoint(stop, needs="write", trading=True, option=True)}),
+    ("/v1/agents/{agent_id}/pause", {"POST": Endpoint(pause, needs="write", trading=True, option=True)}),
+]

@@ -1,0 +1,212 @@
+"""What requests for market data may say. Whatever is wrong is named in one sentence, before anybody is asked to pay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_core import from_json
+
+from ..core.errors import invalid, refused
+from ..core.messages import Request
+from ..market.tokens import find
+from ..state.world import World
+from .validation import json_body
+
+BASE = 8453
+BATCH = 5
+SIGNALS = ("BUY", "SELL", "WAITING FOR SIGNAL", "ALL")
+SORTS = ("winRate", "ROI")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for market data that can be answered.
+
+    Attributes:
+        identifiers: the tokens as they were named, in that order.
+        limits: how many signals of each of them.
+        limit: how many tokens.
+        start, end: Unix seconds, both inclusive.
+    """
+
+    identifiers: Sequence[str] = ()
+    limits: Sequence[int] = ()
+    limit: int = 0
+    start: float | None = None
+    end: float | None = None
+    signal: str = "ALL"
+    sort_by: str = "winRate"
+
+
+class MarketBody:
+    """The JSON object of a request. 400 when there is none, or when a name stands in it twice."""
+
+    def __init__(self, world: World, request: Request) -> None:
+        self._world = world
+        self._gaps = world.gaps
+        self._found = json_body(request.headers, request.content)
+        # The parser above takes the last of two values; who pays for an answer should know which one was meant. It has
+        # also refused what is nested so deeply that this one might overflow the stack.
+        json.loads(request.content or b"", object_pairs_hook=_unambiguous)
+
+    def only(self, *names: str) -> None:
+        """Fields that aren't among these are ignored or, by gap option, refused."""
+        self._only(self._found, names, "")
+
+    def nothing(self) -> None:
+        if self._found:
+            raise refused(self._gaps.b_invalid, shown(next(iter(self._found))), "the body must be the empty object {}")
+
+    def identifiers(self) -> list[str]:
+        """Up to five tokens, none of them twice, under whatever names."""
+        return [identifier for identifier, _ in self._tokens(None)]
+
+    def identifiers_and_limits(self, default: int, high: int) -> list[tuple[str, int]]:
+        return self._tokens((default, high))
+
+    def limit(self, default: int, high: int) -> int:
+        return self._limit(self._found, "limit", default, high)
+
+    def moment(self, name: str) -> float | None:
+        """ISO 8601 as Unix seconds; without a zone it is UTC, without a time midnight."""
+        if name not in self._found:
+            return None
+        value = self._found[name]
+        if not isinstance(value, str):
+            raise invalid(f"{name}: must be a string")
+        try:
+            if not _DATE.fullmatch(value.upper()):
+                raise ValueError
+            moment = datetime.fromisoformat(value.upper())
+        except ValueError:
+            raise invalid(f"{name}: {shown(value)} is not a date of ISO 8601, such as 2026-01-31T12:00:00Z") from None
+        return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
+
+    def span(self) -> tuple[float | None, float | None]:
+        start, end = self.moment("startDate"), self.moment("endDate")
+        if start is not None and end is not None and start > end:
+            raise refused(self._gaps.b_invalid, "startDate", "must not be after endDate")
+        return start, end
+
+    def one_of(self, name: str, values: Sequence[str], default: str | None = None) -> str:
+        if name not in self._found:
+            if default is None:
+                raise invalid(f"{name}: required")
+            return default
+        value = self._found[name]
+        if not isinstance(value, str):
+            raise invalid(f"{name}: must be a string")
+        if value not in values:
+            raise refused(self._gaps.b_invalid, name, f"{shown(value)} is not one of {', '.join(values)}")
+        return value
+
+    def _tokens(self, limits: tuple[int, int] | None) -> list[tuple[str, int]]:
+        items = self._found.get("tokens")
+        if items is None:
+            raise invalid("tokens: required")
+        if not isinstance(items, list):
+            raise invalid("tokens: must be an array")
+        if not 1 <= len(items) <= BATCH:
+            raise refused(self._gaps.b_invalid, "tokens", f"must have from 1 to {BATCH} items, not {len(items)}")
+        found: list[tuple[str, int]] = []
+        seen: dict[str, str] = {}
+        for place, item in enumerate(items):
+            at = f"tokens[{place}]"
+            if not isinstance(item, dict):
+                raise invalid(f"{at}: must be an object")
+            self._only(item, ("identifier", "limit") if limits else ("identifier",), f"{at}.")
+            identifier = item.get("identifier")
+            if not isinstance(identifier, str):
+                raise invalid(f"{at}.identifier: {'must be a string' if 'identifier' in item else 'required'}")
+            if not identifier.strip():
+                raise invalid(f"{at}.identifier: must not be blank")
+            token = find(self._world.seed, BASE, identifier)
+            # An address and a symbol of one token are the same token, too: nobody wants to pay for it twice.
+            earlier = seen.setdefault(token.address if token else identifier.lower(), identifier)
+            if len(seen) <= place:
+                same = f"{at}.identifier", f"{shown(identifier)} is the same token as {shown(earlier)}"
+                raise refused(self._gaps.b_invalid, *same)
+            found.append((identifier, self._limit(item, f"{at}.limit", *limits) if limits else 0))
+        return found
+
+    def _limit(self, where: dict[str, Any], at: str, default: int, high: int) -> int:
+        value = where.get("limit", default)
+        # In JSON, true is no number; in Python it is.
+        if type(value) is not int:
+            raise invalid(f"{at}: must be an integer")
+        if not 1 <= value <= high:
+            raise refused(self._gaps.b_invalid, at, f"must be from 1 to {high}")
+        return value
+
+    def _only(self, where: dict[str, Any], names: Sequence[str], prefix: str) -> None:
+        unknown = sorted(where.keys() - set(names)) if self._gaps.unknown_field == "400" else ()
+        if unknown:
+            raise invalid(f"{prefix}{shown(unknown[0])}: not a field of this request")
+
+
+Reader = Callable[[MarketBody], Asked]
+
+
+def only_tokens(body: MarketBody) -> Asked:
+    body.only("tokens")
+    return Asked(identifiers=body.identifiers())
+
+
+def tokens_with_limits(body: MarketBody) -> Asked:
+    body.only("tokens")
+    pairs = body.identifiers_and_limits(10, 100)
+    return Asked(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
+
+
+def tokens_in_a_span(body: MarketBody) -> Asked:
+    body.only("tokens", "startDate", "endDate", "signalType")
+    identifiers = body.identifiers()
+    start, end = body.span()
+    signal = body.one_of("signalType", SIGNALS, "ALL")
+    return Asked(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
+
+
+def sorted_tokens(body: MarketBody) -> Asked:
+    body.only("sortBy", "limit")
+    return Asked(sort_by=body.one_of("sortBy", SORTS), limit=body.limit(300, 300))
+
+
+def number_of_tokens(body: MarketBody) -> Asked:
+    body.only("limit")
+    return Asked(limit=body.limit(100, 500))
+
+
+def nothing(body: MarketBody) -> Asked:
+    body.nothing()
+    return Asked()
+
+
+def tokens_sent(request: Request) -> int:
+    """How many tokens a request that may be wrong in every way is about: what it would cost."""
+    try:
+        items = from_json(request.content or b"{}")["tokens"]
+    except (ValueError, TypeError, KeyError):
+        return 1
+    return min(max(len(items), 1), BATCH) if isinstance(items, list) else 1
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise invalid(f"{shown(name)}: stands there twice")
+        found[name] = value
+    return found
+
+
+def shown(text: str) -> str:
+    """What a stranger sent, short and without characters that a terminal would obey."""
+    quoted = repr(text if len(text) <= 80 else text[:77] + "...")
+    return quoted if len(quoted) <= 120 else quoted[:116] + "...'"

@@ -1,0 +1,140 @@
+"""Signals as market data shows them: those of the account API, and the times at which the market was left waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ..market.indicators import BEFORE, DAY, HOUR, LONG, PAST, SHORT, averaged, full_hours, greens, moments
+from ..market.price_model import DIGITS
+from ..market.tokens import Token, lively, significant
+
+if TYPE_CHECKING:
+    from ..market.price_model import Prices
+    from ..state.world import World
+
+BASE = 8453
+WAITING = "WAITING FOR SIGNAL"
+STRATEGY = "SMA crossover"
+# The averages of hours are close when what is between them is so little of how far the price went in the last twelve:
+# of a token once or twice a day.
+_CLOSE = 0.35
+_LAST_SECOND = 253_402_300_799
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which signals of a token: the newest `limit` of a kind (`ALL`: any) from `start` to `end`, both inclusive."""
+
+    limit: int
+    kind: str = "ALL"
+    start: float | None = None
+    end: float | None = None
+
+
+def records(world: World, token: Token, wanted: Wanted) -> list[dict[str, Any]]:
+    """Records of one token, newest first. What is due must have been published."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    if wanted.kind != WAITING:
+        found += _published(world, token, wanted)
+    if wanted.kind in (WAITING, "ALL"):
+        found += _waiting(world, token, wanted)
+    found.sort(key=lambda each: -each[0])
+    return [record for _, record in found[: wanted.limit]]
+
+
+def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
+    clauses, args = ["chain_id = ?", "token_address = ?"], [BASE, token.address]
+    for clause, value in (
+        ("direction = ?", None if wanted.kind == "ALL" else wanted.kind),
+        ("timestamp >= ?", wanted.start),
+        ("timestamp <= ?", wanted.end),
+    ):
+        if value is not None:
+            clauses.append(clause)
+            args.append(value)
+    for direction, reason, usd, timestamp, short, long, crossed, green in world.store.all(
+        "SELECT direction, reason, price_usd, timestamp, short_sma, long_sma, crossover, green_candles FROM signals"  # noqa: S608 - our own clauses
+        f" WHERE {' AND '.join(clauses)} ORDER BY timestamp DESC, seq DESC LIMIT ?",
+        (*args, wanted.limit),
+    ):
+        eth = significant(usd / world.prices.rate(timestamp), DIGITS)
+        yield timestamp, _record(direction, reason, eth, usd, timestamp, short, long, bool(crossed), green)
+
+
+def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The averages of an hour's candles came close and didn't cross: follows from seed and time, newest first.
+
+    There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
+    """
+    # Ether in ether is always 1: its averages never come close, and every day would be looked at.
+    if token.symbol == "ETH" or token not in lively(world.seed, BASE):
+        return
+    prices, moment = world.prices, moments(world.seed, BASE)[token.address]
+    born = float(world.store.get_meta("born") or world.now())
+    first = max(born - PAST, wanted.start or 0.0, 0.0)
+    last = world.now() if world.market == "live" else born
+    last = last if wanted.end is None else min(last, wanted.end)
+    count = 0
+    for day in range(int(last // DAY), int(first // DAY) - 1, -1):
+        for hour, short, long, green in _near(prices, token, day):
+            at = hour * HOUR + moment
+            if not first <= at <= last:
+                continue
+            eth, usd = prices.eth(token, at), prices.usd(token, at)
+            reason = "The moving averages came close to each other and didn't cross."
+            yield at, _record(WAITING, reason, eth, usd, at, short, long, False, green)
+            count += 1
+            if count == wanted.limit:
+                return
+
+
+def _near(prices: Prices, token: Token, day: int) -> Iterator[tuple[int, float, float, int]]:
+    """(hour, averages one candle before, green candles) where they came close, the last one of a day first."""
+    closes = full_hours(prices, token, range(day * 24 - BEFORE, day * 24 + 24))
+    gaps, sums = averaged(closes)
+    for place in range(23, -1, -1):
+        before, now = gaps[place : place + 2]
+        recent = closes[place + 1 : place + 1 + BEFORE]
+        if before * now > 0 and abs(now) < min(abs(before), _CLOSE * (max(recent) - min(recent))):
+            end = place + BEFORE
+            short, long = (sums[end] - sums[end - SHORT]) / SHORT, (sums[end] - sums[end - LONG]) / LONG
+            yield day * 24 + place, short, long, greens(recent)
+
+
+def _record(
+    signal: str,
+    reason: str,
+    eth: float,
+    usd: float,
+    timestamp: int,
+    short: float | None,
+    long: float | None,
+    crossed: bool,
+    green: int,
+) -> dict[str, Any]:
+    return {
+        "signal": signal,
+        "reason": reason,
+        "signalPriceEth": eth,
+        "signalPriceUsd": usd,
+        "signalPriceFormatted": f"${_plain(usd)} ({_plain(eth)} ETH)",
+        "createdAt": iso(timestamp),
+        "previousShortSMA": None if short is None else significant(short, DIGITS),
+        "previousLongSMA": None if long is None else significant(long, DIGITS),
+        "crossoverDetected": crossed,
+        "consecutiveGreenCandles": green,
+    }
+
+
+def iso(timestamp: int) -> str:
+    """ISO 8601 with Z. Signals may be emitted with dates that it has no form for; they get its last one."""
+    return datetime.fromtimestamp(min(timestamp, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _plain(value: float) -> str:
+    """Five digits without an exponent, as people write prices."""
+    return f"{Decimal(f'{value:.5g}'):f}" if 1e-18 < value < 1e15 else f"{value:.5g}"

@@ -1,0 +1,69 @@
+"""GET /v1/signals, GET /v1/signals/history"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..trading import signal_feed
+from .pagination import page
+from .web import Answer, Call, Endpoint, Routes
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+
+def latest(call: Call) -> Answer:
+    signal_feed.catch_up(call.world)
+    query = call.query()
+    chain = query.chain("chain", required=True)
+    limit = query.limit()
+    floor = query.confidence()
+    rows = call.world.store.records(
+        signal_feed.FIELDS,
+        "signals WHERE chain_id = ? AND confidence >= ? ORDER BY timestamp DESC, seq DESC LIMIT ?",
+        (chain, 0.0 if floor is None else floor, limit),
+    )
+    if call.world.gaps.order == "oldest":
+        rows.reverse()  # the latest ones all the same: the option only turns around how they are listed
+    return Answer(200, call.shown({"data": [call.shown(row) for row in rows]}))
+
+
+def history(call: Call) -> Answer:
+    signal_feed.catch_up(call.world)
+    query = call.query()
+    filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
+    start, end = query.integer("from"), query.integer("to")
+    equal = "=" if call.world.gaps.time_bounds == "inclusive" else ""
+    where: list[tuple[str, object]] = []
+    if start is not None:
+        where.append((f"timestamp >{equal} ?", start))
+    if end is not None:
+        where.append((f"timestamp <{equal} ?", end))
+    return page(
+        call,
+        query,
+        table="signals",
+        columns=signal_feed.FIELDS,
+        time="timestamp",
+        filters=filters,
+        where=where,
+        passing=_arrived(call.world),
+        always_newest_first=True,
+    )
+
+
+def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
+    """Which signals the history has by now."""
+    spread, now = world.gaps.history_lag_spread, world.now() - world.gaps.history_lag
+    if not spread:
+        return [("published_at <= ?", [now])] if world.gaps.history_lag else []
+    # Only those of the last moments need a number of their own.
+    late = "published_at + ? * chance(?, 'history lag', id) <= ?"
+    return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(world.seed), now])]
+
+
+ROUTES: Routes = [
+    ("/v1/signals", {"GET": Endpoint(latest)}),
+    ("/v1/signals/history", {"GET": Endpoint(history)}),
+]

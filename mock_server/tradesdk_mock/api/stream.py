@@ -1,0 +1,143 @@
+"""GET /v1/signals/stream"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from ..core.errors import ApiError
+from ..core.messages import Break, Idle, Step, Wake
+from ..state import tenants
+from ..trading import signal_feed
+from .web import NEW_FIELD, Answer, Call, Endpoint, Routes
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+_BATCH = 500
+_POLL = 0.5
+
+
+def stream(call: Call) -> Answer:
+    world, query = call.world, call.query()
+    chain = query.chain("chain", required=True)
+    assert chain is not None  # noqa: S101 - required
+    floor = query.confidence() if world.gaps.stream_filter == "honoured" else None
+    signal_feed.catch_up(world)
+    after = signal_feed.last_seq(world)
+    resumed = call.request.header(b"last-event-id") if world.gaps.resume == "ids" else None
+    if resumed is not None:
+        known = world.store.value("SELECT seq FROM signals WHERE id = ?", (resumed.decode("latin-1"),))
+        after = after if known is None else int(known)
+    signal_feed.prompt(world, chain)
+    headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+    return Answer(200, headers=headers, body=Feed(world, call.caller.key_id, chain, after, floor or 0.0))
+
+
+class Feed:
+    """The events of one stream, as steps. It follows a place in the signals, so that a slow reader costs no memory."""
+
+    def __init__(self, world: World, key_id: str, chain_id: int, after: int, floor: float) -> None:
+        self._world = world
+        self._key_id = key_id
+        self._chain_id = chain_id
+        self._after = after
+        self._floor = floor
+        # From here on, not from the first read: that one comes when it comes.
+        self._opened = world.now()
+        self._epoch = world.hub.epoch
+        self._closed = False
+        self._wake = Wake()
+        world.hub.join(self._wake)
+        self._steps = self._run()
+
+    def __iter__(self) -> Iterator[Step]:
+        return self
+
+    def __next__(self) -> Step:
+        try:
+            return next(self._steps)
+        except ApiError:
+            # Another thread has closed the world since we looked.
+            if self._world.closed:
+                raise StopIteration from None
+            raise
+
+    def close(self) -> None:
+        """From any thread; one that is asking for the next step gets the end."""
+        self._closed = True
+        self._world.hub.leave(self._wake)
+        self._wake.ring()
+        with contextlib.suppress(ValueError):  # the generator is running
+            self._steps.close()
+
+    def _run(self) -> Generator[Step, None, None]:
+        world = self._world
+        beaten = self._opened
+        if world.gaps.unknown_values == "on":
+            yield event({"type": "notice", "timestamp": int(beaten), **NEW_FIELD})
+        # The key and the world may end while a client is listening.
+        while not self._closed and self._epoch == world.hub.epoch and tenants.is_valid(world, self._key_id):
+            # Before the look at the signals: a heartbeat never overtakes one that was due before it.
+            now, interval = world.now(), world.gaps.heartbeat
+            try:
+                latest, rows = self._new()
+            except ApiError:  # another process holds the file: what there is comes when it lets go
+                yield Idle(None, self._wake, _POLL)
+                continue
+            for seq, record in rows:
+                self._after = seq
+                if record["confidence"] < self._floor:
+                    continue
+                extra = NEW_FIELD if world.gaps.unknown_values == "on" else {}
+                ident = record["id"] if world.gaps.resume == "ids" else None
+                yield event({"type": "signal", **record, **extra}, ident)
+            if rows:
+                continue
+            self._after = max(self._after, latest)
+            beaten = min(beaten, now)
+            if interval and now >= beaten + interval:
+                beaten = now
+                yield event({"type": "heartbeat", "timestamp": int(now)})
+                continue
+            times = [beaten + interval] if interval else []
+            due = signal_feed.next_due(world)
+            if due is not None:
+                times.append(due)
+            until = self._on_the_clock(min(times)) if times else None
+            yield Idle(until, self._wake, _POLL if world.store.path else None)
+        if world.closed:
+            # As a server that goes away: not the end that an answer has.
+            yield Break.CLOSE
+
+    def _on_the_clock(self, ts: float) -> float:
+        """What the mock's clock shows when the service's time is `ts`, and never a hair before."""
+        skew = self._world.gaps.clock_skew
+        shown = ts - skew
+        while shown + skew < ts:
+            shown = math.nextafter(shown, math.inf)
+        return shown
+
+    def _new(self) -> tuple[int, list[tuple[int, dict[str, Any]]]]:
+        """(place up to which there is nothing else, the next signals with their places)."""
+        world = self._world
+        due = signal_feed.next_due(world)
+        if world.store.is_behind() or (due is not None and due <= world.now()):
+            with world.transaction():
+                signal_feed.catch_up(world, within=signal_feed.SLICE)
+        latest = signal_feed.last_seq(world)
+        newer = signal_feed.newer(world, self._chain_id, self._after, _BATCH)
+        return latest, [(seq, record) for seq, _, record in newer]
+
+
+def event(data: dict[str, Any], ident: str | None = None) -> bytes:
+    """One event of the stream; its kind is the `type` in the data."""
+    name = b"" if ident is None else b"id: %s\n" % ident.encode()
+    return name + b"data: %s\n\n" % to_json(data)
+
+
+ROUTES: Routes = [("/v1/signals/stream", {"GET": Endpoint(stream, live=True)})]

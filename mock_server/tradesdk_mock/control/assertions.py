@@ -1,0 +1,245 @@
+"""Looking for requests in the journal, and what is said when they are not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..core.request_log import JournalEntry
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+# How many requests a failure shows, and how long a text of strangers may be in it.
+_SHOWN = 8
+_LONG = 120
+_METHOD = re.compile(r"[A-Za-z]+")
+_METHODS = ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
+
+
+class JournalChecks:
+    """What a test asks of the requests so far. A part of `MockService`."""
+
+    world: World
+
+    def journal(self, tenant: str | None = None) -> list[JournalEntry]:
+        """The latest 10,000 requests, oldest first; with `tenant`, only its own."""
+        return self.world.journal.entries(tenant)
+
+    def clear_journal(self) -> None:
+        """Forget the requests so far."""
+        self.world.journal.clear()
+
+    def requests(
+        self,
+        method: str | None = None,
+        path: str | None = None,
+        *,
+        tenant: str | None = None,
+        status: int | None = None,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+    ) -> list[JournalEntry]:
+        """The requests of the journal that are like this, oldest first. What is left out may be anything.
+
+        Args:
+            method: `GET`, `POST` and so on.
+            path: as it was sent, or a pattern: `{name}` stands for one segment, `*` for anything.
+            tenant: whose key was sent.
+            status: of the answer; 0 for a connection that a fault tore down instead.
+            query: parameters that are among those sent; None as a value for one that is not.
+            body: a mapping is compared field by field, at every depth, and other fields may be there too; None as a
+                value for a field that is not. Anything else must be the body itself.
+
+        Raises:
+            ValueError: not a method, or not a path (it has a query, or begins with neither `/` nor `*`).
+        """
+        wanted = Wanted(method, path, tenant, status, query, body)
+        return [entry for entry in self.journal() if not wanted.differences(entry)]
+
+    def assert_requested(
+        self,
+        method: str | None = None,
+        path: str | None = None,
+        *,
+        times: int | None = None,
+        tenant: str | None = None,
+        status: int | None = None,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+    ) -> list[JournalEntry]:
+        """AssertionError unless there was such a request; its message shows what was asked instead, the nearest first.
+
+        `times`: exactly so many of them; at least one when left out. All else is as `requests` has it. Those requests
+        are returned, oldest first.
+        """
+        __tracebackhide__ = True
+        if times is not None and (type(times) is not int or times < 0):
+            raise ValueError(f"times: must be a count, not {times!r}")
+        wanted, entries = Wanted(method, path, tenant, status, query, body), self.journal()
+        found = [entry for entry in entries if not wanted.differences(entry)]
+        if len(found) == times or (times is None and found):
+            if not found:
+                self._check_possible(wanted)
+            return found
+        if not found:
+            raise AssertionError(f"there was no {wanted}\n{wanted.nearest(entries)}")
+        near = f"\n{wanted.nearest(entries)}" if times is not None and len(found) < times else ""
+        raise AssertionError(f"{wanted} was asked {len(found)} times, not {times}:\n{listed(found)}{near}")
+
+    def assert_not_requested(
+        self,
+        method: str | None = None,
+        path: str | None = None,
+        *,
+        tenant: str | None = None,
+        status: int | None = None,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+    ) -> None:
+        """AssertionError if there was such a request; its message shows each. Arguments as `requests` has them.
+
+        Raises:
+            ValueError: there could be no such request, so that this would hold for ever: no HTTP method, not a path of
+                the service, or a tenant that doesn't exist.
+        """
+        __tracebackhide__ = True
+        wanted = Wanted(method, path, tenant, status, query, body)
+        found = [entry for entry in self.journal() if not wanted.differences(entry)]
+        if found:
+            raise AssertionError(f"{wanted} was asked:\n{listed(found)}")
+        self._check_possible(wanted)
+
+    def _check_possible(self, wanted: Wanted) -> None:
+        """ValueError where a slip of the pen is the reason that nothing like this was asked."""
+        __tracebackhide__ = True
+        if wanted.method is not None and wanted.method.upper() not in _METHODS:
+            raise ValueError(f"method: there is no method {wanted.method}, so this could never fail")
+        if wanted.path is not None:
+            # Loaded here: it needs every endpoint.
+            from ..faults.faultwarnings import reached_by
+
+            # In a rule about faults a placeholder stands for one of the service's own; here, for any segment.
+            if not reached_by(re.sub(r"\{[^/{}]*\}", "*", wanted.path), False):
+                raise ValueError(f"path: the service has no path {wanted.path}, so this could never fail")
+        if wanted.tenant is not None:
+            there = [name for (name,) in self.world.store.all("SELECT name FROM tenants ORDER BY name")]
+            if wanted.tenant not in there:
+                known = f"there are: {', '.join(there[:_SHOWN])}" if there else "there is none so far"
+                raise ValueError(
+                    f"tenant: there is no tenant {_shown(wanted.tenant)}, so this could never fail; {known}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request should look like. None: anything."""
+
+    method: str | None = None
+    path: str | None = None
+    tenant: str | None = None
+    status: int | None = None
+    query: Mapping[str, object] | None = None
+    body: object = None
+
+    def __post_init__(self) -> None:
+        # Refused, because an assertion that something was not asked would hold for ever.
+        if self.method is not None and not _METHOD.fullmatch(self.method):
+            raise ValueError(f"method: {self.method!r} is not a method such as GET; a path goes into path=")
+        if self.path is not None and self.path[:1] not in ("/", "*"):
+            raise ValueError(f"path: {self.path!r} is not a path such as /v1/agents, nor a pattern that begins with *")
+        if self.path is not None and "?" in self.path:
+            raise ValueError(f"path: {self.path!r} has a query; that goes into query=")
+
+    def __str__(self) -> str:
+        words = ["request" if self.method is None else self.method.upper()]
+        if self.path is not None:
+            words.append(self.path)
+        others = {"tenant": self.tenant, "status": self.status, "query": self.query, "body": self.body}
+        words += [f"{name}={_shown(value)}" for name, value in others.items() if value is not None]
+        return " ".join(words)
+
+    def differences(self, entry: JournalEntry) -> list[str]:
+        """In what a request is another one, in words; empty when it is what is wanted."""
+        found = []
+        if self.method is not None and entry.method != self.method.upper():
+            found.append(f"method {entry.method}")
+        if self.path is not None and not path_pattern(self.path).fullmatch(entry.path):
+            found.append("another path")
+        if self.tenant is not None and entry.tenant != self.tenant:
+            found.append("no tenant" if entry.tenant is None else f"tenant {entry.tenant}")
+        if self.status is not None and entry.status != self.status:
+            found.append(f"status {entry.status}")
+        sent: Mapping[str, object] = entry.query
+        for name, value in (self.query or {}).items():
+            text = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            found += _unlike(text, sent.get(name), _plain(f"query {name}"))
+        if self.body is not None:
+            found += _unlike(self.body, entry.body, "body")
+        return found
+
+    def nearest(self, entries: Sequence[JournalEntry]) -> str:
+        """The requests that are not what is wanted, those with the fewest differences first."""
+        others = [(self.differences(entry), entry) for entry in entries]
+        # Of two that differ as much, the one of the same endpoint is nearer.
+        others = sorted(
+            (other for other in others if other[0]),
+            key=lambda other: (len(other[0]), other[0][0].startswith(("method", "another path"))),
+        )
+        if not others:
+            return "nothing else was asked" if entries else "nothing was asked"
+        lines = [f"  {line(entry)}, but {', '.join(words)}" for words, entry in others[:_SHOWN]]
+        return "\n".join(["asked instead:", *lines, *_more(len(others))])
+
+
+@lru_cache(maxsize=256)
+def path_pattern(text: str) -> re.Pattern[str]:
+    """What matches a path, or a pattern with `{name}` for one segment and `*` for anything."""
+    parts = (
+        ".*" if part == "*" else "[^/]+" if part.startswith("{") else re.escape(part)
+        for part in re.split(r"(\*|\{[^/{}]*\})", text)
+    )
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def line(entry: JournalEntry) -> str:
+    """A request in one line: `#3 GET /v1/agents?limit=100: 503 service_unavailable (fault: status)`."""
+    query = "&".join(f"{name}={value}" for name, value in entry.query.items())
+    answer = f"{entry.status}" if entry.status else "no answer"
+    error = f" {entry.error}" if entry.error else ""
+    faults = f" (fault: {', '.join(entry.faults)})" if entry.faults else ""
+    return f"#{entry.n} {_plain(entry.method)} {_plain(entry.path + (query and '?' + query))}: {answer}{error}{faults}"
+
+
+def listed(entries: Sequence[JournalEntry]) -> str:
+    return "\n".join([*(f"  {line(entry)}" for entry in entries[:_SHOWN]), *_more(len(entries))])
+
+
+def _more(count: int) -> Iterable[str]:
+    return [f"  ... and {count - _SHOWN} more"] if count > _SHOWN else []
+
+
+def _unlike(wanted: object, sent: object, where: str) -> list[str]:
+    """In what `sent` is not `wanted`, in words. Of a mapping only what is wanted is compared."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(sent, Mapping):
+            return [f"no {where}" if sent is None else f"{where} {_shown(sent)}"]
+        fields: Mapping[Any, object] = sent
+        pairs = [(_plain(f"{where}.{name}"), value, fields.get(name)) for name, value in wanted.items()]
+        return [word for place, value, found in pairs for word in _unlike(value, found, place)]
+    if wanted == sent and isinstance(wanted, bool) == isinstance(sent, bool):
+        return []
+    return [f"no {where}" if sent is None else f"{where} {_shown(sent)}"]
+
+
+def _shown(value: object) -> str:
+    return _plain(repr(value) if isinstance(value, str) else str(value))
+
+
+def _plain(text: str) -> str:
+    """A text of strangers on one line that moves no cursor."""
+    text = text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

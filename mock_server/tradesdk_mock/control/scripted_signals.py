@@ -1,0 +1,158 @@
+"""What a test makes happen on the market, or wants to know of it: signals, prices that fail, candles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypedDict
+
+from ..core.clock import END
+from ..core.errors import ApiError, MockServerError
+from ..market.indicators import CHAINS
+from ..market.tokens import find
+from ..state.world import World
+from ..trading import pricefailure, signal_feed
+from ..trading.signal_feed import MockSignal
+
+if TYPE_CHECKING:
+    from ..market.candles import Candle
+
+
+class ScriptedSignal(TypedDict, total=False):
+    """One signal of `emit_signals`: the arguments of `emit_signal`, and when it comes.
+
+    Attributes:
+        after: seconds from the call to the publication, by default 0.
+    """
+
+    after: float
+    chain_id: int
+    token: str
+    direction: str
+    confidence: float
+    price_usd: float
+    timestamp: int
+
+
+class Scripting:
+    """Signals and prices on request. A part of `MockService`."""
+
+    world: World
+
+    def emit_signal(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+    ) -> MockSignal:
+        """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
+
+        What is left out follows from the seed. Agents act on it as on any signal, at the market's price whatever
+        `price_usd` says; ether, and a token that the market doesn't have, are left alone.
+
+        Args:
+            chain_id: 8453 or 56.
+            token: a symbol or an address, also one that the market doesn't know.
+            direction: `BUY` or `SELL`, in any case.
+            confidence: 0.0 to 1.0.
+            price_usd: above 0.
+            timestamp: what the signal says of its time, in Unix seconds; by default the time of its publication.
+            at: publish it when the service's time is this (Unix seconds), by default now.
+
+        Raises:
+            MockServerError: a value that no signal has.
+        """
+        with self._transaction() as world:
+            try:
+                return signal_feed.emit(
+                    world,
+                    chain_id=chain_id,
+                    token=token,
+                    direction=direction,
+                    confidence=confidence,
+                    price_usd=price_usd,
+                    timestamp=timestamp,
+                    at=at,
+                )
+            except ValueError as error:
+                raise MockServerError(str(error)) from None
+
+    def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
+        """Publish signals one after the other, as the clock gets there: all of them, or none when one can't be.
+
+            mock.emit_signals([
+                {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
+                {"token": "BRETT", "direction": "SELL", "confidence": 0.9, "after": 30},
+            ])
+
+        Args:
+            script: for each signal the arguments of `emit_signal`, with `after` for `at`: seconds from now.
+
+        Returns: the signals in the order of the script.
+
+        Raises:
+            MockServerError: an unknown name, or a value that no signal has; it tells which signal, counted from 1.
+        """
+        known = ScriptedSignal.__annotations__
+        if isinstance(script, Mapping | str | bytes) or not isinstance(script, Iterable):
+            raise MockServerError(f"script: must be a list of signals, not of type {type(script).__name__}")
+        with self._transaction() as world:
+            now, made = world.now(), list[MockSignal]()
+            for number, line in enumerate(script, 1):
+                if not isinstance(line, Mapping):
+                    raise MockServerError(f"signal {number}: must be a dictionary of arguments, not {line!r}")
+                wish = dict(line)
+                after = wish.pop("after", 0)
+                unknown = sorted(wish.keys() - known)
+                if unknown:
+                    raise MockServerError(f"signal {number}: {unknown[0]!r} is not one of {', '.join(known)}")
+                if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
+                    raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
+                try:
+                    made.append(signal_feed.emit(world, **wish, at=now + after, asked=now))  # type: ignore[arg-type]
+                except ValueError as error:
+                    raise MockServerError(f"signal {number}: {error}") from None
+            return made
+
+    def set_price_failure(self, failing: bool | list[str]) -> None:
+        """Make the prices of the market data fail with 502: of every token, of these (symbols or addresses), or not."""
+        with self._transaction() as world:
+            pricefailure.set_price_failure(world, failing)
+
+    def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
+        """What a token cost from one time to another, in USD; oldest first. Also of times that are still to come.
+
+        Args:
+            token: symbol, address or coin id, in any case.
+            chain_id: 8453 or 56.
+            start: no candle begins before, Unix seconds. Each begins at a multiple of its length.
+            end: no candle ends after, Unix seconds.
+            seconds: of a candle: 60, or a multiple of it up to a day.
+
+        Raises:
+            MockServerError: no such chain or token, times that can't be, or more than 100,000 candles.
+        """
+        from ..market.candles import candles
+
+        found = find(self.world.seed, chain_id, token) if chain_id in CHAINS and isinstance(token, str) else None
+        if found is None:
+            raise MockServerError(f"there is no token {str(token)[:60]!r} on chain {str(chain_id)[:20]}")
+        try:
+            return candles(self.world.prices, found, start, end, seconds)
+        except ValueError as error:
+            raise MockServerError(str(error)) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[World]:
+        """What a change from Python is made in: it begins with what another process did, as every request does."""
+        try:
+            with self.world.transaction():
+                yield self.world
+                self.world.announce()
+        except ApiError as error:
+            raise MockServerError(error.message) from None

@@ -1,0 +1,131 @@
+"""What goes into the service and what comes out of it, whatever carries it: a socket, or a transport in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from .errors import Header
+
+if TYPE_CHECKING:
+    from ..faults.payment_faults import PaymentFaults
+    from ..payments.header import Payment
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, read to its end.
+
+    Attributes:
+        path: percent-decoded, without the query.
+        query: as it was sent.
+        headers: names in lower case.
+        content: None when the body was longer than may be read.
+        client: the sender's host, as far as it is known.
+        market: it came to the port that serves nothing but market data.
+        params: what the path's placeholders stand for; filled in by the router.
+        payment: the one in its headers, once somebody has looked at it.
+        faults: those of the payment that it is hit by.
+    """
+
+    method: str
+    path: str
+    query: bytes = b""
+    headers: list[Header] = field(default_factory=list)
+    content: bytes | None = b""
+    client: str | None = None
+    market: bool = False
+    params: dict[str, str] = field(default_factory=dict)
+    payment: Payment | None = None
+    faults: PaymentFaults | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of a header."""
+        return next((value for given, value in self.headers if given == name), None)
+
+    def fault(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault of the payment that is due, which is played with that; None when it isn't."""
+        return None if self.faults is None else self.faults.take(kind)
+
+
+class Wake:
+    """Rings one waiter, from any thread. A ring that nobody waits for is kept until the next wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rung = False
+        self._callback: Callable[[], object] | None = None
+
+    def ring(self) -> None:
+        with self._lock:
+            self._rung = True
+            callback = self._callback
+        if callback is not None:
+            callback()
+
+    def listen(self, callback: Callable[[], object] | None) -> None:
+        """Whom to call at a ring, None for nobody. It is called at once when the bell has rung already."""
+        with self._lock:
+            self._callback = callback
+            rung = self._rung
+        if rung and callback is not None:
+            callback()
+
+    def take(self) -> bool:
+        """Whether it has rung since the last question."""
+        with self._lock:
+            rung, self._rung = self._rung, False
+            return rung
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Nothing comes for so many seconds: a slow network. Real seconds, unless the clock stands still in process."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing to send until the mock's clock shows `until` (None: no such time) or the bell rings.
+
+    `poll`: real seconds after which to ask again all the same, for what another process does.
+    """
+
+    until: float | None
+    wake: Wake
+    poll: float | None = None
+
+
+class Break(Enum):
+    """How a connection ends before its answer is whole."""
+
+    RESET = "reset"
+    """Torn down: the peer sees a reset."""
+    CLOSE = "close"
+    """Closed in order, but too early."""
+    CHUNK = "bad chunk"
+    """A length of a chunk that is no number, then closed."""
+
+
+Step = bytes | Delay | Idle | Break
+Body = bytes | Iterator[Step]
+
+
+@dataclass(slots=True)
+class Reply:
+    """One answer, ready to be sent.
+
+    Attributes:
+        headers: complete but for what the transport adds (`transfer-encoding`, when there is no `content-length`).
+        body: all of it, or steps that are asked for one by one; who asks closes a generator that isn't used up.
+        before: what happens before the status line. After a `Break` in it there is no answer.
+    """
+
+    status: int
+    headers: list[Header]
+    body: Body
+    before: list[Delay | Break] = field(default_factory=list)

@@ -1,0 +1,304 @@
+"""What faults do to a body while it is read, step by step. Nothing here waits."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import TypeGuard
+
+from ..core.messages import Break, Delay, Idle, Step
+
+Steps = Iterator[Step]
+Chosen = Callable[[int], bool]
+"""Whether the event of this ordinal, counted from 1, is one that something happens to."""
+Chance = Callable[[int], float]
+"""A number in [0, 1) for a place: the same whenever it is asked for."""
+
+_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_DASH = "\N{EM DASH}".encode()
+_STILL_THERE = b": nothing new\n"
+_COMMENT = ": \N{EM DASH} \N{CHART WITH UPWARDS TREND}\n".encode()
+_PIECE = 64 * 1024
+
+GARBAGE = (
+    b"colour: blue\n",
+    b"a line without a colon\n:\nretry: soon\n",
+    b'data: {"type":"signal","id":\n\n',
+    b'data: {"type":"\xff\xfe","id":"\xc3("}\n\n',
+    b"data\n\n",
+    b"data: [1, 2]\n\n",
+    b'event: weather\ndata: {"type":"weather","wind":7}\n\n',
+    b"data: null\n\n",
+)
+"""In turn, before events. What isn't closed by an empty line belongs to the event that follows, and says nothing."""
+
+
+class Raw(bytes):
+    """Bytes that no other fault of a stream counts or changes."""
+
+
+class Played(Steps):
+    """Steps that faults have changed. Closing them closes what they come from, from any thread."""
+
+    def __init__(self, source: Steps, changed: Steps) -> None:
+        self._source = source
+        self._changed = changed
+
+    def __next__(self) -> Step:
+        return next(self._changed)
+
+    def close(self) -> None:
+        for steps in (self._source, self._changed):
+            close = getattr(steps, "close", None)
+            if close is not None:
+                with contextlib.suppress(ValueError):  # another thread is asking it for a step
+                    close()
+
+
+def is_signal(step: bytes) -> bool:
+    return b'"type":"signal"' in step
+
+
+def is_event(step: Step) -> TypeGuard[bytes]:
+    return isinstance(step, bytes) and not isinstance(step, Raw) and not step.startswith(b":")
+
+
+def _events(source: Steps, count: int) -> Steps:
+    """So many events, and whatever comes before and between them."""
+    while count:
+        step = next(source, None)
+        if step is None:
+            return
+        count -= is_event(step)
+        yield step
+
+
+def _at_latest(until: float, step: Idle) -> Idle:
+    """The same wait, but no longer than until then (infinity: as long as it likes)."""
+    if until == math.inf:
+        return step
+    return Idle(until if step.until is None else min(until, step.until), step.wake, step.poll)
+
+
+def drop(source: Steps, after: int, ending: Break | None) -> Steps:
+    """End after so many events, or with the stream."""
+    yield from _events(source, after)
+    if ending is not None:
+        yield ending
+
+
+def half_event(source: Steps, after: int, inside: bool, ending: Break) -> Steps:
+    """Half of the event behind so many; with `inside`, up to the first byte of a character."""
+    yield from _events(source, after)
+    for step in source:
+        if not is_event(step):
+            yield step
+            continue
+        half = step[: len(step) // 2]
+        if inside:
+            found = _CHARACTER.search(step)
+            half = step[: found.start() + 1] if found else half + _DASH[:1]
+        yield half
+        yield ending
+        return
+
+
+def silence(
+    source: Steps, after: int, seconds: float | None, comments: float | None, clock: Callable[[], float]
+) -> Steps:
+    """Nothing for `seconds` of the clock. What would have come is held back; with None, for good, it is forgotten.
+
+    Every `comments` seconds of the clock a comment line comes all the same.
+    """
+    begun = clock()
+    for step in _events(source, after):
+        # Before it is given: whoever has it may move the clock at once.
+        begun = clock()
+        yield step
+    ends = math.inf if seconds is None else begun + seconds
+    told = begun
+    held: list[Step] = []
+    for step in source:
+        # One comment, however many of them a jump of the clock has left behind.
+        if comments is not None and not told <= clock() < min(told + comments, ends):
+            told = clock()
+            if begun < told < ends:
+                yield _STILL_THERE
+        if seconds is not None and not begun <= clock() < ends:
+            yield from held
+            yield step
+            break
+        if isinstance(step, Idle):
+            # The source goes on being asked: its heartbeats keep their times, and it can end.
+            yield _at_latest(min(ends, math.inf if comments is None else told + comments), step)
+        elif not isinstance(step, bytes):
+            yield step
+        elif seconds is not None:
+            held.append(step)
+    yield from source
+
+
+def skip(source: Steps, chosen: Chosen) -> Steps:
+    ordinal = 0
+    for step in source:
+        if isinstance(step, bytes) and is_signal(step):
+            ordinal += 1
+            if chosen(ordinal):
+                continue
+        yield step
+
+
+def duplicate(source: Steps, chosen: Chosen) -> Steps:
+    ordinal = 0
+    for step in source:
+        yield step
+        if is_event(step):
+            ordinal += 1
+            if chosen(ordinal):
+                yield step
+
+
+def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], float], chance: Chance) -> Steps:
+    """Hold back `window` signals, then give them in another order; those that wait for `seconds` wait no longer."""
+    held: list[bytes] = []
+    begun, turns = 0.0, 0
+
+    def mixed() -> list[bytes]:
+        nonlocal held, turns
+        places = list(range(len(held)))
+        for last in range(len(places) - 1, 0, -1):
+            turns += 1
+            other = int(chance(turns) * (last + 1))
+            places[last], places[other] = places[other], places[last]
+        if places == sorted(places):
+            places = places[1:] + places[:1]
+        signals, held = [held[place] for place in places], []
+        return signals
+
+    for step in source:
+        if isinstance(step, bytes) and is_signal(step):
+            begun = begun if held else clock()
+            held.append(step)
+            if len(held) == window:
+                yield from mixed()
+            continue
+        if held and (isinstance(step, Break) or not begun <= clock() < begun + seconds):
+            yield from mixed()
+        if held and isinstance(step, Idle):
+            yield _at_latest(begun + seconds, step)
+        else:
+            yield step
+    yield from mixed()
+
+
+def garbage(source: Steps, chosen: Chosen) -> Steps:
+    ordinal = thrown = 0
+    for step in source:
+        if is_event(step):
+            ordinal += 1
+            if chosen(ordinal):
+                yield GARBAGE[thrown % len(GARBAGE)]
+                thrown += 1
+        yield step
+
+
+def inject(source: Steps, after: int, content: bytes) -> Steps:
+    """This content in front of the event behind so many."""
+    yield from _events(source, after)
+    for step in source:
+        if is_event(step):
+            yield Raw(content)
+            yield step
+            break
+        yield step
+    yield from source
+
+
+def split_utf8(source: Steps) -> Steps:
+    """Cut every piece inside a character, behind its first byte, the next one behind its second …"""
+    turn = 0
+    for step in source:
+        if not isinstance(step, bytes) or isinstance(step, Raw):
+            yield step
+            continue
+        found = _CHARACTER.search(step)
+        if found is None:
+            step = _COMMENT + step
+            found = _CHARACTER.search(step)
+        assert found is not None  # noqa: S101 - the comment has one
+        cut = found.start() + 1 + turn % (found.end() - found.start() - 1)
+        turn += 1
+        yield step[:cut]
+        yield step[cut:]
+
+
+def line_endings(source: Steps, style: str, chance: Chance) -> Steps:
+    fixed = {"cr": b"\r", "lf": b"\n", "crlf": b"\r\n"}.get(style)
+    count = 0
+    after_cr = False
+    for step in source:
+        if not isinstance(step, bytes) or isinstance(step, Raw) or not step:
+            after_cr = after_cr and not isinstance(step, Raw)
+            yield step
+            continue
+        lines = step.split(b"\n")
+        changed = bytearray(lines[0])
+        after_cr = after_cr and not lines[0]
+        for line in lines[1:]:
+            count += 1
+            ending = fixed or (b"\r", b"\n", b"\r\n")[int(chance(count) * 3)]
+            if fixed is None and after_cr and ending == b"\n":
+                # Behind a CR it would be the same line's end, and an empty line would be lost.
+                ending = b"\r\n"
+            changed += ending + line
+            after_cr = ending == b"\r" and not line
+        yield bytes(changed)
+
+
+def bom(source: Steps) -> Steps:
+    for step in source:
+        if isinstance(step, bytes):
+            yield b"\xef\xbb\xbf" + step
+            break
+        yield step
+    yield from source
+
+
+def cut(source: Steps, after: int | None, ending: Break) -> Steps:
+    """So many bytes, then this end. None is half of the first piece."""
+    left = after
+    for step in () if after == 0 else source:
+        if not isinstance(step, bytes):
+            yield step
+            continue
+        left = len(step) // 2 if left is None else left
+        if len(step) >= left:
+            if left:
+                yield step[:left]
+            break
+        left -= len(step)
+        yield step
+    yield ending
+
+
+def drip(source: Steps, piece: int, seconds: float) -> Steps:
+    begun = False
+    for step in source:
+        if not isinstance(step, bytes):
+            yield step
+            continue
+        for start in range(0, len(step), piece):
+            if begun:
+                yield Delay(seconds)
+            begun = True
+            yield step[start : start + piece]
+
+
+def padded(content: bytes, spaces: int) -> Steps:
+    """A JSON text behind white space; never all of it in memory."""
+    blank = b" " * min(spaces, _PIECE)
+    for _ in range(spaces // _PIECE):
+        yield blank
+    yield blank[: spaces % _PIECE] + content

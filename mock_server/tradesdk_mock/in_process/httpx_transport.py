@@ -1,0 +1,235 @@
+"""The service as a transport of httpx, blocking and async: streams, pauses and failures included, without a socket."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import h11
+import httpx
+
+from ..control.http import longest_body
+from ..core.errors import MockServerError
+from ..core.messages import Request
+from .reply_reader import Failure, ReadFailed, Reading
+from .waiting import Waiter
+
+if TYPE_CHECKING:
+    from ..control.service import MockService
+
+MARKET_PORT = 8402
+_CLIENT = "127.0.0.1"
+_WITH_BODY = ("POST", "PATCH", "PUT")
+_ERRORS: dict[Failure, type[httpx.TransportError]] = {
+    Failure.TIMEOUT: httpx.ReadTimeout,
+    Failure.RESET: httpx.ReadError,
+    Failure.PROTOCOL: httpx.RemoteProtocolError,
+}
+
+
+class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Leads an `httpx.Client` or `httpx.AsyncClient` to a service in this process. `MockService.transport` makes one.
+
+    It opens nothing and starts nothing: no socket, no thread, no task. Clients may share it, and threads, and tasks
+    under asyncio and trio. Any http or https URL leads to the service, whatever its host. Closing it does nothing.
+
+    Errors are those of a real connection: `httpx.ReadTimeout`, `httpx.ReadError` for a reset,
+    `httpx.RemoteProtocolError` for an answer that breaks off. Once the service is closed it is `MockServerError`,
+    which no client takes for a failure that passes.
+
+    Where something takes time (the fault `latency`, a stream on which nothing happens) and the mock's clock runs, it
+    takes real time. Where the clock stands still, nobody would ever move it: so it is moved on to what comes next, be
+    that a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait together.
+    """
+
+    def __init__(self, service: MockService) -> None:
+        self._service = service
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request of a blocking client."""
+        self._check(request)
+        assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
+        content, limit = bytearray(), _limit(request)
+        if not _is_too_long(request):
+            for piece in request.stream:
+                content += piece
+                if len(content) > limit:
+                    break
+        asked = self._asked(request, content)
+        load = self._service.engine.loads(asked)
+        if load is not None:
+            with contextlib.suppress(ImportError):  # where it is needed it fails again, and is answered
+                load()
+        answer = self._answer(asked, request)
+        answer.open()
+        return answer.response()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request of an async client."""
+        self._check(request)
+        assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
+        content, limit = bytearray(), _limit(request)
+        if not _is_too_long(request):
+            pieces = aiter(request.stream)
+            async for piece in pieces:
+                content += piece
+                if len(content) > limit:
+                    if isinstance(pieces, AsyncGenerator):  # not left to the collector
+                        await pieces.aclose()
+                    break
+        asked = self._asked(request, content)
+        load = self._service.engine.loads(asked)
+        if load is not None:
+            from anyio import to_thread
+
+            with contextlib.suppress(ImportError):
+                await to_thread.run_sync(load)
+        answer = self._answer(asked, request)
+        await answer.aopen()
+        return answer.response()
+
+    def __repr__(self) -> str:
+        return f"<MockTransport of {self._service!r}>"
+
+    def _check(self, request: httpx.Request) -> None:
+        """What a connection would refuse."""
+        scheme = request.url.scheme
+        if not scheme:
+            raise httpx.UnsupportedProtocol("Request URL is missing an 'http://' or 'https://' protocol.")
+        if scheme not in ("http", "https", "ws", "wss"):
+            raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{scheme}://'.")
+        if self._service.world.closed:
+            raise MockServerError("the mock is closed: make requests while it is open")
+        try:
+            h11.Request(method=request.method, target=_target(request), headers=request.headers.raw)
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error), request=request) from None
+
+    def _asked(self, request: httpx.Request, content: bytearray) -> Request:
+        """The request as it would arrive."""
+        path, _, query = _target(request).partition(b"?")
+        kept: bytes | None = b""
+        if request.method in _WITH_BODY:  # with other methods nobody looks at a body
+            kept = None if _is_too_long(request) or len(content) > _limit(request) else bytes(content)
+        return Request(
+            request.method,
+            unquote(path.decode("ascii")),
+            query,
+            [(name.lower(), value) for name, value in request.headers.raw],
+            kept,
+            _CLIENT,
+            self._is_market(request.url.port),
+        )
+
+    def _is_market(self, port: int | None) -> bool:
+        if port is None or self._service.gaps.b_port != "another":
+            return False
+        try:
+            return port == httpx.URL(self._service.market_url).port
+        except MockServerError:  # a server that isn't started has no address
+            return port == MARKET_PORT
+
+    def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
+        reply = self._service.engine.answer(asked)
+        reading = Reading(reply, request.method, self._service.clock, request.extensions.get("timeout", {}))
+        headers = list(reply.headers)
+        if reading.chunked:
+            headers.append((b"transfer-encoding", b"chunked"))
+        return _Answer(reading, request, reply.status, headers)
+
+
+def blocking_client(service: MockService) -> httpx.Client:
+    """An httpx client of the service, for programs that have no other use for httpx. Whoever asks closes it."""
+    return httpx.Client(transport=MockTransport(service), trust_env=False)
+
+
+class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """An answer and the stream of its body, for whichever kind of client asks."""
+
+    def __init__(
+        self, reading: Reading, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
+    ) -> None:
+        self._reading = reading
+        self._request = request
+        self._waiter = Waiter()
+        self._status = status
+        self._headers = headers
+
+    def response(self) -> httpx.Response:
+        try:
+            phrase = HTTPStatus(self._status).phrase.encode("ascii")
+        except ValueError:
+            phrase = b""
+        extensions = {"http_version": b"HTTP/1.1", "reason_phrase": phrase}
+        return httpx.Response(self._status, headers=self._headers, stream=self, extensions=extensions)
+
+    def open(self) -> None:
+        """Wait for the head."""
+        with self._failing():
+            for wait in self._reading.opening():
+                self._waiter.wait(wait)
+
+    async def aopen(self) -> None:
+        with self._failing():
+            for wait in self._reading.opening():
+                await self._waiter.wait_async(wait)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._failing():
+            while (found := self._reading.next()) is not None:
+                if isinstance(found, bytes):
+                    return found
+                self._waiter.wait(found)
+        raise StopIteration
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with self._failing():
+            while (found := self._reading.next()) is not None:
+                if isinstance(found, bytes):
+                    return found
+                await self._waiter.wait_async(found)
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """From any thread: a read that waits ends at once."""
+        self._reading.close()
+        self._waiter.end()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """After a failure there is nothing more to read."""
+        try:
+            yield
+        except ReadFailed as failed:
+            self.close()
+            raise _ERRORS[failed.failure](str(failed), request=self._request) from None
+        except BaseException:
+            self.close()
+            raise
+
+
+def _target(request: httpx.Request) -> bytes:
+    target: bytes = request.extensions.get("target", request.url.raw_path)
+    return target
+
+
+def _limit(request: httpx.Request) -> int:
+    return longest_body(request.url.path, _CLIENT)
+
+
+def _is_too_long(request: httpx.Request) -> bool:
+    """Whether it says so itself; then nothing of it is read."""
+    announced = request.headers.get("content-length", "0")
+    return announced.isascii() and announced.isdigit() and int(announced) > _limit(request)

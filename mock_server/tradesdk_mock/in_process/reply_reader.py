@@ -1,0 +1,185 @@
+"""A reply as its reader gets it without a socket: the pieces, the waits between them, and what breaks them off.
+
+The rules of HTTP/1.1 and the words of the errors are those that a client meets on a real connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from enum import Enum
+
+from ..core.clock import MockClock
+from ..core.messages import Break, Delay, Idle, Reply, Step
+from .waiting import Span, Wait
+
+log = logging.getLogger("tradesdk_mock")
+
+_AT_ONCE = 64 * 1024  # so much comes from a socket in one read
+_BAD_CHUNK = b"not a length\r\n"
+
+
+class Failure(Enum):
+    """The kinds of failure that a client tells apart."""
+
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    PROTOCOL = "protocol"
+
+
+class ReadFailed(Exception):
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class Reading:
+    """One reply being read. `timeouts`: of the request; `read` is looked up for each read, as a socket is asked anew.
+
+    It may be closed by another thread than the one that reads.
+    """
+
+    def __init__(self, reply: Reply, method: str, clock: MockClock, timeouts: Mapping[str, float | None]) -> None:
+        self._reply = reply
+        self._clock = clock
+        self._timeouts = timeouts
+        self._lock = threading.Lock()
+        self._closed = False
+        self._length = None if reply.status in (204, 304) else _length_of(reply)
+        self._empty = method == "HEAD" or reply.status in (204, 304)
+        self._received = 0
+        self._patience = Span(clock, self._timeout)
+        self._pieces = self._read()
+
+    @property
+    def _timeout(self) -> float | None:
+        return self._timeouts.get("read")
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the body comes in chunks, because its length isn't told before."""
+        return self._length is None and self._reply.status not in (204, 304)
+
+    def opening(self) -> Iterator[Wait]:
+        """What there is to wait for until the head of the reply is there."""
+        for step in self._reply.before:
+            if isinstance(step, Break):
+                raise _broken_before(step)
+            yield from self._pause(step)
+
+    def next(self) -> bytes | Wait | None:
+        """The next piece, or what to wait for before asking again; None at the end.
+
+        Raises:
+            ReadFailed: it breaks off.
+        """
+        found: bytes | Wait | None = None
+        with self._lock:
+            if not self._closed:
+                found = next(self._pieces, None)
+        if found is None or self._closed:
+            self.close()
+            return None
+        return found
+
+    def close(self) -> None:
+        """Let go of the body. Doing it again does nothing."""
+        self._closed = True
+        # Whoever is reading just now sees that it is closed, and does the rest.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._pieces.close()
+                close = getattr(self._reply.body, "close", None)
+                if close is not None:
+                    close()
+            finally:
+                self._lock.release()
+
+    def _read(self) -> Generator[bytes | Wait, None, None]:
+        if self._empty or self._length == 0:
+            return
+        self._patience = Span(self._clock, self._timeout)
+        for step in self._steps():
+            if isinstance(step, bytes):
+                for piece in self._cut(step):
+                    yield piece
+                    self._patience = Span(self._clock, self._timeout)
+                if self._received == self._length:
+                    return
+            elif isinstance(step, Delay):
+                yield from self._pause(step)
+            elif isinstance(step, Idle):
+                self._expect_patience(" (a stream needs a read timeout above its heartbeats)")
+                yield Wait(self._clock, (self._patience,), step.until, step.wake, step.poll)
+            else:
+                yield from self._break(step)
+                return
+        if self._length is not None:
+            raise self._too_short()
+
+    def _steps(self) -> Iterator[Step]:
+        body = self._reply.body
+        if isinstance(body, bytes):
+            yield body
+            return
+        while True:
+            try:
+                step = next(body, None)
+            except Exception:
+                log.exception("an answer crashed in the middle")
+                step = Break.CLOSE
+            if step is None:
+                return
+            yield step
+
+    def _cut(self, content: bytes) -> Iterator[bytes]:
+        """As a socket would give it; no more than was announced."""
+        if self._length is not None:
+            content = content[: self._length - self._received]
+        for start in range(0, len(content), _AT_ONCE):
+            piece = content[start : start + _AT_ONCE]
+            self._received += len(piece)
+            yield piece
+
+    def _pause(self, step: Delay) -> Iterator[Wait]:
+        pause = Span(self._clock, step.seconds)
+        while pause.left():
+            self._expect_patience()
+            yield Wait(self._clock, (pause, self._patience))
+
+    def _expect_patience(self, advice: str = "") -> None:
+        if not self._patience.left():
+            whose = " of the mock's clock" if self._clock.frozen else ""
+            raise ReadFailed(Failure.TIMEOUT, f"timed out: nothing came for {self._timeout:g} s{whose}{advice}")
+
+    def _break(self, how: Break) -> Iterator[bytes]:
+        if how is Break.RESET:
+            raise _reset()
+        if how is Break.CHUNK and self._length is None:
+            raise ReadFailed(Failure.PROTOCOL, f"illegal chunk header: {bytearray(_BAD_CHUNK)!r}")
+        if how is Break.CHUNK:
+            # Where no chunks are expected it is content like any other.
+            yield from self._cut(_BAD_CHUNK)
+        if self._received != self._length:
+            raise self._too_short()
+
+    def _too_short(self) -> ReadFailed:
+        how = "incomplete chunked read"
+        if self._length is not None:
+            how = f"received {self._received} bytes, expected {self._length}"
+        return ReadFailed(Failure.PROTOCOL, f"peer closed connection without sending complete message body ({how})")
+
+
+def _length_of(reply: Reply) -> int | None:
+    return next((int(value) for name, value in reply.headers if name.lower() == b"content-length"), None)
+
+
+def _reset() -> ReadFailed:
+    return ReadFailed(Failure.RESET, "[Errno 104] Connection reset by peer")
+
+
+def _broken_before(how: Break) -> ReadFailed:
+    if how is Break.RESET:
+        return _reset()
+    return ReadFailed(Failure.PROTOCOL, "Server disconnected without sending a response.")

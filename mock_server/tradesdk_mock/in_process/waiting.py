@@ -1,0 +1,203 @@
+"""Waiting for a body's next piece without a socket: in real time, or by moving on a clock that stands still."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from ..core.clock import END, MockClock
+from ..core.errors import MockServerError
+from ..core.messages import Wake
+
+# Times in Unix seconds are this exact, or a little more.
+_TICK = 1e-6
+# Turns of the event loop that other tasks get before a reader moves the clock on.
+_TURNS = 20
+# Real seconds after which to look again whether the clock is still held.
+_HOLD = 0.001
+
+
+class Span:
+    """A number of seconds from now on: real ones, or the clock's while it stands still."""
+
+    def __init__(self, clock: MockClock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = math.inf if seconds is None else seconds
+        self._real = time.monotonic()
+        self._mono = clock.monotonic()
+
+    def left(self) -> float:
+        clock = self._clock
+        if not clock.frozen:
+            return max(0.0, self._seconds - (time.monotonic() - self._real))
+        left = self._seconds - (clock.monotonic() - self._mono)
+        # Where the clock ends nothing can be waited for.
+        beyond = left < math.inf and clock.now() + left >= END
+        return 0.0 if left < _TICK or beyond else left
+
+    def end_if_late(self) -> bool:
+        late = time.monotonic() - self._real >= self._seconds
+        if late:
+            self._seconds = 0.0
+        return late
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be read before the first of these: one of `spans` is over, the clock shows `until`, `wake` rings.
+
+    `poll`: real seconds after which to look again all the same.
+    """
+
+    clock: MockClock
+    spans: tuple[Span, ...]
+    until: float | None = None
+    wake: Wake | None = None
+    poll: float | None = None
+
+    def target(self) -> float | None:
+        """The time to move a clock on to that stands still; None when nothing is ever due."""
+        now = self.clock.now()
+        times = [now + left for left in self._left()]
+        if self.until is not None and self.until < END:
+            times.append(self.until)
+        return min(times, default=None)
+
+    def seconds(self) -> float | None:
+        """How long to wait in real time; None is for ever."""
+        until = None if self.until is None else self.clock.real_seconds_until(self.until)
+        limits = [*self._left(), *(limit for limit in (until, self.poll) if limit is not None)]
+        # What threads and event loops can be told to wait for has an end.
+        return min(*limits, threading.TIMEOUT_MAX) if limits else None
+
+    def rung(self) -> bool:
+        return self.wake is not None and self.wake.take()
+
+    def listen(self, callback: Callable[[], object] | None) -> None:
+        if self.wake is not None:
+            self.wake.listen(callback)
+
+    def is_late(self) -> bool:
+        """Whether one of the spans is over in real time while somebody holds the clock: then it is over."""
+        return self.clock.held and any(span.end_if_late() for span in self.spans)
+
+    def _left(self) -> list[float]:
+        return [left for left in (span.left() for span in self.spans) if left < math.inf]
+
+
+class Waiter:
+    """Waits for one reader, in a thread or in a task. `end` ends its wait from anywhere, and every later one."""
+
+    def __init__(self) -> None:
+        self._ended = False
+        self._stir: Callable[[], object] = lambda: None
+
+    def end(self) -> None:
+        self._ended = True
+        self._stir()
+
+    def wait(self, wait: Wait) -> None:
+        """Block this thread."""
+        if self._ended or wait.rung():
+            return
+        frozen = wait.clock.frozen
+        target = wait.target() if frozen else None
+        if target is not None:
+            while wait.clock.held and not self._ended and not wait.is_late():
+                if wait.rung():
+                    return
+                time.sleep(_HOLD)
+            if wait.clock.frozen and not (wait.clock.held or self._ended or wait.rung()):
+                _move_on(wait.clock, target)
+            return
+        event = threading.Event()
+        self._stir = event.set
+        wait.listen(event.set)
+        try:
+            if not self._ended:
+                event.wait(wait.poll if frozen else wait.seconds())
+        finally:
+            wait.listen(None)
+        wait.rung()
+
+    async def wait_async(self, wait: Wait) -> None:
+        """Let other tasks run. Those that wait on a clock that stands still wait together: it moves to what is due
+        first for any of them, when the others have had some turns and as soon as nobody holds the clock."""
+        import anyio
+        from anyio.lowlevel import current_token
+
+        if self._ended or wait.rung():
+            return
+        clock = wait.clock
+        frozen = clock.frozen
+        target = wait.target() if frozen else None
+        if target is not None:
+            await move_together(clock, target, lambda: self._ended or wait.rung() or wait.is_late())
+            return
+        event = anyio.Event()
+        soon = _soon(current_token())
+
+        def ring() -> None:
+            # From any thread, at any time: a loop that has ended has nobody to wake.
+            with contextlib.suppress(RuntimeError):
+                soon(event.set)
+
+        self._stir = ring
+        wait.listen(ring)
+        try:
+            if not self._ended:
+                with anyio.move_on_after(wait.poll if frozen else wait.seconds()):
+                    await event.wait()
+        finally:
+            wait.listen(None)
+        wait.rung()
+
+
+_waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
+"""What tasks wait for on clocks that stand still."""
+
+
+async def move_together(clock: MockClock, target: float, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Wait for `target` with all others that wait: the clock moves to what is due first for any of them.
+
+    Returns when it has moved, whoever moved it, or when the wait is over for another reason; who isn't there yet waits
+    again.
+    """
+    import anyio
+    from anyio.lowlevel import checkpoint
+
+    waiting = _waiting.setdefault(clock, {})
+    me, began = object(), clock.now()
+    waiting[me] = target
+    try:
+        for _ in range(_TURNS):
+            await checkpoint()
+            if not clock.frozen or clock.now() != began or is_over():
+                return
+        while clock.held:
+            await anyio.sleep(_HOLD)
+            if is_over():
+                return
+        if clock.frozen and clock.now() == began:
+            _move_on(clock, min(list(waiting.values())))
+    finally:
+        del waiting[me]
+
+
+def _move_on(clock: MockClock, target: float) -> None:
+    """Unless somebody else has moved it there already."""
+    with contextlib.suppress(ValueError, MockServerError):
+        clock.set(target)
+
+
+def _soon(token: Any) -> Callable[[Callable[[], object]], object]:
+    """How to call something in an event loop from another thread: asyncio and trio have different names for it."""
+    native = getattr(token, "native_token", token)
+    soon = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
+    return cast(Callable[[Callable[[], object]], object], soon)

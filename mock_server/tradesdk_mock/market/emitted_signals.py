@@ -1,0 +1,178 @@
+"""A signal that somebody asks for: what may be asked, and what follows from the seed where nothing is said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ..api.validation import is_evm_address
+from ..core.clock import check_time
+from ..core.seeding import Dice, address, checksum_address, ident
+from .indicators import CHAINS, standing
+from .price_model import Prices
+from .tokens import Token, find, lively, significant
+
+DIRECTIONS = ("BUY", "SELL")
+# Largest integer that every reader of JSON takes exactly.
+_LAST_TIMESTAMP = 2**53 - 1
+# A clock that runs is a little further on than the caller thought.
+_GRACE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MockSignal:
+    """A signal that was emitted.
+
+    Attributes:
+        id: as in every list.
+        token_address: EVM address with its checksum.
+        token_symbol: ticker.
+        chain_id: 8453 or 56.
+        direction: `BUY` or `SELL`.
+        confidence: 0.0 to 1.0.
+        price_usd: USD for one token.
+        timestamp: the date in the record, Unix seconds.
+        published_at: when it is to be had, Unix seconds on the service's clock; in the future when it is scheduled.
+    """
+
+    id: str
+    token_address: str
+    token_symbol: str
+    chain_id: int
+    direction: str
+    confidence: float
+    price_usd: float
+    timestamp: int
+    published_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants of a signal. None: nothing in particular.
+
+    Raises:
+        ValueError: it can't be; the message begins with the field's name.
+    """
+
+    chain_id: int
+    token: str | None = None
+    direction: str | None = None
+    confidence: float | None = None
+    price_usd: float | None = None
+    timestamp: int | None = None
+    at: float | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.chain_id) is not int or self.chain_id not in CHAINS:
+            raise ValueError(f"chain_id: must be 8453 or 56, not {_shown(self.chain_id)}")
+        if self.token is not None:
+            _check_token(self.token)
+        if isinstance(self.direction, str):
+            object.__setattr__(self, "direction", self.direction.upper())
+        if self.direction is not None and self.direction not in DIRECTIONS:
+            raise ValueError(f"direction: must be BUY or SELL, not {_shown(self.direction)}")
+        if self.confidence is not None and not (_is_number(self.confidence) and 0 <= self.confidence <= 1):
+            raise ValueError(f"confidence: must be a number from 0.0 to 1.0, not {_shown(self.confidence)}")
+        if self.price_usd is not None and not (_is_number(self.price_usd) and self.price_usd > 0):
+            raise ValueError(f"price_usd: must be a finite number above 0, not {_shown(self.price_usd)}")
+        if self.timestamp is not None and not (type(self.timestamp) is int and 0 <= self.timestamp <= _LAST_TIMESTAMP):
+            raise ValueError(f"timestamp: must be an integer from 0 to 2^53 - 1, not {_shown(self.timestamp)}")
+        if self.at is not None:
+            if not _is_number(self.at):
+                raise ValueError(f"at: must be a time in Unix seconds, not {_shown(self.at)}")
+            try:
+                check_time(self.at)
+            except ValueError as error:
+                raise ValueError(f"at: {error}") from None
+
+    def when(self, now: float, asked: float) -> float:
+        """When it is published; ValueError for a time that was over before it was asked for, at the time `asked`."""
+        if self.at is None or asked - _GRACE <= self.at <= now:
+            return now
+        if self.at < now:
+            raise ValueError(f"at: {self.at:.3f} is in the past, the service's clock shows {now:.3f}")
+        return float(self.at)
+
+
+def signal(prices: Prices, kind: str, ordinal: int, wish: Wish, when: float) -> tuple[MockSignal, int]:
+    """(the signal that a wish comes to, green candles before it). The same arguments give the same signal."""
+    seed = prices.seed
+    dice = Dice(seed, kind, ordinal)
+    choice = lively(seed, wish.chain_id)
+    # All are rolled every time: what is asked for doesn't change what isn't.
+    random, direction = choice[dice.below(len(choice))], DIRECTIONS[dice.below(2)]
+    confidence, green = round(0.5 + 0.5 * dice.unit() ** 1.5, 3), dice.below(8)
+    where, symbol, token = _named(seed, wish.chain_id, random.symbol if wish.token is None else wish.token)
+    price = wish.price_usd
+    if price is None:
+        price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
+    made = MockSignal(
+        id=ident("sig", seed, kind, ordinal),
+        token_address=where,
+        token_symbol=symbol,
+        chain_id=wish.chain_id,
+        direction=wish.direction or direction,
+        confidence=confidence if wish.confidence is None else float(wish.confidence),
+        price_usd=float(price),
+        timestamp=int(when) if wish.timestamp is None else wish.timestamp,
+        published_at=when,
+    )
+    return made, green
+
+
+def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[MockSignal, int, str, float, float]:
+    """(signal, green candles, reason, short average, long average) for whoever opens a stream.
+
+    It says where the averages stand when the last candle before `when` has closed.
+    """
+    made, _ = signal(prices, "prompt", ordinal, Wish(chain_id), when)
+    token = _named(prices.seed, chain_id, made.token_address)[2]
+    assert token is not None  # noqa: S101 - one of the lively ones
+    short, long, green = standing(prices, token, when)
+    above = short > long
+    reason = f"The short moving average stands {'above' if above else 'below'} the long one."
+    return replace(made, direction=DIRECTIONS[0 if above else 1]), green, reason, short, long
+
+
+@lru_cache(maxsize=1_024)
+def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]:
+    """(address, symbol, token) of a token that the market has, or of one that is made up for this name."""
+    token = find(seed, chain_id, name)
+    if token is not None:
+        return token.address, token.symbol, token
+    if is_evm_address(name):
+        return checksum_address(name), f"T{name[2:6].upper()}", None
+    return address(seed, "token", chain_id, name.upper()), name, None
+
+
+def _made_up_price(seed: int, where: str) -> float:
+    return significant(10 ** Dice(seed, "made-up price", where, rolls=1).between(-4, 1))
+
+
+def _check_token(token: object) -> None:
+    if not isinstance(token, str):
+        raise ValueError(f"token: must be a symbol or an address, not {_shown(token)}")
+    if token[:2].lower() == "0x":
+        if not is_evm_address(token):
+            raise ValueError(f"token: {_shown(token)} is not an EVM address: 0x and 40 hex digits")
+    elif not 1 <= len(token) <= 32 or not token.isprintable() or token != token.strip():
+        raise ValueError(f"token: {_shown(token)} is not a symbol: 1 to 32 printable characters, no space at an end")
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of too many digits to be written out
+        return "that"
+    return text if len(text) <= 60 else text[:57] + "..."

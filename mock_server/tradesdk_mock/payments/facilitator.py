@@ -1,0 +1,275 @@
+"""Judges payments and takes play money for them: x402, scheme `exact`, versions 2 and 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json, to_json
+
+from ..api.web import Answer
+from ..core.errors import Header
+from ..core.messages import Request
+from ..faults.payment_faults import merged
+from ..state import tenants
+from . import eip3009, settlements
+from .header import Payment, read, same
+from .requirements import IDENTIFIER, NETWORK, SCHEME, Offer, Requirement, encoded, network_v1, payment_required
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+# A cheque must be good for so long yet: it takes a moment until it is on the chain.
+_MARGIN = 6
+_IDENTIFIER = re.compile(r"[a-zA-Z0-9_-]{16,128}", re.ASCII)
+_VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
+_CODE = "invalid_exact_evm_payload_"
+NO_MATCH = "No matching payment requirements"
+PENDING = "settlement_pending"
+NONCE_USED = "invalid_exact_evm_nonce_already_used"
+
+
+class PaymentVerifier:
+    """The verifier that every world has. It keeps nothing of its own; the books are in the state."""
+
+    def check(self, world: World, request: Request, offer: Offer) -> Answer | None:
+        """None for a payment that holds; else 402 with a fresh offer and the reason, or what its identifier leads to.
+
+        A header that can't be read is answered as if there were none.
+        """
+        payment = request.payment = read(request, _VERSIONS[world.gaps.payment_402])
+        if payment is None:
+            return payment_required(world, offer)
+        spoiled = self._spoiled(world, request, payment, offer)
+        if spoiled is not None:
+            return spoiled
+        if payment.content is None:
+            return self._refused(world, request, payment, payment_required(world, offer), "unreadable")
+        reason = _matched(payment, offer)
+        if reason is None:
+            known = self._identified(world, request, payment, offer)
+            if known is not None:
+                return known
+            reason = _verified(world, payment)
+        if reason is not None:
+            return self._refused(world, request, payment, payment_required(world, offer, reason), reason)
+        settlements.present(world, request, payment, "valid", 200)
+        return None
+
+    def settle(self, world: World, request: Request, offer: Offer, answer: Answer) -> Answer:
+        """Take the money: nonce, balance and settlement change together, with the request's transaction."""
+        payment = request.payment
+        assert payment is not None  # noqa: S101 - nobody settles what was not checked
+        tenant, _ = tenants.peek(world, request.headers)
+        failing = request.fault("settlement")
+        if failing is not None:
+            return self._unsettled(world, request, payment, offer, tenant, **failing)
+        overlooked = request.fault("overlook") is not None
+        status = 402 if overlooked else answer.status
+        transaction = settlements.settle(world, request, payment, tenant, status=status)
+        receipt = _receipt(payment, {"success": True, "transaction": transaction})
+        self._store(world, request, payment, encoded(receipt), answer)
+        settlements.conclude(world, payment, "settled", status)
+        if overlooked:
+            return payment_required(world, offer)
+        answer.headers += _shown(payment, receipt, request.fault("receipt"))
+        return answer
+
+    def _unsettled(
+        self,
+        world: World,
+        request: Request,
+        payment: Payment,
+        offer: Offer,
+        tenant: str | None,
+        reason: str,
+        charged: bool,
+    ) -> Answer:
+        """The settlement fails, as a fault has it: the data is withheld."""
+        pending = reason == PENDING
+        if charged:
+            settlements.settle(world, request, payment, tenant, status=402, pending=pending)
+        settlements.conclude(world, payment, reason, 402)
+        if payment.version == 1:
+            return payment_required(world, offer, reason)
+        sent = settlements.transaction(world, payment) if pending else ""
+        receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
+        return Answer(402, {}, [(b"payment-response", encoded(receipt))])
+
+    def _spoiled(self, world: World, request: Request, payment: Payment, offer: Offer) -> Answer | None:
+        """What faults have to say before anybody looks at the payment."""
+        overlook = request.faults.peek("overlook") if request.faults is not None else None
+        if overlook is not None and not overlook["charged"]:
+            request.fault("overlook")
+            return self._refused(world, request, payment, payment_required(world, offer), "overlooked")
+        refuse = request.fault("verification")
+        if refuse is not None:
+            reason = str(refuse["reason"])
+            return self._refused(world, request, payment, payment_required(world, offer, reason), reason)
+        return None
+
+    def _refused(self, world: World, request: Request, payment: Payment, answer: Answer, verdict: str) -> Answer:
+        settlements.present(world, request, payment, verdict, answer.status)
+        return answer
+
+    # The extension payment-identifier
+
+    def _identified(self, world: World, request: Request, payment: Payment, offer: Offer) -> Answer | None:
+        """What the payment's identifier leads to: the stored answer, a refusal, or nothing."""
+        if payment.version != 2 or IDENTIFIER not in offer.extensions:
+            return None
+        ident = _identifier(payment)
+        if ident is None:
+            if world.gaps.payment_identifier != "required":
+                return None
+            answer = _wrapped(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
+            return self._refused(world, request, payment, answer, "identifier missing")
+        if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
+            answer = _wrapped(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
+            return self._refused(world, request, payment, answer, "identifier invalid")
+        row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
+        if row is None:
+            return None
+        if row[1] != settlements.fingerprint(request) or not same(from_json(row[0]), payment.content):
+            answer = _wrapped(409, "This payment identifier was used for another payment.")
+            return self._refused(world, request, payment, answer, "identifier used")
+        headers: list[Header] = [
+            (b"payment-response", row[2]),
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(row[3])),
+        ]
+        return self._refused(world, request, payment, Answer(200, headers=headers, body=row[3]), "replayed")
+
+    def _store(self, world: World, request: Request, payment: Payment, receipt: bytes, answer: Answer) -> None:
+        """Keep the answer to a payment that has an identifier."""
+        ident = _identifier(payment) if world.gaps.payment_identifier != "none" else None
+        if isinstance(ident, str):
+            body = to_json(answer.data, inf_nan_mode="null")
+            world.store.add(
+                "answers",
+                id=ident,
+                payment=to_json(payment.content).decode(),
+                fingerprint=settlements.fingerprint(request),
+                receipt=receipt,
+                body=body,
+            )
+
+
+def _identifier(payment: Payment) -> Any:
+    """`info.id` of the extension, None without one."""
+    found: Any = payment.content
+    for name in ("extensions", IDENTIFIER, "info", "id"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if payment.version == 2 else None
+
+
+def _wrapped(status: int, message: str) -> Answer:
+    return Answer(status, {"success": False, "data": None, "error": message})
+
+
+def _matched(payment: Payment, offer: Offer) -> str | None:
+    """Find the offered way to pay that this payment is for; the reason when there is none, or it isn't well formed."""
+    content = payment.content
+    assert content is not None  # noqa: S101 - read before
+    version = content.get("x402Version")
+    if type(version) is not int or version != payment.version:
+        return "invalid_x402_version"
+    found = _accepted(content, offer) if version == 2 else _named(payment, content, offer)
+    if isinstance(found, str):
+        return found
+    payment.requirement = found
+    return "invalid_payload" if payment.transfer is None else None
+
+
+def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
+    """Version 2: the requirement that is repeated exactly as it was offered, and the extensions likewise."""
+    chosen = content.get("accepted")
+    found = next((each for each in offer.accepts if same(each, chosen)), None)
+    if found is None:
+        return NO_MATCH
+    echoed = content.get("extensions") or {}
+    for name, offered in offer.extensions.items():
+        sent = echoed.get(name) if isinstance(echoed, dict) else None
+        if name == IDENTIFIER and isinstance(sent, dict) and isinstance(sent.get("info"), dict):
+            sent = sent | {"info": {key: value for key, value in sent["info"].items() if key != "id"}}
+        if not same(offered, sent):
+            return "extension_echo_mismatch"
+    return found
+
+
+def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
+    """Version 1: scheme and network are named; of several with both, the one whose amount is paid."""
+    alike = [
+        each
+        for each in offer.accepts
+        if each.get("scheme") == content.get("scheme") and network_v1(each.get("network")) == content.get("network")
+    ]
+    if not alike:
+        return NO_MATCH
+    value = str(payment.transfer.value) if payment.transfer else None
+    return next((each for each in alike if each.get("amount") == value), alike[0])
+
+
+def _verified(world: World, payment: Payment) -> str | None:
+    """Why the payment doesn't hold; None when it does. In the order in which official verifiers look."""
+    wanted, transfer = payment.requirement, payment.transfer
+    assert transfer is not None  # noqa: S101 - matched before
+    if wanted.get("scheme") != SCHEME:
+        return "unsupported_scheme"
+    if wanted.get("network") != NETWORK:
+        return "invalid_network"
+    extra = wanted.get("extra")
+    if not isinstance(extra, dict) or not all(isinstance(extra.get(name), str) for name in ("name", "version")):
+        return "missing_eip712_domain"
+    if transfer.to != str(wanted.get("payTo")).lower():
+        return _CODE + "recipient_mismatch"
+    if str(transfer.value) != wanted.get("amount"):
+        return _CODE + "authorization_value_mismatch"
+    now = world.second()
+    if transfer.valid_before < now + _MARGIN:
+        return _CODE + "authorization_valid_before"
+    if transfer.valid_after > now:
+        return _CODE + "authorization_valid_after"
+    if not _signed(payment, extra["name"], extra["version"], str(wanted.get("asset"))):
+        return _CODE + "signature"
+    taken = settlements.used(world, payment)
+    if taken == "settled":
+        return NONCE_USED
+    if taken is None and settlements.balance(world, transfer.payer) < transfer.value:
+        return "insufficient_funds"
+    return None
+
+
+def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
+    transfer = payment.transfer
+    assert transfer is not None  # noqa: S101 - matched before
+    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", asset, re.ASCII):
+        return False
+    domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
+    return eip3009.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
+
+
+def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
+    """What is said about a settlement."""
+    wanted, transfer = payment.requirement, payment.transfer
+    assert transfer is not None  # noqa: S101 - verified before
+    network = wanted["network"]
+    if payment.version == 1:
+        network = network_v1(network)
+    found = result | {"network": network, "payer": settlements.spelled(transfer.payer)}
+    if payment.version == 2 and result["success"]:
+        found["amount"] = str(transfer.value)
+    return found
+
+
+def _shown(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
+    """The header of a receipt, spoiled by a fault or as it is."""
+    name = b"payment-response" if payment.version == 2 else b"x-payment-response"
+    if fault is None:
+        return [(name, encoded(receipt))]
+    if fault["missing"]:
+        return []
+    if "raw" in fault:
+        return [(name, str(fault["raw"]).encode("ascii"))]
+    return [(name, encoded(merged(receipt, fault.get("fields"))))]

@@ -1,0 +1,127 @@
+"""What stands in a payment header: a signed transfer, and which of the offered ways to pay it is for."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from ..core.messages import Request
+from .eip3009 import Authorization
+
+HEADERS: Final = ((b"payment-signature", 2), (b"x-payment", 1))
+LONGEST = 32 * 1024
+_DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII)
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+_NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*", re.ASCII)
+
+
+@dataclass(slots=True)
+class Payment:
+    """One payment header, and what became of it.
+
+    Attributes:
+        version: the generation of the protocol: 2 or 1.
+        header: the SHA-256 of the header's value, in hex: the same bytes have the same one.
+        content: the JSON in it; None when it can't be read.
+        transfer: the cheque in it; None when there is none that is well formed.
+        signature: its signature, of any length; nothing when it is no hex.
+        verdict: `settled`, the reason why it was refused, or why nobody charged it.
+        row: its number in the record of presentations.
+        requirement: the offered way to pay that it is for, as version 2 writes it.
+        taken: its money was taken, now or before.
+    """
+
+    version: int
+    header: str
+    content: dict[str, Any] | None = None
+    transfer: Authorization | None = None
+    signature: bytes = b""
+    verdict: str = "unreadable"
+    row: int | None = None
+    requirement: dict[str, Any] = field(default_factory=dict)
+    taken: bool = False
+
+    @property
+    def nonce(self) -> str | None:
+        return self.transfer.nonce if self.transfer else None
+
+    @property
+    def payer(self) -> str | None:
+        return self.transfer.payer if self.transfer else None
+
+    def note(self) -> dict[str, object]:
+        """What the journal says of it."""
+        return {"version": self.version, "payer": self.payer, "nonce": self.nonce, "verdict": self.verdict}
+
+
+def has_payment(request: Request) -> bool:
+    """Whether there is a payment header at all, of whatever content."""
+    return any(name == wanted for name, _ in request.headers for wanted, _ in HEADERS)
+
+
+def read(request: Request, versions: tuple[int, ...] = (2, 1)) -> Payment | None:
+    """The payment of a request, version 2 first; None without one. Of one that can't be read `content` is None."""
+    for name, version in HEADERS:
+        values = [value for given, value in request.headers if given == name]
+        if values and version in versions:
+            return _read(values, version)
+    return None
+
+
+def _read(values: list[bytes], version: int) -> Payment:
+    found = Payment(version, hashlib.sha256(b", ".join(values)).hexdigest())
+    if len(values) > 1 or len(values[0]) > LONGEST:
+        return found
+    try:
+        content = from_json(base64.b64decode(values[0], validate=True), allow_inf_nan=False)
+    except (ValueError, binascii.Error):
+        return found
+    if isinstance(content, dict):
+        found.content = content
+        _fill(found, content.get("payload"))
+    return found
+
+
+def _fill(payment: Payment, payload: object) -> None:
+    if not isinstance(payload, dict):
+        return
+    given, signature = payload.get("authorization"), payload.get("signature")
+    if not isinstance(given, dict) or not isinstance(signature, str):
+        return
+    shapes = {
+        "from": _ADDRESS,
+        "to": _ADDRESS,
+        "value": _DIGITS,
+        "validAfter": _DIGITS,
+        "validBefore": _DIGITS,
+        "nonce": _NONCE,
+    }
+    for name, shape in shapes.items():
+        value = given.get(name)
+        if not isinstance(value, str) or not shape.fullmatch(value):
+            return
+    value, after, before = (int(given[name]) for name in ("value", "validAfter", "validBefore"))
+    if max(value, after, before) >= 1 << 256:
+        return
+    payment.signature = bytes.fromhex(signature[2:]) if _BYTES.fullmatch(signature) else b""
+    payment.transfer = Authorization(
+        given["from"].lower(), given["to"].lower(), value, after, before, given["nonce"].lower()
+    )
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two JSON values are the same, number for number: 1 is neither 1.0 nor true."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other

@@ -1,0 +1,165 @@
+"""What an answer costs, and the 402 that says so in both generations of the payment protocol."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from ..api.web import Answer
+from ..core.errors import Header
+from ..core.messages import Request
+from ..core.seeding import address
+from ..faults.payment_faults import merged
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+SCHEME = "exact"
+NETWORK = "eip155:8453"
+NETWORKS_V1 = {NETWORK: "base", "eip155:84532": "base-sepolia"}
+# USDC on Base has six decimals: one unit is a millionth of a dollar, which is what prices are counted in.
+ASSET = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+ASSET_DOMAIN = {"name": "USD Coin", "version": "2"}
+IDENTIFIER = "payment-identifier"
+_TEST_NETWORK = "eip155:84532"
+_TEST_ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+_TEST_DOMAIN = {"name": "USDC", "version": "2"}
+_ASK = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+_IDENTIFIER_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {
+        "required": {"type": "boolean"},
+        "id": {"type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[a-zA-Z0-9_-]+$"},
+    },
+    "required": ["required"],
+}
+
+Requirement = dict[str, Any]
+"""One way to pay, as version 2 writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one answer costs and who is to be paid.
+
+    Attributes:
+        amount: in units of the asset: millionths of a US dollar.
+        pay_to: the receiver's address.
+        resource: the URL that was asked for.
+        description: what is sold.
+        accepts: the ways to pay; the plain one comes last.
+        extensions: what version 2 offers beside them, by name.
+        spoiled: what the fault `offer` has to say about it.
+    """
+
+    amount: int
+    pay_to: str
+    resource: str
+    description: str
+    accepts: tuple[Requirement, ...] = ()
+    extensions: dict[str, Any] = field(default_factory=dict)
+    spoiled: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_offer(world: World, request: Request, micro_usd: int, description: str) -> Offer:
+    """The offer for one request, as the gap options and a fault have it."""
+    host = (request.header(b"host") or b"localhost")[:255].decode("latin-1")
+    receiver, window = pay_to(world.seed), world.gaps.payment_window
+    accepts: list[Requirement] = []
+    if world.gaps.offers == "several":
+        accepts = [
+            _requirement(micro_usd * 2, receiver, window),
+            _requirement(micro_usd, receiver, window) | {"scheme": "upto"},
+            _requirement(micro_usd, receiver, window)
+            | {"network": _TEST_NETWORK, "asset": _TEST_ASSET, "extra": dict(_TEST_DOMAIN)},
+        ]
+    accepts.append(_requirement(micro_usd, receiver, window))
+    extensions: dict[str, Any] = {}
+    if world.gaps.payment_identifier != "none":
+        required = world.gaps.payment_identifier == "required"
+        extensions[IDENTIFIER] = {"info": {"required": required}, "schema": _IDENTIFIER_SCHEMA}
+    spoiled = request.fault("offer") or {}
+    ways = tuple(merged(each, spoiled.get("fields")) for each in accepts)
+    return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, spoiled)
+
+
+@lru_cache(maxsize=16)
+def pay_to(seed: int) -> str:
+    """The address that a world's money goes to."""
+    return address(seed, "pay to")
+
+
+def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
+    """402 with the offer: a header as x402 version 2 has it and a body as version 1 has it, or one of them."""
+    generations, spoiled = world.gaps.payment_402, offer.spoiled
+    headers: list[Header] = []
+    header = spoiled.get("header")
+    if generations != "v1" and header != "":
+        value = encoded(version_2(offer, error)) if header is None else str(header).encode("ascii")
+        headers.append((b"payment-required", value))
+    if "body" in spoiled:
+        content = str(spoiled["body"]).encode()
+        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        return Answer(402, headers=headers, body=content)
+    return Answer(402, {} if generations == "v2" else version_1(offer, error), headers)
+
+
+def encoded(value: object) -> bytes:
+    """JSON in base64, as every header of the protocol has it."""
+    return base64.b64encode(to_json(value))
+
+
+def version_2(offer: Offer, error: str) -> dict[str, Any]:
+    found = {
+        "x402Version": 2,
+        "error": error,
+        "resource": {"url": offer.resource, "description": offer.description, "mimeType": "application/json"},
+        "accepts": list(offer.accepts),
+    }
+    if offer.extensions:
+        found["extensions"] = offer.extensions
+    return merged(found, offer.spoiled.get("top"))
+
+
+def version_1(offer: Offer, error: str) -> dict[str, Any]:
+    ways = [as_version_1(offer, each) for each in offer.accepts]
+    return merged({"x402Version": 1, "error": error, "accepts": ways}, offer.spoiled.get("top"))
+
+
+def network_v1(network: object) -> object:
+    """What version 1 calls a network; one that it doesn't know, as it is."""
+    return NETWORKS_V1.get(network, network) if isinstance(network, str) else network
+
+
+def as_version_1(offer: Offer, requirement: Requirement) -> Requirement:
+    """The same way to pay as version 1 writes it. A field that isn't there stays away."""
+    left = dict(requirement)
+    found = {
+        "scheme": left.pop("scheme", None),
+        "network": network_v1(left.pop("network", None)),
+        "maxAmountRequired": left.pop("amount", None),
+        "resource": offer.resource,
+        "description": offer.description,
+        "mimeType": "application/json",
+        "payTo": left.pop("payTo", None),
+        "maxTimeoutSeconds": left.pop("maxTimeoutSeconds", None),
+    }
+    return {name: value for name, value in found.items() if value is not None} | left
+
+
+def _requirement(amount: int, receiver: str, window: int) -> Requirement:
+    return {
+        "scheme": SCHEME,
+        "network": NETWORK,
+        "amount": str(amount),
+        "asset": ASSET,
+        "payTo": receiver,
+        "maxTimeoutSeconds": window,
+        "extra": dict(ASSET_DOMAIN),
+    }

@@ -1,0 +1,265 @@
+"""The books of payments: balances, what was settled, and every payment header that arrived."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import MockServerError
+from ..core.seeding import checksum_address, tx_hash
+
+if TYPE_CHECKING:
+    from ..core.messages import Request
+    from ..state.world import World
+    from .header import Payment
+
+MICRO = 1_000_000
+MOST = 10**15
+_KEPT = 100_000
+_TIDY = 1_000
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+_SETTLED = (
+    "seq", "payer", "nonce", "amount", "pay_to", "version", "method", "path", "fingerprint", "tenant", "at", "tx",
+    "header", "pending", "delivered"
+)  # fmt: skip
+_PRESENTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "header", "verdict", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Money that was taken, once.
+
+    Attributes:
+        n: its number, from 1, in the order of the settlements.
+        payer: who paid; an address with its checksum, as `pay_to`.
+        nonce: of the authorization: `0x` and 64 hex digits.
+        amount: in millionths of a US dollar.
+        pay_to: who was paid.
+        version: of the payment protocol: 2 or 1.
+        method: of the request that was paid for.
+        path: of that request.
+        fingerprint: of that request: the same method, path and body have the same one.
+        tenant: whose API key came with it, None without one.
+        at: Unix seconds by the service's clock.
+        transaction: the hash in the receipt.
+        header: the SHA-256 of the payment header's value, in hex.
+        pending: the payer has been told `settlement_pending` so far, and not that it went well.
+        delivered: the status of the answer that left; 0 when the connection was torn down instead.
+        presented: how often this authorization has arrived so far, the refused times included.
+    """
+
+    n: int
+    payer: str
+    nonce: str
+    amount: int
+    pay_to: str
+    version: int
+    method: str
+    path: str
+    fingerprint: str
+    tenant: str | None
+    at: float
+    transaction: str
+    header: str
+    pending: bool
+    delivered: int
+    presented: int
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """One payment header that arrived.
+
+    Attributes:
+        n: its number, from 1, in the order of arrival.
+        at: Unix seconds by the service's clock.
+        path: what it was to pay for.
+        fingerprint: of the request, as a settlement has it.
+        version: of the payment protocol: 2 or 1.
+        payer: whose it is, an address with its checksum; None when it can't be read.
+        nonce: of its authorization, None likewise.
+        header: the SHA-256 of its value, in hex.
+        verdict: `settled`; `replayed`: the stored answer left once more; `not charged`: the endpoint had nothing to
+            sell; `overlooked`, `not carried out`: by a fault; `unreadable`; else the reason of the refusal.
+        status: of the answer that left; 0 when the connection was torn down instead.
+    """
+
+    n: int
+    at: float
+    path: str
+    fingerprint: str
+    version: int
+    payer: str | None
+    nonce: str | None
+    header: str
+    verdict: str
+    status: int
+
+
+def fingerprint(request: Request) -> str:
+    """What tells one request from another, in hex: its method, path and body."""
+    head = f"{request.method} {request.path}\n".encode()
+    return hashlib.sha256(head + (request.content or b"")).hexdigest()
+
+
+def balance(world: World, payer: str) -> int:
+    """What a payer has left, in millionths of a US dollar."""
+    kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (checked(payer),))
+    return world.gaps.payer_balance * MICRO if kept is None else int(kept)
+
+
+def checked(payer: object) -> str:
+    """An address in lower case; MockServerError for what is none."""
+    if not isinstance(payer, str) or not _ADDRESS.fullmatch(payer):
+        raise MockServerError(f"{str(payer)[:80]!r} is not an address: 0x and 40 hex digits")
+    return payer.lower()
+
+
+def set_balance(world: World, payer: str, amount: int) -> None:
+    payer = checked(payer)
+    if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= MOST:
+        raise MockServerError(f"a balance is 0 to {MOST:,} millionths of a dollar, not {amount!r}")
+    world.store.run(
+        "INSERT INTO payers VALUES (?, ?) ON CONFLICT DO UPDATE SET balance = excluded.balance",
+        (payer, amount),
+    )
+
+
+def balances(world: World) -> dict[str, int]:
+    """Of every payer whose balance was set, or who has paid."""
+    rows = world.store.all("SELECT address, balance FROM payers ORDER BY address")
+    return {spelled(payer): held for payer, held in rows}
+
+
+def present(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
+    """Write down that a payment header has arrived, and how it is answered."""
+    payment.verdict = verdict
+    found = world.store.value(
+        "INSERT INTO presentations (at, path, fingerprint, version, payer, nonce, header, verdict, status)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+        (
+            world.now(),
+            request.path,
+            fingerprint(request),
+            payment.version,
+            payment.payer,
+            payment.nonce,
+            payment.header,
+            verdict,
+            status,
+        ),
+    )
+    payment.row = int(found)
+    if payment.row % _TIDY == 0:
+        world.store.run("DELETE FROM presentations WHERE seq <= ?", (payment.row - _KEPT,))
+
+
+def conclude(world: World, payment: Payment, verdict: str, status: int) -> None:
+    """What became of it in the end."""
+    payment.verdict = verdict
+    world.store.run("UPDATE presentations SET verdict = ?, status = ? WHERE seq = ?", (verdict, status, payment.row))
+
+
+def delivered(world: World, payment: Payment, status: int) -> None:
+    """The status of the answer that left, where faults have changed it."""
+    world.store.run("UPDATE presentations SET status = ? WHERE seq = ?", (status, payment.row))
+    if payment.taken:
+        world.store.run(
+            "UPDATE settlements SET delivered = ? WHERE payer = ? AND nonce = ?",
+            (status, payment.payer, payment.nonce),
+        )
+
+
+def settle(
+    world: World, request: Request, payment: Payment, tenant: str | None, *, status: int = 200, pending: bool = False
+) -> str:
+    """Take the money, or finish what is pending; the hash of the transaction. Called within a transaction.
+
+    `status`: of the answer that is to leave.
+    """
+    payment.taken = True
+    transfer = payment.transfer
+    assert transfer is not None  # noqa: S101 - verified before
+    known = world.store.one(
+        "SELECT tx FROM settlements WHERE payer = ? AND nonce = ?", (transfer.payer, transfer.nonce)
+    )
+    if known is not None:
+        world.store.run(
+            "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",
+            (pending, status, transfer.payer, transfer.nonce),
+        )
+        return str(known[0])
+    set_balance(world, transfer.payer, balance(world, transfer.payer) - transfer.value)
+    tx = transaction(world, payment)
+    world.store.add(
+        "settlements",
+        payer=transfer.payer,
+        nonce=transfer.nonce,
+        amount=transfer.value,
+        pay_to=transfer.to,
+        version=payment.version,
+        method=request.method,
+        path=request.path,
+        fingerprint=fingerprint(request),
+        tenant=tenant,
+        at=world.now(),
+        tx=tx,
+        header=payment.header,
+        pending=pending,
+        delivered=status,
+    )
+    return tx
+
+
+def transaction(world: World, payment: Payment) -> str:
+    """The hash that an authorization's transaction has, or will have."""
+    return tx_hash(world.seed, "payment", payment.payer, payment.nonce)
+
+
+def used(world: World, payment: Payment) -> str | None:
+    """`settled` or `pending` when the authorization was taken already, None when it was not."""
+    row = world.store.one(
+        "SELECT pending, header FROM settlements WHERE payer = ? AND nonce = ?", (payment.payer, payment.nonce)
+    )
+    if row is None:
+        return None
+    return "pending" if row[0] and row[1] == payment.header else "settled"
+
+
+def settlements(world: World, payer: str | None = None) -> list[Settlement]:
+    """Oldest first."""
+    where, args = _of(payer)
+    counted = "(SELECT count(*) FROM presentations p WHERE p.payer = settlements.payer AND p.nonce = settlements.nonce)"
+    rows = _rows(world, (*_SETTLED, counted), f"settlements{where}", args)
+    return [
+        replace(found, payer=spelled(found.payer), pay_to=spelled(found.pay_to), pending=bool(found.pending))
+        for found in (Settlement(*row) for row in rows)
+    ]
+
+
+def presentations(world: World, payer: str | None = None) -> list[Presentation]:
+    """The latest 100,000, oldest first."""
+    where, args = _of(payer)
+    return [
+        found if found.payer is None else replace(found, payer=spelled(found.payer))
+        for found in (Presentation(*row) for row in _rows(world, _PRESENTED, f"presentations{where}", args))
+    ]
+
+
+@lru_cache(maxsize=4_096)
+def spelled(payer: str) -> str:
+    """An address with its checksum."""
+    return checksum_address(payer)
+
+
+def _rows(world: World, columns: Sequence[str], source: str, args: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    sql = f"SELECT {', '.join(columns)} FROM {source} ORDER BY seq"  # noqa: S608 - names and clauses of our own
+    return world.store.all(sql, args)
+
+
+def _of(payer: str | None) -> tuple[str, tuple[object, ...]]:
+    return ("", ()) if payer is None else (" WHERE payer = ?", (checked(payer),))

@@ -1,0 +1,65 @@
+"""Proof that a wallet is the caller's: a signature over a message, checked by recovering its signer (EIP-191)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+
+from ..core.errors import bad_signature
+from ..core.seeding import checksum_address
+
+_SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
+# Half the order of the curve. Every signature has a twin beyond it, which signers and contracts refuse (EIP-2).
+_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+_LIBRARY = "eth_account"
+
+
+def wallet_message(address: str, chain_id: int, template: str = "default") -> str:
+    """The text that the owner of `address` signs to connect it.
+
+    Args:
+        address: 0x and 40 hex digits, in any case; the text has it checksummed.
+        chain_id: 8453 or 56.
+        template: the gap option `wallet_message`: `default`, or a text with `{address}` and `{chain_id}` in it.
+    """
+    address = checksum_address(address)
+    if template == "default":
+        return f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
+    return template.replace("{address}", address).replace("{chain_id}", str(chain_id))
+
+
+def ready() -> bool:
+    """Whether the signature library is loaded already."""
+    return _LIBRARY in sys.modules
+
+
+def load() -> None:
+    """Load the signature library: half a second of work that a server without wallets never pays."""
+    # It raises the recursion limit so far that deeply nested input would end the process.
+    limit = sys.getrecursionlimit()
+    import_module(_LIBRARY)
+    sys.setrecursionlimit(limit)
+
+
+def verify(address: str, message: str, signature: str) -> None:
+    """400 invalid_signature unless `signature` is `address`'s over `message`."""
+    parts = _SIGNATURE.fullmatch(signature)
+    if not parts:
+        raise bad_signature("signature: not 0x and 130 hex digits")
+    # The library also takes the recovery numbers of transactions, which hold a chain.
+    if int(parts["v"], 16) not in (0, 1, 27, 28):
+        raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
+    if int(parts["s"], 16) > _HALF:
+        raise bad_signature("signature: s is in the upper half of its range")
+    load()
+    from eth_account import Account
+    from eth_account.messages import encode_defunct
+
+    try:
+        signer = str(Account.recover_message(encode_defunct(text=message), signature=signature))
+    except Exception:
+        # Many kinds of error come out of the curve arithmetic for points that don't exist: all mean the same.
+        raise bad_signature("signature: not a signature") from None
+    if signer.lower() != address.lower():
+        raise bad_signature("signature: not made by this address over the verification message")

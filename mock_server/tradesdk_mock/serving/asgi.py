@@ -1,0 +1,197 @@
+"""The service as an ASGI application: bytes from a socket to the engine, and its replies back, with their pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from ..control.http import longest_body
+from ..core.messages import Break, Delay, Idle, Reply, Request
+
+if TYPE_CHECKING:
+    from ..api.pipeline import Engine
+
+log = logging.getLogger("tradesdk_mock")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_IN_A_ROW = 4
+# Seconds that other processes have to get at a file between two parts of a long piece of work.
+_TURN = 0.005
+BREAK_OFF = "tradesdk_mock.break_off"
+"""Where a scope has the function that ends its connection in a way that ASGI has no message for."""
+
+
+class ClientGone(Exception):
+    """The client left before its request was whole: nothing is done for it."""
+
+
+class App:
+    """`market_port()`: the port that serves nothing but market data, None when there is none."""
+
+    def __init__(self, engine: Engine, market_port: Callable[[], int | None] = lambda: None) -> None:
+        self._engine = engine
+        self._market_port = market_port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        content: bytes | None = b""
+        client, server = scope.get("client"), scope.get("server")
+        if scope["method"] in ("POST", "PATCH", "PUT"):
+            limit = longest_body(scope["path"], client[0] if client else None)
+            try:
+                content = await read_content(scope, receive, limit)
+            except ClientGone:
+                return
+        market_port = self._market_port()
+        request = Request(
+            scope["method"],
+            scope["path"],
+            scope["query_string"],
+            scope["headers"],
+            content,
+            client[0] if client else None,
+            market_port is not None and server is not None and server[1] == market_port,
+        )
+        load = self._engine.loads(request)
+        if load is not None:
+            # Heavy imports happen beside the event loop: other requests go on. One that fails, fails again in the
+            # endpoint, and there it is answered.
+            with contextlib.suppress(ImportError):
+                await asyncio.to_thread(load)
+        goal = self._engine.world.now()
+        turn = 0.0 if self._engine.world.store.path is None else _TURN
+        while self._engine.is_behind(request, goal):  # noqa: ASYNC110 - each turn does a part of the work
+            await asyncio.sleep(turn)
+        await self._deliver(self._engine.answer(request), scope, receive, send)
+
+    async def _deliver(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
+        body = reply.body
+        if isinstance(body, bytes) and not reply.before:
+            await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        visit = Visit(self._engine.world.clock.real_seconds_until)
+        watch = asyncio.ensure_future(visit.watch(receive))
+        try:
+            broken = await self._play(reply, scope, send, visit)
+        finally:
+            watch.cancel()
+            close_body(body)
+        if broken is not None:
+            await self._break_off(broken, scope, receive)
+
+    async def _play(self, reply: Reply, scope: Scope, send: Send, visit: Visit) -> Break | None:
+        """Step by step, until the last one or until the client leaves; how the connection breaks off, if it does."""
+        for before in reply.before:
+            if isinstance(before, Break):
+                return before
+            await visit.pause(before.seconds)
+        if visit.over:
+            return None
+        await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+        steps = iter([reply.body]) if isinstance(reply.body, bytes) else reply.body
+        sent = 0
+        while not visit.over:
+            try:
+                step = next(steps, None)
+            except Exception:
+                log.exception("%r crashed in the middle", scope["path"])
+                return Break.CLOSE
+            if step is None:
+                await send({"type": "http.response.body", "body": b""})
+                break
+            if isinstance(step, Break):
+                return step
+            if isinstance(step, bytes):
+                await send({"type": "http.response.body", "body": step, "more_body": True})
+                # Sending waits for slow readers only; others want their turn before a long backlog is through.
+                sent += 1
+                if sent % _IN_A_ROW == 0:
+                    await asyncio.sleep(0)
+            elif isinstance(step, Delay):
+                await visit.pause(step.seconds)
+            else:
+                await visit.idle(step)
+        return None
+
+    async def _break_off(self, how: Break, scope: Scope, receive: Receive) -> None:
+        scope[BREAK_OFF](how)
+        # Until the server has noticed: it would answer 500 for an application that ends without an answer.
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class Visit:
+    """A client that is listening: waits that its leaving ends."""
+
+    def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
+        self._until = real_seconds_until
+        self._loop = asyncio.get_running_loop()
+        self._stir = asyncio.Event()
+        self.over = False
+
+    async def watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.over = True
+        self._stir.set()
+
+    async def pause(self, seconds: float) -> None:
+        ends = self._loop.time() + seconds
+        while not self.over and (left := ends - self._loop.time()) > 0:
+            await self._wait(left)
+
+    async def idle(self, step: Idle) -> None:
+        limits = [step.poll, None if step.until is None else self._until(step.until)]
+        known = [limit for limit in limits if limit is not None]
+        step.wake.listen(self._ring)
+        try:
+            if not step.wake.take():
+                await self._wait(min(known) if known else None)
+                step.wake.take()
+        finally:
+            step.wake.listen(None)
+
+    def _ring(self) -> None:
+        """From any thread. One whose loop has ended has nobody to wake."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._stir.set)
+
+    async def _wait(self, seconds: float | None) -> None:
+        timer = None if seconds is None else self._loop.call_later(seconds, self._stir.set)
+        try:
+            if not self.over:
+                await self._stir.wait()
+        finally:
+            self._stir.clear()
+            if timer is not None:
+                timer.cancel()
+
+
+def close_body(body: object) -> None:
+    """End a generator that isn't used up; what else a body may be has no end of its own."""
+    close = getattr(body, "close", None)
+    if close is not None:
+        close()
+
+
+async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """The request's body; None when it is longer than `limit`, and then the rest isn't read."""
+    for name, value in scope["headers"]:
+        # A length that is no number never gets this far: the HTTP parser refuses it.
+        if name == b"content-length" and int(value) > limit:
+            return None
+    content = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        content += message.get("body", b"")
+        if len(content) > limit:
+            return None
+        if not message.get("more_body", False):
+            return bytes(content)

@@ -1,0 +1,271 @@
+"""The state in one SQLite database: in memory, or a file that several runs and processes may use."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from ..core.errors import ApiError, MockServerError, closed, overloaded, unusable
+from ..core.seeding import Dice
+from . import schema, snapshots
+
+Row = tuple[Any, ...]
+# Results of SQLite: what the file has become, and what keeps it from being used.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+# Seconds to wait for another process that makes the same file.
+_PATIENCE = 5.0
+
+
+class Store:
+    """One connection under one lock. `with store:` is a write transaction; nested ones join the outer.
+
+    Another thread may close it at any time: from then on, whatever is asked of it is answered with 503.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if path is not None and not os.fspath(path):
+            raise MockServerError("db: is empty; give the name of a file, or leave it out to keep the state in memory")
+        self.path = None if path is None or str(path) == ":memory:" else os.fspath(path)
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._version = 0
+        self._closed = False
+        # Why the transaction that is open can't be committed any more.
+        self._failure: ApiError | None = None
+        if self.path is not None:
+            # Before SQLite opens it for writing: what is none of ours stays as it is.
+            snapshots.check(self.path)
+        try:
+            # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
+            self._db = sqlite3.connect(
+                self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise MockServerError(f"the state file {self.path} can't be opened: {error}") from error
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise MockServerError(f"the state file {self.path} can't be used: {error}") from error
+        except ApiError as error:
+            self._db.close()
+            raise unusable(self.path, error) from error
+        except MockServerError:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._db.create_function("chance", 3, _chance, deterministic=True)
+        if self.path is not None:
+            # With a write-ahead log a commit outlives the process, and readers don't block the writer.
+            self._log_ahead()
+            self._db.execute("PRAGMA synchronous=NORMAL")
+        with self:
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version == schema.VERSION:
+                return
+            if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                # Another process has made it since it was looked at.
+                raise MockServerError(f"the state file {self.path} is not of this version of the mock server")
+            for statement in filter(str.strip, schema.TABLES.split(";")):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version={schema.VERSION}")
+
+    def _log_ahead(self) -> None:
+        # SQLite's own timeout doesn't hold here.
+        ends = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > ends:
+                    raise
+            time.sleep(0.01)
+
+    def __enter__(self) -> Store:
+        self._lock.acquire()
+        if self._depth == 0:
+            try:
+                self._execute("BEGIN IMMEDIATE")
+                self._failure = None
+            except BaseException:
+                self._lock.release()
+                raise
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        try:
+            if self._depth == 0 and kind is None:
+                if self._failure is not None:
+                    # Somebody took it for an answer like any other; but a part of the changes may be missing.
+                    raise self._failure
+                self._execute("COMMIT")
+        finally:
+            # After a crash inside, or when the commit itself failed (a full disk), nothing stays half done.
+            if self._depth == 0 and self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self._lock.release()
+
+    @property
+    def nested(self) -> bool:
+        """Whether the transaction that is open is part of another one."""
+        return self._depth > 1
+
+    def run(self, sql: str, args: Sequence[object] = ()) -> int:
+        """Change something; the number of rows changed."""
+        with self._lock:
+            return self._execute(sql, args).rowcount
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        with self._lock:
+            try:
+                self._open().executemany(sql, rows)
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
+
+    def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
+        with self._lock:
+            try:
+                return self._open().execute(sql, args).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
+
+    def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
+        with self._lock:
+            try:
+                row: Row | None = self._open().execute(sql, args).fetchone()
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
+            return row
+
+    def value(self, sql: str, args: Sequence[object] = ()) -> Any:
+        """The first column of the first row, None without one."""
+        row = self.one(sql, args)
+        return None if row is None else row[0]
+
+    def add(self, table: str, **values: object) -> None:
+        """Insert a row. Table and columns are named by this package, never by a request."""
+        names = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608 - our own names
+
+    def records(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Rows by column name. `source` is what stands behind FROM; what a request brings goes into `args` only."""
+        sql = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - names and clauses of our own routes
+        return [dict(zip(columns, row, strict=True)) for row in self.all(sql, args)]
+
+    def count(self, table: str, tenant: str) -> int:
+        """How many rows of a table are a tenant's."""
+        return int(self.records(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
+
+    def next(self, tenant: str, kind: str) -> int:
+        """The next ordinal of a kind within a tenant, from 1: an unrelated call never shifts it."""
+        return int(
+            self.value(
+                "INSERT INTO counters VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1 RETURNING n", (tenant, kind)
+            )
+        )
+
+    def get_meta(self, name: str) -> str | None:
+        value: str | None = self.value("SELECT value FROM meta WHERE name = ?", (name,))
+        return value
+
+    def set_meta(self, name: str, value: str) -> None:
+        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has written to the file since the last question."""
+        if not self.is_behind():
+            return False
+        self._version = int(self.value("PRAGMA data_version"))
+        return True
+
+    def is_behind(self) -> bool:
+        """The same, without an end to the question."""
+        return self.path is not None and int(self.value("PRAGMA data_version")) != self._version
+
+    def clear(self) -> None:
+        """Empty every table."""
+        with self:
+            for name in schema.NAMES:
+                self.run(f"DELETE FROM {name}")  # noqa: S608 - names of our own tables
+
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Fill another database with all that is here, as it is at one moment. Not within a transaction."""
+        with self._lock:
+            self._outside()
+            try:
+                self._open().backup(target)
+            except sqlite3.DatabaseError as error:
+                raise self._named(error) from error
+
+    @contextmanager
+    def beside(self, file: str) -> Iterator[None]:
+        """While it lasts, the state in another file is there for `take_over`. Not within a transaction."""
+        with self._lock:
+            self._outside()
+            self._execute("ATTACH ? AS other", (file,))
+            try:
+                yield
+            finally:
+                self._db.execute("DETACH other")
+
+    def take_over(self) -> None:
+        """Replace every row by those of the state that is `beside`."""
+        with self:
+            for name in schema.NAMES:
+                self.run(f"DELETE FROM main.{name}")  # noqa: S608 - names of our own tables
+                self.run(f"INSERT INTO main.{name} SELECT * FROM other.{name}")  # noqa: S608 - as above
+
+    def _outside(self) -> None:
+        if self._depth:
+            raise MockServerError("a snapshot can't be taken or restored in the middle of a change")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._db.close()
+
+    def _execute(self, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
+        try:
+            return self._open().execute(sql, args)
+        except sqlite3.DatabaseError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: sqlite3.DatabaseError) -> Exception:
+        """What is wrong with the file, as an answer that has its name; other errors are the mock's own mistakes."""
+        # The lowest byte is the kind; the rest says more about it.
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        where = "The state in memory" if self.path is None else f"The state file {self.path}"
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            self._failure = overloaded()
+        elif kind in _DAMAGED or "decode to UTF-8" in str(error):
+            said = str(error).partition(" with text ")[0]
+            self._failure = ApiError(500, "internal_error", f"{where} is damaged: {said}.")
+        elif kind in _UNUSABLE:
+            self._failure = ApiError(503, "service_unavailable", f"{where} can't be used: {error}.")
+        else:
+            return error
+        return self._failure
+
+    def _open(self) -> sqlite3.Connection:
+        if self._closed:
+            raise closed()
+        return self._db
+
+
+def _chance(seed: str, kind: str, ident: str) -> float:
+    """For SQL: a number in [0, 1) for something that happens to a row, the same whenever it is asked for."""
+    return Dice(int(seed), kind, ident, rolls=1).unit()

@@ -1,0 +1,283 @@
+"""Tenants and their API keys: who is calling, with which scope, on which plan."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..core.clock import check_time
+from ..core.errors import MockServerError, unauthorized
+from ..core.gap_options import PLANS
+from ..core.seeding import digest, ident
+
+if TYPE_CHECKING:
+    from .world import World
+
+SCOPES = ("read-only", "full-access")
+PERIOD = 30 * 86_400
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_PATTERN = re.compile(
+    r"mock_(?P<scope>full|read)_(?:(?P<plan>free|pro|enterprise)_)?(?P<tenant>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})",
+    re.ASCII,
+)
+_BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
+
+
+@dataclass(frozen=True, slots=True)
+class MockKey:
+    """An API key.
+
+    Attributes:
+        id: names the key in the server's methods.
+        value: what a client sends. It is shown here and nowhere else; the server keeps a hash.
+        name: what it was called when it was made.
+        scope: `full-access` or `read-only`.
+        tenant: whose key it is.
+        last4: the end of `value`, as the account shows it.
+    """
+
+    id: str
+    value: str = field(repr=False)
+    name: str
+    scope: str
+    tenant: str
+    last4: str
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who sent a request: the key and its tenant as they are now."""
+
+    key_id: str
+    last4: str
+    scope: str
+    tenant: str
+    plan: str
+    requests_used: int
+    reset_at: int
+
+
+def check_tenant(tenant: str) -> None:
+    """MockServerError for what can't be a tenant's name."""
+    if not isinstance(tenant, str):
+        raise MockServerError(f"a tenant is a name such as 'me', not of type {type(tenant).__name__}")
+    if not _TENANT.fullmatch(tenant):
+        raise MockServerError(f"{tenant!r} is not a tenant name: letters, digits, `_`, `.` and `-`, at most 64")
+
+
+def ensure_tenant(world: World, tenant: str, plan: str | None = None) -> None:
+    """Create the tenant on first use; an existing one keeps its plan. MockServerError for a bad name or plan."""
+    check_tenant(tenant)
+    if plan is not None and plan not in PLANS:
+        raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
+    now = world.second()
+    world.store.run(
+        "INSERT INTO tenants (name, id, email, plan, created_at, reset_at) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (tenant, ident("acc", world.seed, tenant), f"{tenant}@example.test", plan or "pro", now, now + PERIOD),
+    )
+
+
+def create(
+    world: World,
+    *,
+    name: str = "bot",
+    scope: str = "full-access",
+    plan: str | None = None,
+    tenant: str | None = None,
+    value: str | None = None,
+) -> MockKey:
+    """A new key; without `tenant` it is for a tenant that is new, too, and has nothing yet."""
+    if scope not in SCOPES:
+        raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
+    with world.store:
+        if tenant is None:
+            tenant = f"tenant-{world.store.next('', 'tenant')}"
+            while world.store.value("SELECT 1 FROM tenants WHERE name = ?", (tenant,)):
+                tenant = f"tenant-{world.store.next('', 'tenant')}"
+        ensure_tenant(world, tenant, plan)
+        ordinal = world.store.next(tenant, "key")
+        key_id = ident("key", world.seed, tenant, ordinal)
+        if value is None:
+            value = "mocksk_" + digest(world.seed, "key value", tenant, ordinal).hex()[:40]
+        world.store.add(
+            "keys",
+            id=key_id,
+            hash=_hash(value),
+            last4=value[-4:],
+            name=name,
+            scope=scope,
+            tenant=tenant,
+            created_at=world.second(),
+        )
+    return MockKey(key_id, value, name, scope, tenant, value[-4:])
+
+
+def revoke(world: World, key_id: str) -> None:
+    _change(world, key_id, "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", world.second())
+
+
+def expire(world: World, key_id: str, at: float | None = None) -> None:
+    """The key stops working at `at` (Unix seconds), by default now. MockServerError when that is no time."""
+    if at is not None:
+        try:
+            check_time(at)
+        except ValueError as error:
+            raise MockServerError(f"the end of a key: {error}") from None
+    _change(world, key_id, "UPDATE keys SET expires_at = ? WHERE id = ?", world.now() if at is None else at)
+
+
+def set_scope(world: World, key_id: str, scope: str) -> None:
+    if scope not in SCOPES:
+        raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
+    _change(world, key_id, "UPDATE keys SET scope = ? WHERE id = ?", scope)
+
+
+def rotate(world: World, key_id: str) -> MockKey:
+    """Revoke a key and make one of the same name, scope and tenant. MockServerError when it is revoked already."""
+    with world.store:
+        row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
+        if row is None:
+            raise MockServerError(no_key(key_id))
+        if row[3] is not None:
+            raise MockServerError(f"the key {key_id} is revoked, and gives no new one")
+        revoke(world, key_id)
+        return create(world, name=row[0], scope=row[1], tenant=row[2])
+
+
+def _change(world: World, key_id: str, sql: str, value: object) -> None:
+    with world.store:
+        if not world.store.run(sql, (value, key_id)):
+            raise MockServerError(no_key(key_id))
+
+
+def no_key(key_id: object) -> str:
+    """What is said where there is no key of this id. It may be a value by mistake, which is never repeated."""
+    text = str(key_id)
+    if text.startswith("key_"):
+        return f"there is no key {text[:80]!r}"
+    if text.lstrip().startswith(("mocksk_", "mock_full_", "mock_read_")):
+        return "that is a key's value; its id begins with key_"
+    return "that is not the id of a key, which begins with key_"
+
+
+def set_plan(world: World, tenant: str, plan: str) -> None:
+    """An upgrade holds at once, a downgrade from the end of the billing period."""
+    with world.store:
+        if plan not in PLANS:
+            raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
+        ensure_tenant(world, tenant, plan)
+        row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
+        assert row is not None  # noqa: S101 - made sure of above
+        current = roll(world, tenant, str(row[0]), int(row[1]))[0]
+        if PLANS.index(plan) >= PLANS.index(current):
+            world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
+        else:
+            world.store.run("UPDATE tenants SET next_plan = ? WHERE name = ?", (plan, tenant))
+
+
+def roll(world: World, tenant: str, plan: str, reset_at: int) -> tuple[str, int]:
+    """Begin a new billing period when the old one is over; (plan, reset_at) afterwards."""
+    now = world.second()
+    if now < reset_at:
+        return plan, reset_at
+    reset_at += ((now - reset_at) // PERIOD + 1) * PERIOD
+    world.store.run(
+        "UPDATE tenants SET requests_used = 0, plan = coalesce(next_plan, plan), next_plan = NULL, reset_at = ?"
+        " WHERE name = ?",
+        (reset_at, tenant),
+    )
+    return str(world.store.value("SELECT plan FROM tenants WHERE name = ?", (tenant,))), reset_at
+
+
+def listing(world: World) -> list[dict[str, object]]:
+    """Every key without its value, oldest first."""
+    now = world.now()
+    found: list[dict[str, object]] = []
+    for key_id, name, scope, tenant, last4, created_at, revoked_at, expires_at in world.store.all(
+        "SELECT id, name, scope, tenant, last4, created_at, revoked_at, expires_at FROM keys ORDER BY seq"
+    ):
+        expired = expires_at is not None and expires_at <= now
+        state = "revoked" if revoked_at is not None else "expired" if expired else "valid"
+        found.append(
+            {
+                "id": key_id,
+                "name": name,
+                "scope": scope,
+                "tenant": tenant,
+                "last4": last4,
+                "state": state,
+                "created_at": created_at,
+            }
+        )
+    return found
+
+
+def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
+    """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired.
+
+    A key such as `mock_full_free_NAME` is made on first use. Its plan counts only when that makes the tenant as well:
+    one that exists keeps its plan, whatever its other keys say.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    if not given:
+        raise unauthorized("No API key: send Authorization: Bearer <API_KEY>.")
+    match = _BEARER.fullmatch(given[0])
+    if len(given) > 1 or not match:
+        raise unauthorized("The Authorization header is not of the form: Bearer <API_KEY>.")
+    value = match[1].decode("ascii")
+    row = _lookup(world, value)
+    if row is None:
+        pattern = _PATTERN.fullmatch(value)
+        if not pattern:
+            raise unauthorized("The API key is not valid.")
+        scope = "full-access" if pattern["scope"] == "full" else "read-only"
+        create(world, name="by pattern", scope=scope, plan=pattern["plan"], tenant=pattern["tenant"], value=value)
+        row = _lookup(world, value)
+        assert row is not None  # noqa: S101 - created above, in the same transaction
+    key_id, last4, scope, tenant, plan, used, reset_at, revoked_at, expires_at = row
+    if revoked_at is not None:
+        raise unauthorized("The API key has been revoked.")
+    if expires_at is not None and expires_at <= world.now():
+        raise unauthorized("The API key has expired.")
+    rolled_plan, rolled_reset = roll(world, tenant, plan, reset_at)
+    if rolled_reset != reset_at:
+        used = 0
+    return Caller(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
+
+
+def peek(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
+    """(tenant, id) of the key that a request carries, whether or not it is let in.
+
+    Nothing is made: a key that isn't there yet has no id, and nobody's has no tenant either.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    if match is None:
+        return None, None
+    value = match[1].decode("ascii")
+    row = _lookup(world, value)
+    if row is not None:
+        return row[3], row[0]
+    pattern = _PATTERN.fullmatch(value)
+    return (pattern["tenant"] if pattern else None), None
+
+
+def _lookup(world: World, value: str) -> tuple[str, str, str, str, str, int, int, int | None, float | None] | None:
+    return world.store.one(
+        "SELECT k.id, k.last4, k.scope, k.tenant, t.plan, t.requests_used, t.reset_at, k.revoked_at, k.expires_at"
+        " FROM keys k JOIN tenants t ON t.name = k.tenant WHERE k.hash = ?",
+        (_hash(value),),
+    )
+
+
+def _hash(value: str) -> bytes:
+    return hashlib.sha256(value.encode("ascii")).digest()
+
+
+def is_valid(world: World, key_id: str) -> bool:
+    """Whether requests with this key are still let in."""
+    row = world.store.one("SELECT revoked_at, expires_at FROM keys WHERE id = ?", (key_id,))
+    return row is not None and row[0] is None and (row[1] is None or row[1] > world.now())

@@ -1,0 +1,315 @@
+"""One simulated service: its state, clock, settings and memory of what was asked."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ..core.clock import MockClock
+from ..core.errors import ApiError, MockServerError, unusable
+from ..core.gap_options import GapOptions
+from ..core.rate_limit import RateLimiter
+from ..core.request_log import Journal
+from ..core.subscribers import Hub
+from ..faults.active import Faults
+from ..market.price_model import Prices, prices
+from ..market.scenarios import ORDINARY, SCENARIOS
+from .database import Store
+
+if TYPE_CHECKING:
+    from ..payments.paywall import Verifier
+    from ..trading.engine import Floor
+
+DEFAULT_SEED = 7
+MARKETS = ("live", "scripted")
+
+
+class World:
+    """Everything that routes and control work on. What must outlast the process is in `store`.
+
+    Attributes:
+        market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
+        market_before: what the state file had, where another market was given; None otherwise.
+        scenario: the course of the market. Kept in the state file.
+        first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
+        catch_up_limit: seconds of signals that a jump of the clock is made up for.
+        verifier: judges payments for market data; None until the first request that has to pay.
+        due: when the next signal is published (infinity: never), None when that has to be looked up.
+        floor: where agents trade; None when that has to be looked up.
+        exits_due: when the next thing happens on that floor.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        db: str | os.PathLike[str] | None = None,
+        gaps: GapOptions | Mapping[str, object] | None = None,
+        clock: MockClock | None = None,
+        market: str | None = None,
+        scenario: str | None = None,
+        first_within: float | None = None,
+        catch_up_limit: float = 31 * 86_400,
+    ) -> None:
+        if market not in (None, *MARKETS):
+            raise MockServerError(f"{market!r} is not a market: {', '.join(MARKETS)}")
+        if scenario not in (None, *SCENARIOS):
+            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
+        if clock is not None and not isinstance(clock, MockClock):
+            raise MockServerError(f"clock: must be a MockClock such as MockClock(1_800_000_000), not {clock!r}")
+        self.store = Store(db)
+        self.clock = clock or MockClock()
+        self.limiter = RateLimiter()
+        self.journal = Journal()
+        self.hub = Hub()
+        self.faults = Faults(self)
+        self._news = False
+        # Whether the clock was moved in the transaction that is open.
+        self._moved = False
+        # How often the world was reset.
+        self._age = 0
+        self.market = MARKETS[0]
+        self.market_before: str | None = None
+        self.scenario = ORDINARY
+        self.first_within = first_within
+        self.catch_up_limit = catch_up_limit
+        self.due: float | None = None
+        self._prices: Prices | None = None
+        self.floor: Floor | None = None
+        self.exits_due = math.inf
+        # How often trading has changed when the floor was right.
+        self._traded = 0
+        self.verifier: Verifier | None = None
+        # Whoever serves this world, when the gap options have changed.
+        self.on_gaps: Callable[[], object] = lambda: None
+        self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
+        try:
+            with self.store:
+                kept = self.store.get_meta("seed")
+                if kept is not None and seed is not None and int(kept) != seed:
+                    raise MockServerError(f"{self.store.path} was made with seed {kept}, not {seed}: reset it first")
+                self.seed = int(kept) if kept is not None else DEFAULT_SEED if seed is None else seed
+                self.store.set_meta("seed", str(self.seed))
+                begun = self.store.get_meta("scenario")
+                if begun is not None and scenario not in (None, begun):
+                    raise MockServerError(
+                        f"{self.store.path} was made with scenario {begun}, not {scenario}: reset it first"
+                    )
+                self.scenario = begun or scenario or ORDINARY
+                if not isinstance(gaps, GapOptions):
+                    self._load_gaps()
+                    self.gaps = self.gaps.changed(**gaps or {})
+                if clock is None:
+                    self._load_clock()
+                self._save_gaps()
+                self._save_clock()
+                before = self.store.get_meta("market")
+                self._begin(market)
+                self.market_before = None if before == self.market else before
+                self._age = int(self.store.get_meta("age") or 0)
+                self.store.changed_elsewhere()
+        except ApiError as error:
+            self.store.close()
+            raise unusable(self.store.path, error) from error
+        except BaseException:
+            self.store.close()
+            raise
+        self._closed = False
+        self._unsubscribe = self.clock.on_change(self._clock_change)
+
+    @property
+    def prices(self) -> Prices:
+        """What everything costs."""
+        if self._prices is None:
+            anchor = 0.0 if self.scenario == ORDINARY else float(self.store.get_meta("born") or 0.0)
+            self._prices = prices(self.seed, self.scenario, anchor)
+        return self._prices
+
+    def now(self) -> float:
+        """The service's time in Unix seconds."""
+        return self.clock.now() + self.gaps.clock_skew
+
+    def second(self) -> int:
+        return int(self.now())
+
+    def set_gaps(self, options: Mapping[str, object]) -> GapOptions:
+        """Change some gap options; ValueError names what is wrong, and then nothing changes."""
+        with self.transaction():
+            self.gaps = self.gaps.changed(**options)
+            self._save_gaps()
+        self.on_gaps()
+        self.hub.ring()
+        return self.gaps
+
+    def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
+        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world."""
+        if scenario not in (None, *SCENARIOS):
+            raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
+        with self.transaction():
+            market, age = self.market, self._age + 1
+            self.store.clear()
+            self.seed = self.seed if seed is None else seed
+            self.scenario = scenario or self.scenario
+            self.store.set_meta("seed", str(self.seed))
+            self.store.set_meta("age", str(age))
+            self._age = age
+            self._save_gaps()
+            self._save_clock()
+            self._begin(market)
+            self.limiter.clear()
+            self.journal.clear()
+            self.faults.clear()
+            self.hub.end_all()
+
+    def replace(self, fill: Callable[[], object]) -> None:
+        """Put another state in the place of this one: `fill` writes it, or raises, and then nothing has changed."""
+        clock, gaps = self.clock.state(), self.gaps
+        try:
+            with self.transaction():
+                age = self._age + 1
+                fill()
+                # Another age than that of any process here: open streams end, in all of them.
+                self.store.set_meta("age", str(age))
+                self._load_clock()
+                self._recall()
+        except BaseException:
+            self.clock.restore(*clock)
+            raise
+        # It knows by heart whether there are any.
+        self.faults = Faults(self)
+        self.journal.clear()
+        if self.gaps != gaps:
+            self.on_gaps()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A write transaction that begins with what another process has changed in the file."""
+        try:
+            with self.store:
+                if not self.store.nested:
+                    self._moved = False
+                self.sync()
+                yield
+        except BaseException:
+            # What it changed is undone, and so is what of that was noted here.
+            with suppress(sqlite3.Error, ApiError):
+                self._recall()
+                if self._moved:
+                    self._load_clock()
+            raise
+        if self._news:
+            self._news = False
+            self.hub.ring()
+
+    def born_at(self, when: float) -> None:
+        """Note when it was made; a scenario begins then."""
+        self.store.set_meta("born", repr(when))
+        self._prices = self.floor = None
+        self.note_trading()
+
+    def note_trading(self) -> None:
+        """Agents or their positions have changed: other processes look them up again."""
+        self._traded = int(self.store.get_meta("traded") or 0) + 1
+        self.store.set_meta("traded", str(self._traded))
+
+    def announce(self) -> None:
+        """There is something that open streams have to look at. They are told after the transaction."""
+        self._news = True
+
+    def sync(self) -> None:
+        """Take over what another process has changed in the file. Called within a transaction."""
+        if self.store.changed_elsewhere():
+            before = self.gaps
+            self._recall()
+            self._load_clock()
+            if self.gaps != before:
+                self.on_gaps()
+
+    def _recall(self) -> None:
+        self.due = None
+        self.seed = int(self.store.get_meta("seed") or self.seed)
+        self.market = self.store.get_meta("market") or self.market
+        self.scenario = self.store.get_meta("scenario") or self.scenario
+        self._prices = None
+        self._load_gaps()
+        age = int(self.store.get_meta("age") or 0)
+        traded = int(self.store.get_meta("traded") or 0)
+        if self.floor is not None and not (self.floor.sure and traded == self._traded and age == self._age):
+            # To look up what thousands of agents hold takes a second: not for what has nothing to do with them.
+            self.floor = None
+        self._traded = traded
+        if age != self._age:
+            # The world is another one, reset or restored by this process or another: its signals are numbered anew.
+            self._age = age
+            self.limiter.clear()
+            self.hub.end_all()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is served any more."""
+        return self._closed
+
+    def close(self) -> None:
+        """Let go of the clock and the file. Doing it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self.hub.end_all()
+        self._unsubscribe()
+        self.store.close()
+
+    @contextmanager
+    def _clock_change(self) -> Iterator[None]:
+        """What a change of the clock is made in: from the time in the file, and kept there. In memory, nothing."""
+        if self.store.path is None:
+            yield
+        else:
+            try:
+                with self.transaction():
+                    self._moved = True
+                    yield
+                    self._save_clock()
+            except ApiError as error:
+                raise unusable(self.store.path, error) from error
+        self.hub.ring()
+
+    def _begin(self, market: str | None) -> None:
+        """Note when the world was made, and whether its market makes signals by itself; what is given wins."""
+        now = self.now()
+        if self.store.get_meta("born") is None:
+            self.store.set_meta("born", repr(now))
+        kept, upto = self.store.get_meta("market"), self.store.get_meta("signals_upto")
+        self.market = market or kept or MARKETS[0]
+        self.store.set_meta("market", self.market)
+        self.store.set_meta("scenario", self.scenario)
+        self._prices = None
+        if kept == "scripted" and self.market == "live" and upto is not None:
+            # For the time that it was off, it makes none.
+            self.store.set_meta("signals_upto", repr(max(now, float(upto))))
+        self.due = None
+        self.floor = None
+
+    def _save_clock(self) -> None:
+        if self.store.path is not None:
+            with self.store:
+                self.store.set_meta("clock", json.dumps(self.clock.state()))
+
+    def _load_clock(self) -> None:
+        kept = self.store.get_meta("clock")
+        if kept is not None:
+            self.clock.restore(*json.loads(kept))
+
+    def _save_gaps(self) -> None:
+        self.store.set_meta("gaps", json.dumps(self.gaps.as_dict()))
+
+    def _load_gaps(self) -> None:
+        kept = self.store.get_meta("gaps")
+        if kept is not None:
+            # Options that another version had and this one doesn't are left out.
+            known = GapOptions().as_dict()
+            self.gaps = GapOptions().changed(**{k: v for k, v in json.loads(kept).items() if k in known})

@@ -1,0 +1,99 @@
+"""Agents' states as control moves them, and what becomes of their positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..api.validation import STATUSES
+from ..core.errors import conflict, invalid, missing
+from . import background_tenant, engine, ledger, signal_feed
+from .exits import trailing_peak
+from .ledger import Trade
+from .positions import GUARDED, known
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+
+def start(world: World, agent_id: str) -> None:
+    """To `active`; 409 when it is active already."""
+    with world.transaction():
+        if _status(world, agent_id) == "active":
+            raise conflict("The agent is running already.")
+        _set(world, agent_id, "active")
+
+
+def stop(world: World, agent_id: str) -> None:
+    """To `idle`; 409 when it is idle already."""
+    with world.transaction():
+        if _status(world, agent_id) == "idle":
+            raise conflict("The agent is stopped already.")
+        _set(world, agent_id, "idle")
+
+
+def set_status(world: World, agent_id: str, status: str) -> None:
+    """To any state, as something outside might move it."""
+    if status not in STATUSES:
+        raise invalid(f"status: must be one of {', '.join(STATUSES)}")
+    with world.transaction():
+        _set(world, agent_id, status)
+
+
+def _status(world: World, agent_id: str) -> str:
+    status: str | None = world.store.value("SELECT status FROM agents WHERE id = ?", (agent_id,))
+    if status is None:
+        raise missing("agent", agent_id)
+    return status
+
+
+def _set(world: World, agent_id: str, status: str) -> None:
+    before = _status(world, agent_id)
+    if background_tenant.is_growing(world):
+        background_tenant.ensure(world)
+    signal_feed.up_to_date(world)
+    if before in GUARDED and status not in GUARDED:
+        _let_go(world, agent_id)
+    elif before not in GUARDED and status in GUARDED:
+        # What happened in between doesn't count.
+        # What was bought before the clock was set back isn't watched before that time.
+        world.store.run(
+            "UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (world.second(), agent_id)
+        )
+    # A state isn't configuration: updated_at stays.
+    if before != status:
+        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, world.now(), agent_id))
+    engine.changed(world, agent_id)
+
+
+def _let_go(world: World, agent_id: str) -> None:
+    """Nobody watches an agent's positions any more: their trailing stops stay where they are."""
+    now = world.second()
+    rows = []
+    for position_id, chain_id, address, peak, peak_at in world.store.all(
+        "SELECT id, chain_id, token_address, peak, peak_at FROM positions WHERE agent_id = ?", (agent_id,)
+    ):
+        token = known(world.seed, chain_id, address)
+        if token is not None:
+            rows.append((trailing_peak(world.prices, token, peak, peak_at, now), max(now, peak_at), position_id))
+    world.store.run_many(
+        "UPDATE positions SET peak = ?, peak_at = ?, exits_at = NULL, exit_by = NULL WHERE id = ?", rows
+    )
+
+
+def close_all(world: World, tenant: str, agent_id: str) -> None:
+    """Close an agent's open trades at the latest price: a deleted agent leaves no position behind."""
+    now, closed, gone = world.second(), list[Trade](), list[str]()
+    for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
+        "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"
+        " FROM positions WHERE tenant = ? AND agent_id = ? ORDER BY seq",
+        (tenant, agent_id),
+    ):
+        token = known(world.seed, chain_id, address)
+        if token is None:
+            continue
+        second = max(now, opened_at)
+        trade = Trade(trade_id, tenant, agent_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at)
+        engine.end(world, trade, token, second, "deleted")
+        closed.append(trade)
+        gone.append(position_id)
+    ledger.write(world, ended=closed, gone=gone)

@@ -1,0 +1,216 @@
+"""The house: a tenant whose agents trade half of Base, so that what is said about performance is about something."""
+
+from __future__ import annotations
+
+import json
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from ..core.seeding import Dice, address, ident
+from ..market.tokens import Token, lively, tokens
+from ..state import tenants
+from . import ledger
+from .balances import initial_native
+
+if TYPE_CHECKING:
+    from ..state.world import World
+    from .pasttrades import Desk, Worker
+
+HOUSE = "house"
+# Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
+_GROWING = "house_growing"
+BASE = 8453
+DAY = 86_400
+_WALLETS, _AGENTS = 8, 40
+_TRADED = 320
+# The last of them have open trades only: bought, and never sold, for nobody watches them.
+_ONLY_OPEN = 8
+_OPEN = 40
+_STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
+# Size, stop loss, trailing stop and take profit in percent; some care for every little move, others hardly.
+_RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
+_CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
+_MOST = (3, 4, 5)
+_AT = itemgetter(0)
+
+
+def ensure(world: World) -> None:
+    """Make the house, once. It is made for the time when the world was; what was published since, it lives through."""
+    if not _is_there(world):
+        from . import signal_feed
+
+        with world.store:
+            _grow(world)
+            signal_feed.catch_up(world)
+
+
+def is_behind(world: World) -> bool:
+    """Make it, or let it live through a slice of what was published since; whether more of that is left."""
+    if _is_there(world):
+        return False
+    from . import signal_feed
+
+    with world.transaction():
+        return not (_is_there(world) or _grow(world, within=signal_feed.SLICE))
+
+
+def is_growing(world: World) -> bool:
+    """Whether it was made, and hasn't lived through all yet: until then nobody else lets its agents trade."""
+    return world.store.get_meta(_GROWING) is not None
+
+
+def _is_there(world: World) -> bool:
+    return world.store.get_meta(HOUSE) is not None
+
+
+def _grow(world: World, within: float | None = None) -> bool:
+    """Whether it is there now."""
+    from . import engine, signal_feed
+
+    kept = world.store.get_meta(_GROWING)
+    at, seq = (_begin(world), 0) if kept is None else json.loads(kept)
+    place = signal_feed.live_through(world, HOUSE, at, seq, within=within)
+    if place is not None:
+        world.store.set_meta(_GROWING, json.dumps((at, place)))
+        return False
+    world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
+    world.store.set_meta(HOUSE, str(int(at)))
+    engine.forget(world)
+    return True
+
+
+def _begin(world: World) -> float:
+    """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
+    from .pasttrades import Desk
+
+    with world.store:
+        tenants.ensure_tenant(world, HOUSE)
+        at = min(world.now(), float(world.store.get_meta("born") or world.now()))
+        born = int(at)
+        native = _add_wallets(world, born)
+        workers, statuses = _add_agents(world, list(native), at)
+        desk = Desk(world, HOUSE, workers, native)
+        traded = tokens(world.seed, BASE)[:_TRADED]
+        _add_closed(world, desk, workers, traded, born)
+        _add_open(world, desk, workers, statuses, traded, born)
+        world.store.run(
+            "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
+            " WHERE name = ?",
+            (born - 90 * DAY, HOUSE),
+        )
+        return at
+
+
+def _add_wallets(world: World, born: int) -> dict[str, float]:
+    """Their ether, by id."""
+    native = {}
+    for place in range(_WALLETS):
+        ordinal = world.store.next(HOUSE, "wallet")
+        wallet_id = ident("wal", world.seed, HOUSE, ordinal)
+        native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
+        created_at = born - 60 * DAY + place * 3_600
+        world.store.add(
+            "wallets",
+            id=wallet_id,
+            tenant=HOUSE,
+            address=address(world.seed, "wallet", HOUSE, ordinal),
+            chain_id=BASE,
+            label=f"House {place + 1}",
+            created_at=created_at,
+            native=native[wallet_id],
+            moved_at=created_at,
+        )
+    return native
+
+
+def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Worker], list[str]]:
+    """(agents, their states)"""
+    from .pasttrades import RISK, Worker
+
+    workers, statuses = [], []
+    for place in range(_AGENTS):
+        agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
+        created_at = int(born) - 45 * DAY + place * 3_600
+        risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
+        worker = Worker(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
+        workers.append(worker)
+        statuses.append(_STATUSES[place % len(_STATUSES)])
+        world.store.add(
+            "agents",
+            id=agent_id,
+            tenant=HOUSE,
+            name=f"house-{place + 1:02}",
+            status=statuses[-1],
+            chain_id=BASE,
+            wallet_id=worker.wallet_id,
+            risk=json.dumps(risk),
+            min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
+            max_positions=worker.max_positions,
+            created_at=created_at,
+            updated_at=created_at + 7 * 3_600,
+            since=born,
+        )
+    return workers, statuses
+
+
+def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int, Token, float, float]]:
+    """(second, token, a roll for the agent, one for how long) of each closed trade: many of the lively ones, of the
+    others few, of some too few to judge by.
+
+    They are at full hours, and each token has a season of some days: days that nobody trades in need no prices.
+    """
+    plan = []
+    live = len(lively(world.seed, BASE))
+    for place, token in enumerate(traded[:-_ONLY_OPEN]):
+        dice = Dice(world.seed, "house", token.address, rolls=64)
+        # So few that more than 300 are left, which is what a list of top performers can hold.
+        some = dice.below(2) + 1 if place % 40 == 39 else 3 + dice.below(4)
+        count, days = (some + 8, 6) if place < live else (some, 2)
+        first = (born - 30 * DAY) // 3_600 + 1 + dice.below(24 * (28 - days))
+        plan += [((first + dice.below(24 * days)) * 3_600, token, dice.unit(), dice.unit()) for _ in range(count)]
+    # Of the same hour, as they stand in the list.
+    return sorted(plan, key=_AT)
+
+
+def _add_closed(world: World, desk: Desk, workers: list[Worker], traded: tuple[Token, ...], born: int) -> None:
+    from .history import ordinals
+
+    plan = _plan(world, traded, born)
+    made, at = [], born - 31 * DAY
+    numbers = ordinals(world, HOUSE, "trade", len(plan))
+    for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
+        worker, at = desk.who(max(at, when), int(who * len(workers)), token.address)
+        hold = 3_600 + int(how_long**2 * 1.4 * DAY)
+        made.append(desk.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
+    desk.settle()
+    ledger.write(world, opened=made, closed=made, native=desk.native)
+
+
+def _add_open(
+    world: World, desk: Desk, workers: list[Worker], statuses: list[str], traded: tuple[Token, ...], born: int
+) -> None:
+    """What the house holds when the world is made."""
+    from .history import open_since, ordinals
+
+    for worker in workers:
+        worker.has_room(born, None)
+    idle = [worker for worker, status in zip(workers, statuses, strict=True) if status == "idle"]
+    watching = [worker for worker in workers if worker not in idle]
+    chosen: list[tuple[int, Worker, Token]] = []
+    for place in range(_OPEN):
+        dice = Dice(world.seed, "house", "open", place, rolls=24)
+        if place < _ONLY_OPEN:
+            worker, token = idle[place % len(idle)], traded[-1 - place]
+            at = born - 60 - dice.below(6 * 3_600)
+        else:
+            worker = watching[place % len(watching)]
+            at, token = open_since(desk, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
+        worker.held[token.address] = born + 1
+        chosen.append((at, worker, token))
+    chosen.sort(key=_AT)
+    numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
+    made = [
+        desk.open(ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at)
+        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+    ]
+    ledger.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)

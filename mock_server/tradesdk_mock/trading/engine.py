@@ -1,0 +1,347 @@
+"""Where agents trade: whose agents are running, what they hold, and what comes next. In memory; `books` keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import chain, count
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from ..core.seeding import ident
+from ..market.indicators import CHAINS
+from ..market.price_model import DIGITS
+from ..market.tokens import Token, significant
+from . import background_tenant, ledger, positions
+from .exits import Levels, Outlook, first_exit, trailing_peak
+from .ledger import Position, Trade, outcome
+from .positions import Agent, Held, known
+
+if TYPE_CHECKING:
+    from ..market.indicators import Row
+    from ..state.world import World
+
+# Less than a dollar isn't worth the gas.
+_LEAST = 1.0
+# Of more agents than this, only those are asked whose wallets have enough.
+_MANY = 100
+# At least so far ahead a position's course is looked at, and up to a full hour: many aren't held for longer.
+_AHEAD = 1_800
+
+
+@dataclass(slots=True)
+class _Offer:
+    """What a signal lets agents buy, all of them at the same price."""
+
+    token: Token
+    signal_id: str
+    second: int
+    price: float
+    rate: float
+    outlooks: dict[Levels, Outlook] = field(default_factory=dict)
+    # (wallet, share of it) of which too little is left: while all buy, none gets more.
+    poor: set[tuple[str, float]] = field(default_factory=set)
+
+
+class Floor:
+    """The agents of a world that are running; of one tenant alone, for `signals.live_through`."""
+
+    def __init__(self, world: World, tenant: str | None = None) -> None:
+        self._world = world
+        self._prices = world.prices
+        self._takers: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
+        # By wallet and share of it, where they are many.
+        self._purses: dict[int, dict[tuple[str, float], list[Agent]]] = {}
+        self._agents: dict[str, Agent] = {}
+        self._holders: dict[str, dict[str, Held]] = {}
+        # (when, tie-breaker, what): it is over, or has to be looked at again.
+        self._ahead: list[tuple[int, int, Held]] = []
+        self._turn = count()
+        self._now = 0.0
+        # Whether it is as the database has it.
+        self.sure = True
+        # What wallets have left, in ether or BNB.
+        self._native: dict[str, float] = {}
+        self._ordinals: dict[tuple[str, str], int] = {}
+        self._opened: list[Trade] = []
+        self._ended: list[Trade] = []
+        self._closed: list[Trade] = []
+        self._gone: list[str] = []
+        self._new: list[Held] = []
+        self._touched: list[Held] = []
+        if tenant is not None:
+            self._load(" AND tenant = ?", (tenant,))
+        elif background_tenant.is_growing(world):
+            self._load(" AND tenant != ?", (background_tenant.HOUSE,))
+        else:
+            self._load("", ())
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody trades."""
+        return not self._agents
+
+    @property
+    def next_exit(self) -> float:
+        """When something has to be done, whatever signals come; infinity for never."""
+        while self._ahead and self._ahead[0][2].gone:
+            heappop(self._ahead)
+        return self._ahead[0][0] if self._ahead else math.inf
+
+    def reload(self, agent_id: str) -> None:
+        """An agent was changed, started, stopped or removed."""
+        agent = self._agents.pop(agent_id, None)
+        if agent is not None:
+            if agent.active:
+                self._takers[agent.chain_id].remove(agent)
+            for held in list(agent.held.values()):
+                self._drop(held)
+        self._load(" AND id = ?", (agent_id,))
+
+    def live(self, rows: Iterable[Row], upto: float) -> None:
+        """What agents do up to a time, with the signals published since the last one, in the order of time."""
+        if not self._agents:
+            return
+        self.sure, self._now = False, self._world.now()
+        for row in rows:
+            self._pass(row[0])
+            if row[5] == "BUY":
+                self._buy(row)
+            else:
+                self._sell(row)
+        self._pass(upto)
+
+    def flush(self) -> None:
+        """Write down what has happened."""
+        self.sure = True
+        if not (self._opened or self._gone or self._touched):
+            # Whoever closes trades without this floor moves what is left, too.
+            self._native.clear()
+            return
+        touched = [held.position for held in self._touched if not held.gone]
+        for held in self._touched:
+            held.touched = False
+        ledger.write(
+            self._world,
+            opened=self._opened,
+            positions=[held.position for held in self._new if not held.gone],
+            ended=self._ended,
+            gone=self._gone,
+            touched=touched,
+            closed=self._closed,
+            native=self._native,
+        )
+        for held in self._new:
+            held.kept = True
+        self._world.store.run_many(
+            "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n",
+            [(*key, ordinal) for key, ordinal in self._ordinals.items()],
+        )
+        self._ordinals.clear()
+        self._native.clear()
+        for done in (self._opened, self._ended, self._closed, self._gone, self._new, self._touched):
+            done.clear()
+
+    # What happens
+
+    def _pass(self, upto: float) -> None:
+        ahead = self._ahead
+        while ahead and ahead[0][0] <= upto:
+            at, _, held = heappop(ahead)
+            if held.gone:
+                continue
+            position = held.position
+            if position.exit_by is not None:
+                self._close(held, at, position.exit_by)
+                continue
+            position.peak = trailing_peak(self._prices, held.token, position.peak, position.peak_at, at)
+            position.peak_at = at
+            self._look(held)
+
+    def _buy(self, row: Row) -> None:
+        at, signal_id, address, _, chain_id, _, confidence = row[:7]
+        offer: _Offer | None = None
+        now, poor = self._now, set[tuple[str, float]]()
+        takers = self._takers[chain_id]
+        for agent in takers if len(takers) <= _MANY else self._able(chain_id, int(at)):
+            if (
+                confidence >= agent.min_confidence
+                and len(agent.held) < agent.max_positions
+                and address not in agent.held
+                and (agent.wallet_id, agent.size) not in poor
+                and not at < agent.since <= now
+            ):
+                if offer is None:
+                    token = known(self._world.seed, chain_id, address)
+                    # Ether isn't bought with ether.
+                    if token is None or token.symbol == "ETH":
+                        return
+                    second = int(at)
+                    rate = self._prices.native_usd(chain_id, second)
+                    offer = _Offer(token, signal_id, second, self._prices.usd(token, second), rate)
+                    poor = offer.poor
+                self._open(agent, offer)
+
+    def _sell(self, row: Row) -> None:
+        for held in list(self._holders.get(row[2], {}).values()):
+            # A time in the future is from before the clock was set back.
+            if row[6] >= held.agent.min_confidence and not row[0] < held.agent.since <= self._now:
+                # Nor is anything sold before it was bought.
+                self._close(held, max(int(row[0]), held.position.trade.opened_at), "signal")
+
+    def _open(self, agent: Agent, offer: _Offer) -> None:
+        world, native = self._world, self._native
+        token, second, price, rate = offer.token, offer.second, offer.price, offer.rate
+        spent = self._left(agent.wallet_id) * rate * agent.size
+        if spent < _LEAST:
+            offer.poor.add((agent.wallet_id, agent.size))
+            return
+        amount = significant(spent / price, DIGITS)
+        # The amount is rounded, and may be more than there is by a hair.
+        native[agent.wallet_id] = max(0.0, native[agent.wallet_id] - price * amount / rate)
+        trade = Trade(
+            id=ident("trd", world.seed, agent.tenant, self._ordinal(agent.tenant, "trade")),
+            tenant=agent.tenant,
+            agent_id=agent.id,
+            wallet_id=agent.wallet_id,
+            chain_id=agent.chain_id,
+            token_address=token.address,
+            token_symbol=token.symbol,
+            amount=amount,
+            entry_price_usd=price,
+            opened_at=second,
+            signal_id=offer.signal_id,
+        )
+        position = Position(
+            id=ident("pos", world.seed, agent.tenant, self._ordinal(agent.tenant, "position")),
+            trade=trade,
+            stop_loss_price=significant(price * (1 - agent.stop_loss)),
+            take_profit_price=significant(price * (1 + agent.take_profit)),
+            trailing_pct=agent.trailing,
+            peak=price,
+            peak_at=second,
+        )
+        held = self._hold(agent, position, token, kept=False)
+        self._opened.append(trade)
+        self._new.append(held)
+        self._look(held, offer.outlooks)
+
+    def _close(self, held: Held, second: int, by: str) -> None:
+        trade = held.position.trade
+        end(self._world, trade, held.token, second, by)
+        gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
+        self._native[trade.wallet_id] = self._left(trade.wallet_id) + gained
+        self._closed.append(trade)
+        if held.kept:
+            self._ended.append(trade)
+            self._gone.append(held.position.id)
+        self._drop(held)
+
+    def _look(self, held: Held, outlooks: dict[Levels, Outlook] | None = None) -> None:
+        """Look ahead: either the second at which it is over is known then, or when to look again.
+
+        `outlooks`: of what was bought at the same moment.
+        """
+        position = held.position
+        upto = (position.peak_at + _AHEAD) // 3_600 * 3_600 + 3_600
+        found = None if outlooks is None else outlooks.get(held.levels)
+        if found is None:
+            found = first_exit(self._prices, held.token, held.levels, position.peak, position.peak_at, upto)
+            if outlooks is not None:
+                outlooks[held.levels] = found
+        position.exits_at, position.exit_by = upto if found.at is None else found.at, found.by
+        heappush(self._ahead, (position.exits_at, next(self._turn), held))
+        if held.kept and not held.touched:
+            held.touched = True
+            self._touched.append(held)
+
+    # What there is
+
+    def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> Held:
+        levels = Levels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
+        held = Held(agent, position, token, levels, kept)
+        agent.held[token.address] = held
+        self._holders.setdefault(token.address, {})[agent.id] = held
+        return held
+
+    def _drop(self, held: Held) -> None:
+        held.gone = True
+        address = held.token.address
+        held.agent.held.pop(address, None)
+        self._holders[address].pop(held.agent.id, None)
+
+    def _left(self, wallet_id: str) -> float:
+        if wallet_id not in self._native:
+            found = self._world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
+            self._native[wallet_id] = float(found or 0.0)
+        return self._native[wallet_id]
+
+    def _able(self, chain_id: int, second: int) -> list[Agent]:
+        """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
+        takers, purses = self._takers[chain_id], self._purses.setdefault(chain_id, {})
+        if not purses:
+            for agent in takers:
+                purses.setdefault((agent.wallet_id, agent.size), []).append(agent)
+        rate = self._prices.native_usd(chain_id, second)
+        able = [of for (wallet, size), of in purses.items() if self._left(wallet) * rate * size >= _LEAST]
+        return takers if len(able) == len(purses) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
+
+    def _ordinal(self, tenant: str, kind: str) -> int:
+        key = tenant, kind
+        if key not in self._ordinals:
+            kept = self._world.store.value("SELECT n FROM counters WHERE tenant = ? AND kind = ?", key)
+            self._ordinals[key] = int(kept or 0)
+        self._ordinals[key] += 1
+        return self._ordinals[key]
+
+    def _load(self, clause: str, args: tuple[str, ...]) -> None:
+        store = self._world.store
+        added = {agent.id: agent for agent in positions.agents(store, clause, args)}
+        self._agents |= added
+        self._purses.clear()
+        for chain_id, takers in self._takers.items():
+            takers += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
+            takers.sort(key=attrgetter("seq"))
+        if added:
+            # All of them first: looking ahead changes nothing in the database, but reads from it.
+            for found in list(positions.positions(store, self._world.seed, added, clause, args)):
+                self._watch(self._hold(*found, kept=True))
+            heapify(self._ahead)
+
+    def _watch(self, held: Held) -> None:
+        at = held.position.exits_at
+        if at is None:
+            self._look(held)
+        else:
+            self._ahead.append((at, next(self._turn), held))
+
+
+def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
+    """A trade is over, at the market's price."""
+    price = world.prices.usd(token, second)
+    trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
+    trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
+
+
+def of(world: World) -> Floor:
+    """The floor of a world, looked up in the database when it isn't known."""
+    if world.floor is None:
+        world.floor = Floor(world)
+        world.exits_due = world.floor.next_exit
+    return world.floor
+
+
+def changed(world: World, agent_id: str) -> None:
+    """An agent was changed, started, stopped or removed: it is looked up again."""
+    world.note_trading()
+    if world.floor is not None:
+        world.floor.reload(agent_id)
+        world.exits_due = world.floor.next_exit
+
+
+def forget(world: World) -> None:
+    """Agents and trades were made without it."""
+    world.note_trading()
+    world.floor = world.due = None

@@ -1,0 +1,119 @@
+"""When a position is over by its own levels: the course of a price against stop loss, trailing stop and take profit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..market.tokens import significant
+
+if TYPE_CHECKING:
+    from ..market.price_model import Prices
+    from ..market.tokens import Token
+
+# How near a full minute's price has to be to a level for the seconds around it to be looked at: between two full
+# minutes the product of two straight lines may bulge a little.
+_NEAR = 1e-4
+# How near a second's: the rate of ether comes in cents.
+_ROUNDED = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What ends a position. USD for one token.
+
+    Attributes:
+        stop_loss: it is over at or below this price.
+        take_profit: at or above this one.
+        trailing: the share of the highest price that it may lose, such as 0.02.
+    """
+
+    stop_loss: float
+    take_profit: float
+    trailing: float
+
+    def trailing_stop(self, peak: float) -> float:
+        """The price in USD at which a position ends whose highest one was `peak`."""
+        return significant(peak * (1 - self.trailing))
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a look ahead found.
+
+    Attributes:
+        at: the second at which the position is over; None when none of the seconds looked at ends it.
+        by: `stop_loss`, `trailing_stop` or `take_profit`.
+        peak: the highest price up to the last second looked at.
+    """
+
+    at: int | None
+    by: str | None
+    peak: float
+
+
+def trailing_peak(prices: Prices, token: Token, peak: float, since: int, upto: int) -> float:
+    """The highest of `peak` and the prices at the full minutes with since < minute <= upto."""
+    first, last = since // 60 + 1, upto // 60
+    while first <= last:
+        hour, start = divmod(first, 60)
+        closes = prices.closes(token, hour)[start : last - hour * 60 + 1]
+        highest = max(closes)
+        if highest > peak:
+            peak = max(peak, prices.usd(token, (first + closes.index(highest)) * 60))
+        first = hour * 60 + 60
+    return peak
+
+
+def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
+    """The first second with since < second <= upto at which the position is over.
+
+    The price of every second counts. The trailing stop follows the highest price at full minutes: one before `since`
+    is in `peak`, and so is the entry.
+    """
+    stop, target = levels.stop_loss, levels.take_profit
+    trailing = levels.trailing_stop(peak)
+    floor, ceiling = max(stop, trailing) * (1 + _NEAR), target * (1 - _NEAR)
+    minute, last = since // 60 + 1, upto // 60
+    near = not floor < prices.usd(token, since) < ceiling
+    while minute <= last:
+        hour, start = divmod(minute, 60)
+        stopped = min(60, last - hour * 60 + 1)
+        for place, price in enumerate(prices.closes(token, hour)[start:stopped], minute):
+            inside = floor < price < ceiling
+            if near or not inside:
+                found = _within(prices, token, levels, trailing, max(since, place * 60 - 60), place * 60)
+                if found is not None:
+                    return Outlook(*found, peak)
+            if price > peak:
+                peak = max(peak, prices.usd(token, place * 60))
+                trailing = levels.trailing_stop(peak)
+                floor = max(stop, trailing) * (1 + _NEAR)
+                inside = floor < price < ceiling
+            near = not inside
+        minute = hour * 60 + stopped
+    # The rest of a minute that isn't full yet.
+    found = _within(prices, token, levels, trailing, max(since, last * 60), upto)
+    return Outlook(None, None, peak) if found is None else Outlook(*found, peak)
+
+
+def _within(
+    prices: Prices, token: Token, levels: Levels, trailing: float, since: int, upto: int
+) -> tuple[int, str] | None:
+    """(second, what ends it) of the first price beyond a level with since < second <= upto, all within a minute."""
+    floor, ceiling = max(levels.stop_loss, trailing), levels.take_profit
+    lower, upper = floor * (1 + _ROUNDED), ceiling * (1 - _ROUNDED)
+    hour, place = divmod(since // 60, 60)
+    marks, rates, full = prices.marks(token, hour), prices.rates(hour), since // 60 * 60
+    ether, rate = marks[place], rates[place]
+    by_ether, by_rate = (marks[place + 1] - ether) / 60, (rates[place + 1] - rate) / 60
+    for second in range(since + 1, upto + 1):
+        step = second - full
+        if lower < (ether + by_ether * step) * (rate + by_rate * step) < upper:
+            continue
+        price = prices.usd(token, second)
+        if price >= ceiling:
+            return second, "take_profit"
+        if price <= floor:
+            return second, "stop_loss" if levels.stop_loss >= trailing else "trailing_stop"
+    return None

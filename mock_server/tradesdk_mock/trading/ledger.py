@@ -1,0 +1,288 @@
+"""What trading leaves behind: trades, open positions, and the sums of them that every endpoint reads.
+
+Sums must come out the same to the last bit however much of the market is lived through at a time. So profits are added
+in whole cents, where the order doesn't matter, and everything else in the order of time, one trade after the other.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+_TRADES = (
+    "INSERT INTO trades (id, tenant, agent_id, wallet_id, chain_id, token_address, token_symbol, direction, amount,"
+    " entry_price_usd, opened_at, entry_tx_hash, signal_id, status, exit_price_usd, pnl_usd, roi_pct, closed_at,"
+    " exit_tx_hash, closed_by) VALUES (?, ?, ?, ?, ?, ?, ?, 'BUY', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_ENDED = (
+    "UPDATE trades SET status = 'closed', exit_price_usd = ?, pnl_usd = ?, roi_pct = ?, closed_at = ?,"
+    " exit_tx_hash = ?, closed_by = ? WHERE id = ?"
+)
+# Its place is its trade's: the order of opening, however many of those that were opened together are over by now.
+_POSITIONS = (
+    "INSERT INTO positions (id, trade_id, tenant, agent_id, wallet_id, token_address, token_symbol, chain_id, amount,"
+    " entry_price_usd, stop_loss_price, take_profit_price, trailing_pct, peak, peak_at, exits_at, exit_by, opened_at,"
+    " seq)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT seq FROM trades WHERE id = ?))"
+)
+_TOUCHED = "UPDATE positions SET peak = ?, peak_at = ?, exits_at = ?, exit_by = ? WHERE id = ?"
+_AGENTS = (
+    "UPDATE agents SET closed = closed + ?, won = won + ?,"
+    " pnl = (CAST(round(pnl * 100) AS INTEGER) + ?) / 100.0 WHERE id = ?"
+)
+_WALLETS = "UPDATE wallets SET native = ?, moved_at = max(moved_at, ?) WHERE id = ?"
+_SUMS = "closed, won, gain, cost, bought, bought_usd, sold, sold_usd"
+_KEPT = f"SELECT {_SUMS} FROM books WHERE chain_id = ? AND token_address = ? AND agent_id = ?"  # noqa: S608 - our own names
+_KEEP = (
+    f"INSERT OR REPLACE INTO books (chain_id, token_address, agent_id, {_SUMS})"  # noqa: S608 - our own names
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_Key = tuple[int, str, str]
+
+
+@dataclass(slots=True)
+class Trade:
+    """A purchase, and once it is over the sale.
+
+    Attributes:
+        amount: in units of the token.
+        opened_at, closed_at: Unix seconds.
+        pnl_usd: in whole cents.
+        roi_pct: in percent, two decimals.
+        closed_by: `stop_loss`, `trailing_stop`, `take_profit`, `signal` or `deleted`; None while open.
+    """
+
+    id: str
+    tenant: str
+    agent_id: str
+    wallet_id: str
+    chain_id: int
+    token_address: str
+    token_symbol: str
+    amount: float
+    entry_price_usd: float
+    opened_at: int
+    signal_id: str | None = None
+    exit_price_usd: float | None = None
+    pnl_usd: float | None = None
+    roi_pct: float | None = None
+    closed_at: int | None = None
+    closed_by: str | None = None
+
+
+@dataclass(slots=True)
+class Position:
+    """What is open of a trade.
+
+    Attributes:
+        stop_loss_price, take_profit_price: in USD.
+        trailing_pct: how far below the peak the trailing stop is, in percent.
+        peak: the highest price up to the second `peak_at`, in USD.
+        exits_at, exit_by: the second and the reason of its end; without a reason, it isn't over until that second.
+    """
+
+    id: str
+    trade: Trade
+    stop_loss_price: float
+    take_profit_price: float
+    trailing_pct: float
+    peak: float
+    peak_at: int
+    exits_at: int | None = None
+    exit_by: str | None = None
+
+
+def outcome(entry: float, exit_price: float, amount: float) -> tuple[float, float]:
+    """(profit in USD, return in percent) of a trade."""
+    move = exit_price - entry
+    # Adding zero turns a rounded -0.0 into 0.0.
+    return round(move * amount, 2) + 0.0, round(100.0 * move / entry, 2) + 0.0
+
+
+def write(
+    world: World,
+    *,
+    opened: Sequence[Trade] = (),
+    positions: Sequence[Position] = (),
+    ended: Sequence[Trade] = (),
+    gone: Sequence[str] = (),
+    touched: Sequence[Position] = (),
+    closed: Sequence[Trade] | None = None,
+    native: Mapping[str, float] | None = None,
+) -> None:
+    """Write what happened, and add it to the sums of agents, wallets and tokens. Within the caller's transaction.
+
+    Args:
+        opened: new trades in the order of opening, those that are closed already included.
+        positions: of those of them that are open.
+        ended: trades of earlier writes that are closed now.
+        gone: ids of their positions.
+        touched: positions of earlier writes whose peak or known end has changed.
+        closed: everything that was closed, of each agent and token in the order of closing; worked out when it isn't
+            given.
+        native: ether or BNB that wallets have afterwards; worked out for those that it hasn't.
+    """
+    store = world.store
+    if opened or ended or touched:
+        world.note_trading()
+    if touched:
+        store.run_many(_TOUCHED, [(p.peak, p.peak_at, p.exits_at, p.exit_by, p.id) for p in touched])
+    if ended:
+        sale = digests(world.seed, "tx", "exit")
+        store.run_many(_ENDED, [(*_end(trade), "0x" + sale(trade.id), trade.closed_by, trade.id) for trade in ended])
+    if gone:
+        store.run_many("DELETE FROM positions WHERE id = ?", [(each,) for each in gone])
+    if opened:
+        store.run_many(_TRADES, _rows(world.seed, opened))
+    if positions:
+        store.run_many(_POSITIONS, [_position(position) for position in positions])
+    if closed is None:
+        closed = sorted([*ended, *(trade for trade in opened if trade.closed_at is not None)], key=_closing)
+    if opened or closed:
+        _add_up_tokens(world, opened, closed)
+        _add_up_agents(world, closed)
+        _move(world, opened, closed, native or {})
+
+
+def _closing(trade: Trade) -> int:
+    return trade.closed_at or 0
+
+
+def digests(seed: int, *parts: str) -> Callable[[str], str]:
+    """`identity.digest` in hex for many last parts, at a third of the price: a long past has a million of them."""
+    key = str(seed).encode()
+    prefix = b"".join(len(text).to_bytes(4, "big") + text for text in (part.encode() for part in parts))
+
+    def digest(last: str) -> str:
+        text = last.encode()
+        return hmac.digest(key, prefix + len(text).to_bytes(4, "big") + text, "sha256").hex()
+
+    return digest
+
+
+def _end(trade: Trade) -> tuple[object, ...]:
+    return trade.exit_price_usd, trade.pnl_usd, trade.roi_pct, trade.closed_at
+
+
+def _rows(seed: int, opened: Sequence[Trade]) -> list[tuple[object, ...]]:
+    purchase, sale = digests(seed, "tx", "entry"), digests(seed, "tx", "exit")
+    return [
+        (
+            trade.id,
+            trade.tenant,
+            trade.agent_id,
+            trade.wallet_id,
+            trade.chain_id,
+            trade.token_address,
+            trade.token_symbol,
+            trade.amount,
+            trade.entry_price_usd,
+            trade.opened_at,
+            "0x" + purchase(trade.id),
+            trade.signal_id,
+            "open" if trade.closed_at is None else "closed",
+            trade.exit_price_usd,
+            trade.pnl_usd,
+            trade.roi_pct,
+            trade.closed_at,
+            None if trade.closed_at is None else "0x" + sale(trade.id),
+            trade.closed_by,
+        )
+        for trade in opened
+    ]
+
+
+def _position(position: Position) -> tuple[object, ...]:
+    trade = position.trade
+    return (
+        position.id,
+        trade.id,
+        trade.tenant,
+        trade.agent_id,
+        trade.wallet_id,
+        trade.token_address,
+        trade.token_symbol,
+        trade.chain_id,
+        trade.amount,
+        trade.entry_price_usd,
+        position.stop_loss_price,
+        position.take_profit_price,
+        position.trailing_pct,
+        position.peak,
+        position.peak_at,
+        position.exits_at,
+        position.exit_by,
+        trade.opened_at,
+        trade.id,
+    )
+
+
+def _add_up_tokens(world: World, opened: Sequence[Trade], closed: Sequence[Trade]) -> None:
+    """What each agent bought and sold of each token. It holds a token once: each column is in the order of time."""
+    store = world.store
+    sums: dict[_Key, list[float]] = {}
+
+    def of(trade: Trade) -> list[float]:
+        key = (trade.chain_id, trade.token_address, trade.agent_id)
+        found = sums.get(key)
+        if found is None:
+            kept = store.one(_KEPT, key)
+            found = sums[key] = [0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0] if kept is None else list(kept)
+        return found
+
+    for trade in opened:
+        row = of(trade)
+        row[4] += trade.amount
+        row[5] += trade.entry_price_usd * trade.amount
+    for trade in closed:
+        price, pnl = trade.exit_price_usd, trade.pnl_usd
+        if price is None or pnl is None:
+            raise ValueError(f"the trade {trade.id} has no end")
+        row = of(trade)
+        row[0] += 1
+        row[1] += pnl > 0
+        row[2] = (round(row[2] * 100) + round(pnl * 100)) / 100
+        row[3] += trade.entry_price_usd * trade.amount
+        row[6] += trade.amount
+        row[7] += price * trade.amount
+    store.run_many(_KEEP, [(*key, *row) for key, row in sums.items()])
+
+
+def _add_up_agents(world: World, closed: Sequence[Trade]) -> None:
+    agents: dict[str, list[int]] = {}
+    for trade in closed:
+        pnl = trade.pnl_usd or 0.0
+        row = agents.setdefault(trade.agent_id, [0, 0, 0])
+        row[0] += 1
+        row[1] += pnl > 0
+        row[2] += round(pnl * 100)
+    world.store.run_many(_AGENTS, [(*row, agent_id) for agent_id, row in agents.items()])
+
+
+def _move(world: World, opened: Sequence[Trade], closed: Sequence[Trade], native: Mapping[str, float]) -> None:
+    """Money out of wallets and back."""
+    moved: dict[str, int] = {}
+    for trade in opened:
+        if trade.opened_at > moved.get(trade.wallet_id, -1):
+            moved[trade.wallet_id] = trade.opened_at
+    for trade in closed:
+        at = trade.closed_at or 0
+        if at > moved.get(trade.wallet_id, -1):
+            moved[trade.wallet_id] = at
+    left = dict(native)
+    for wallet_id in moved.keys() - native.keys():
+        left[wallet_id] = float(world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,)) or 0.0)
+    if len(left) > len(native):
+        rate = world.prices.native_usd
+        moves = [(t.opened_at, t.wallet_id, -t.entry_price_usd * t.amount, t.chain_id) for t in opened]
+        moves += [(t.closed_at or 0, t.wallet_id, (t.exit_price_usd or 0.0) * t.amount, t.chain_id) for t in closed]
+        for at, wallet_id, usd, chain_id in sorted(moves, key=itemgetter(0)):
+            if wallet_id not in native:
+                left[wallet_id] += usd / rate(chain_id, at)
+    world.store.run_many(_WALLETS, [(left[wallet_id], at, wallet_id) for wallet_id, at in moved.items()])

@@ -1,0 +1,115 @@
+"""How trading went on Base, over all tenants of a world, from the sums of their trades. USD is ether times its rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..market.price_model import DIGITS
+from ..market.tokens import find, significant
+from . import background_tenant
+from .ledger import outcome
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+BASE = 8453
+# With fewer closed trades of a token nothing is said about its win rate.
+ENOUGH = 3
+
+
+def in_ether(usd: float, rate: float) -> float:
+    return significant(usd / rate, DIGITS)
+
+
+def win_rate(world: World, address: str) -> float | None:
+    """Percent of a token's closed trades that made money, averaged over the agents; None for too few trades."""
+    background_tenant.ensure(world)
+    rate, count = world.store.all(
+        "SELECT avg(100.0 * won / closed), coalesce(sum(closed), 0) FROM books"
+        " WHERE chain_id = ? AND token_address = ? AND closed > 0",
+        (BASE, address),
+    )[0]
+    return round(rate, 2) if count >= ENOUGH else None
+
+
+def average_prices(world: World, address: str) -> dict[str, float | None]:
+    """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side that no trade has."""
+    background_tenant.ensure(world)
+    bought, paid, sold, taken = world.store.all(
+        "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
+        " WHERE chain_id = ? AND token_address = ?",
+        (BASE, address),
+    )[0]
+    return {"BUY": paid / bought if bought else None, "SELL": taken / sold if sold else None}
+
+
+def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
+    """Address, win rate, return on what was paid (both in percent) and agents of the best tokens, best first."""
+    background_tenant.ensure(world)
+    rows = world.store.all(
+        # Of an agent that has closed none the rate is NULL, and the average leaves it out.
+        "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
+        " WHERE chain_id = ? GROUP BY token_address HAVING sum(closed) >= ?",
+        (BASE, ENOUGH),
+    )
+    # Rounded here, as every other figure is.
+    found = [
+        {"address": address, "winRate": round(rate, 2), "ROI": round(gain, 2) + 0.0, "agentCount": count}
+        for address, rate, gain, count in rows
+    ]
+    found.sort(key=lambda row: (-row[sort_by], row["address"]))
+    return found[:limit]
+
+
+def agents_by_token(world: World) -> dict[str, int]:
+    """How many agents have traded a token, by address."""
+    background_tenant.ensure(world)
+    return dict(
+        world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
+    )
+
+
+def totals(world: World, at: float) -> dict[str, float]:
+    """Everything added up. Trades are counted when they are closed; amounts are in ether of the rate at `at`."""
+    background_tenant.ensure(world)
+    store = world.store
+    rate = world.prices.rate(at)
+    agents, active = store.all(
+        "SELECT count(*), coalesce(sum(status = 'active'), 0) FROM agents WHERE chain_id = 8453"
+    )[0]
+    trades, won, realized, bought, sold = store.all(
+        "SELECT coalesce(sum(closed), 0), coalesce(sum(won), 0), coalesce(sum(gain), 0.0),"
+        " coalesce(sum(bought_usd), 0.0), coalesce(sum(sold_usd), 0.0) FROM books WHERE chain_id = 8453"
+    )[0]
+    found = {
+        "totalAgents": agents,
+        "activeAgents": active,
+        "totalTrades": trades,
+        "totalProfitableTrades": won,
+    }
+    for name, usd in (
+        ("totalBuy", bought),
+        ("totalSell", sold),
+        ("realizedProfit", realized),
+        ("unrealizedProfit", _unrealized(world, int(at))),
+    ):
+        # However large the sums are, both say the same to a cent.
+        found[f"{name}ETH"] = round(usd / rate, 8) + 0.0
+        found[f"{name}USD"] = round(usd, 2) + 0.0
+    return {**found, "winRate": round(100.0 * won / trades, 2) if trades else 0.0}
+
+
+def _unrealized(world: World, second: int) -> float:
+    """What the positions on Base would bring, each in whole cents as its owner is told."""
+    current: dict[str, float | None] = {}
+    cents = 0
+    for address, entry, amount in world.store.all(
+        "SELECT token_address, entry_price_usd, amount FROM positions WHERE chain_id = 8453"
+    ):
+        if address not in current:
+            token = find(world.seed, BASE, address)
+            current[address] = world.prices.usd(token, second) if token else None
+        price = current[address]
+        if price is not None:
+            cents += round(outcome(entry, price, amount)[0] * 100)
+    return cents / 100

@@ -1,0 +1,121 @@
+"""The agents that are running and what they hold, as the database has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..market.tokens import Token, find, lively
+from .exits import Levels
+from .ledger import Position, Trade
+
+if TYPE_CHECKING:
+    from ..state.database import Store
+
+GUARDED = ("active", "paused")
+"""The states in which an agent watches what it holds."""
+RISK = {"position_size_pct": 5.0, "stop_loss_pct": 3.0, "trailing_stop_pct": 2.0, "take_profit_pct": 10.0}
+"""What an agent works with where its risk rules are silent."""
+# As the partial index has it.
+_RUNNING = "status IN ('active', 'paused')"
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """An agent and its rules. `size`, `stop_loss` and `take_profit` are shares of one, `trailing` is percent."""
+
+    seq: int
+    id: str
+    tenant: str
+    chain_id: int
+    wallet_id: str
+    active: bool
+    size: float
+    stop_loss: float
+    trailing: float
+    take_profit: float
+    min_confidence: float
+    max_positions: int
+    since: float
+    held: dict[str, Held] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A position of a running agent.
+
+    Attributes:
+        kept: it was in the database before.
+        touched: it isn't any more as the database has it.
+    """
+
+    agent: Agent
+    position: Position
+    token: Token
+    levels: Levels
+    kept: bool
+    gone: bool = False
+    touched: bool = False
+
+
+def agents(store: Store, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
+    """Those that are running and satisfy a clause that begins with AND, the oldest first."""
+    for seq, agent_id, tenant, chain_id, wallet_id, status, risk, confidence, most, since in store.all(
+        "SELECT seq, id, tenant, chain_id, wallet_id, status, risk, min_confidence, max_positions, since"  # noqa: S608 - our own clauses
+        f" FROM agents WHERE {_RUNNING}{clause} ORDER BY seq",
+        args,
+    ):
+        size, stop, trailing, target = rules(risk)
+        yield Agent(
+            seq, agent_id, tenant, chain_id, wallet_id, status == "active", size / 100, stop / 100, trailing,
+            target / 100, confidence, most, since,
+        )  # fmt: skip
+
+
+def positions(
+    store: Store, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
+) -> Iterator[tuple[Agent, Position, Token]]:
+    """What these agents hold, in the order in which it was opened."""
+    for agent_id, opened_at, signal_id, amount, entry, wallet_id, trade_id, position_id, address, *rest in store.all(
+        "SELECT p.agent_id, p.opened_at, t.signal_id, p.amount, p.entry_price_usd, p.wallet_id, p.trade_id, p.id,"  # noqa: S608 - our own clauses
+        " p.token_address, p.stop_loss_price, p.take_profit_price, p.trailing_pct, p.peak, p.peak_at, p.exits_at,"
+        " p.exit_by FROM positions p JOIN trades t ON t.id = p.trade_id"
+        f" WHERE p.agent_id IN (SELECT id FROM agents WHERE {_RUNNING}{clause}) ORDER BY p.seq",
+        args,
+    ):
+        agent = owners[agent_id]
+        token = known(seed, agent.chain_id, address)
+        if token is not None:
+            trade = Trade(
+                trade_id, agent.tenant, agent_id, wallet_id, agent.chain_id, address, token.symbol, amount, entry,
+                opened_at, signal_id,
+            )  # fmt: skip
+            yield agent, Position(position_id, trade, *rest), token
+
+
+@lru_cache(maxsize=16_384)
+def rules(risk: str) -> tuple[float, float, float, float]:
+    """(size, stop loss, trailing stop, take profit) in percent."""
+    given = json.loads(risk)
+    size, stop, trailing, target = (float(given.get(name, usual)) for name, usual in RISK.items())
+    # By gap option they may be anything.
+    return _within(size, 100), _within(stop, 100), _within(trailing, 100), _within(target, 1e9)
+
+
+def _within(percent: float, most: float) -> float:
+    return min(max(percent, 0.0), most)
+
+
+@lru_cache(maxsize=4_096)
+def known(seed: int, chain_id: int, address: str) -> Token | None:
+    """A token of the market by its address; None for one that somebody has made up."""
+    return _lively(seed, chain_id).get(address) or find(seed, chain_id, address)
+
+
+@lru_cache(maxsize=8)
+def _lively(seed: int, chain_id: int) -> dict[str, Token]:
+    # Most signals are about these, and the addresses of all tokens take a moment to make.
+    return {token.address: token for token in lively(seed, chain_id)}

@@ -1,0 +1,276 @@
+"""Signals as they are published: those of the market when their time has come, and those that somebody emits."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from operator import attrgetter, itemgetter
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ..core.seeding import Dice
+from ..market import emitted_signals
+from ..market.emitted_signals import MockSignal, Wish
+from ..market.indicators import CHAINS, COLUMNS, Row, followed, past
+from ..market.price_model import Prices
+from . import engine
+
+if TYPE_CHECKING:
+    from ..state.world import World
+
+__all__ = ["FIELDS", "MockSignal", "catch_up", "emit", "is_behind", "last_seq", "newer", "next_due", "prompt"]
+
+FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
+"""What a signal is on the wire."""
+# Seconds of the market that are held in memory at a time.
+_WINDOW = 6 * 3_600
+# Signals that are looked through at a time.
+_AT_ONCE = 5_000
+_IN_TURN = 500
+# Where others wait for their turn: real seconds until they get it, and seconds of the market between two looks at that.
+SLICE = 0.05
+_STEP = 300
+_INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_values = attrgetter("published_at", *FIELDS)
+
+
+def catch_up(world: World, *, within: float | None = None) -> int:
+    """Publish what is due, in the order of time; how many that were. Costs next to nothing when nothing is.
+
+    `within`: about so many real seconds at a time; whoever asks again gets on.
+    """
+    if _is_quiet(world):
+        return 0
+    with world.transaction():
+        if _is_quiet(world):
+            return 0
+        now = world.now()
+        upto, count = _begun(world, now)
+        trading = engine.of(world)
+        start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
+        scheduled = deque[Row](
+            world.store.all(
+                f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
+                " ORDER BY published_at, seq",
+                (now,),
+            )
+        )
+        planned = bool(scheduled)
+        step, ends = (_WINDOW, math.inf) if within is None else (_STEP, monotonic() + within)
+        for rows, until in _in_order(world.prices, start, now, scheduled, step):
+            world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
+            count += len(rows)
+            trading.live(rows, until)
+            if monotonic() > ends:
+                now = until
+                break
+        if planned:
+            world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
+        upto = max(upto, now)
+        trading.live((), now)
+        trading.flush()
+        world.exits_due = trading.next_exit
+        world.store.set_meta("signals_upto", repr(upto))
+        world.due = _next(world, upto)
+        if count:
+            world.announce()
+        return count
+
+
+def _is_quiet(world: World) -> bool:
+    """Whether nothing is due. Without a floor nobody knows."""
+    return world.due is not None and world.floor is not None and world.now() < min(world.due, world.exits_due)
+
+
+def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
+    """Let a slice of what is due happen; whether more of it was due at `goal`. Of a fast clock there is always more.
+
+    `trading`: only for the sake of what agents do; without any, signals can wait.
+    """
+    if trading and engine.of(world).empty:
+        return False
+    catch_up(world, within=SLICE)
+    return world.due is not None and world.due <= min(goal, world.now())
+
+
+def up_to_date(world: World) -> None:
+    """Let agents trade up to now, before somebody looks at what they did. Without any, signals can wait."""
+    if not _is_quiet(world) and not engine.of(world).empty:
+        catch_up(world)
+
+
+def live_through(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
+    """Let a tenant's agents, made for the time `start`, live through what has been published since, and up to then.
+
+    `within`: about so many real seconds; then comes the place from which to go on, as `seq`. None when it is done.
+    """
+    upto = world.store.get_meta("signals_upto")
+    if upto is not None and float(upto) > start:
+        trading = engine.Floor(world, tenant)
+        at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
+        # In the order of the table, which is that of time: there is no index of the time of publication.
+        columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
+        while rows := world.store.all(columns, (seq,)):
+            trading.live([row[:-1] for row in rows if row[0] > start], start)
+            trading.flush()
+            seq = rows[-1][-1]
+            if monotonic() > ends:
+                return seq
+        trading.live((), min(float(upto), world.now()))
+        trading.flush()
+    return None
+
+
+def _begun(world: World, now: float) -> tuple[float, int]:
+    """(time up to which there are signals, number of signals made): the first time, those of the days before."""
+    kept = world.store.get_meta("signals_upto")
+    if kept is not None:
+        return float(kept), 0
+    born = _born(world, now)
+    world.born_at(born)
+    rows = past(world.prices, born)
+    world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
+    return born, len(rows)
+
+
+def _born(world: World, now: float) -> float:
+    """When the world was made. One that nobody has looked at before its clock was set back begins there."""
+    born = float(world.store.get_meta("born") or now)
+    return born if world.store.value("SELECT 1 FROM trades") else min(now, born)
+
+
+def _in_order(
+    prices: Prices, start: float, end: float, scheduled: deque[Row], step: float
+) -> Iterator[tuple[list[Row], float]]:
+    """The market's signals with start < time <= end and the scheduled ones, `step` seconds at a time, and its end."""
+    while start < end:
+        until = min(start + step, end)
+        rows = [row for chain_id in CHAINS for row in followed(prices, chain_id).between(start, until)]
+        while scheduled and scheduled[0][0] <= until:
+            rows.append(scheduled.popleft())
+        rows.sort(key=itemgetter(0))
+        yield rows, until
+        start = until
+    if scheduled:
+        yield list(scheduled), end
+
+
+def _next(world: World, upto: float) -> float:
+    """When the next signal comes; infinity for never."""
+    planned = world.store.value("SELECT min(published_at) FROM scheduled")
+    times = [math.inf if planned is None else float(planned)]
+    if world.market == "live":
+        times += [followed(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
+    return min(times)
+
+
+def next_due(world: World) -> float | None:
+    """Service time at which the next signal is published; None in a scripted market with nothing scheduled."""
+    due = world.due
+    if due is None:
+        with world.transaction():
+            kept, now = world.store.get_meta("signals_upto"), world.now()
+            due = _next(world, _born(world, now) if kept is None else float(kept))
+            if kept is not None:
+                world.due = due
+    return None if due == math.inf else due
+
+
+def prompt(world: World, chain_id: int) -> bool:
+    """For whoever opens a stream: schedule a signal within `world.first_within` seconds, unless one is due by then.
+
+    Whether one was scheduled.
+    """
+    within = world.first_within
+    if within is None or world.market != "live":
+        return False
+    with world.transaction():
+        catch_up(world)
+        now = world.now()
+        upto = float(world.store.get_meta("signals_upto") or now)
+        if followed(world.prices, chain_id).next_after(upto) <= now + within:
+            return False
+        coming = "SELECT 1 FROM scheduled WHERE chain_id = ? AND published_at <= ?"
+        if world.store.value(coming, (chain_id, now + within)):
+            return False
+        ordinal = world.store.next("", "prompt")
+        soon = now + within * Dice(world.seed, "prompt time", ordinal, rolls=1).between(0.5, 1.0)
+        _add(world, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
+        return True
+
+
+def emit(
+    world: World,
+    *,
+    chain_id: int = 8453,
+    token: str | None = None,
+    direction: str | None = None,
+    confidence: float | None = None,
+    price_usd: float | None = None,
+    timestamp: int | None = None,
+    at: float | None = None,
+    asked: float | None = None,
+) -> MockSignal:
+    """Publish a signal. What is left out follows from the seed and how many were emitted before.
+
+    Args:
+        chain_id: 8453 or 56.
+        token: symbol or address, in any case; one that the market doesn't have is made up.
+        direction: `BUY` or `SELL`.
+        confidence: 0.0 to 1.0.
+        price_usd: USD for one token, above 0.
+        timestamp: the date in the record, Unix seconds; any, also a wrong one. By default when it is published.
+        at: when it is published, on the service's clock; without it, now.
+        asked: since when the caller means `at`; by default now. A fast clock may have passed it meanwhile.
+
+    Raises:
+        ValueError: one of them can't be; the message begins with its name.
+    """
+    wish = Wish(chain_id, token, direction, confidence, price_usd, timestamp, at)
+    with world.transaction():
+        catch_up(world)
+        now = world.now()
+        when = wish.when(now, now if asked is None else min(asked, now))
+        signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), wish, when)
+        _add(world, signal, green)
+        return signal
+
+
+def _add(
+    world: World,
+    signal: MockSignal,
+    green: int,
+    reason: str = "Emitted on request.",
+    short: float | None = None,
+    long: float | None = None,
+) -> None:
+    """Publish a signal, or keep it until its time comes."""
+    later = signal.published_at > world.now()
+    row = (*_values(signal), reason, short, long, 0, green)
+    world.store.run(f"INSERT INTO {'scheduled' if later else 'signals'} {_INTO}", row)
+    if later:
+        if world.due is not None:
+            world.due = min(world.due, signal.published_at)
+    else:
+        trading = engine.of(world)
+        trading.live([row], signal.published_at)
+        trading.flush()
+        world.exits_due = trading.next_exit
+    world.announce()
+
+
+def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:
+    """(seq, time of publication, what is sent) of a chain's signals after a place, oldest first; at most `limit`."""
+    # In the order of the table itself: an index of the chain would have all of its signals sorted.
+    rows = world.store.all(
+        f"SELECT seq, published_at, {', '.join(FIELDS)} FROM signals NOT INDEXED"  # noqa: S608 - our own names
+        " WHERE seq > ? AND chain_id = ? ORDER BY seq LIMIT ?",
+        (seq, chain_id, limit),
+    )
+    return [(place, published_at, dict(zip(FIELDS, wire, strict=True))) for place, published_at, *wire in rows]
+
+
+def last_seq(world: World) -> int:
+    """The place of the signal that was published last, 0 without one."""
+    return int(world.store.value("SELECT max(seq) FROM signals") or 0)
