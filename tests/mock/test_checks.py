@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk_mock import JournalEntry, MockClock, MockService
-from tradesdk_mock.control.assertions import Wanted, line, path_pattern
+from tradesdk_mock.control.assertions import Wanted, line
+from tradesdk_mock.core.router import path_pattern
 
 from ._support import FULL, START
 

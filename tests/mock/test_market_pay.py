@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.api.web import Answer
-from tradesdk_mock.core.messages import Request
+from tradesdk_mock.core.messages import Answer, Request
 from tradesdk_mock.core.seeding import checksum_address
 from tradesdk_mock.payments import paywall
 from tradesdk_mock.payments.paywall import Offer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .web import Answer, Call, Endpoint, Routes
+from ..core.messages import Answer
+from .web import Call, Endpoint, Routes
 
 
 def read(call: Call) -> Answer:

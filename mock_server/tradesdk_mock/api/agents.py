@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import conflict, forbidden, invalid, missing, refused, unacceptable
+from ..core.messages import Answer
 from ..core.seeding import ident
 from ..trading import agent_states, engine
+from ..trading.agent_states import STATUSES
 from ..trading.positions import RISK
 from .pagination import page
-from .validation import STATUSES, check_chain, check_confidence, check_max_positions, check_risk, check_text
-from .web import Answer, Call, Endpoint, Routes
+from .validation import check_chain, check_confidence, check_max_positions, check_risk, check_text
+from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World

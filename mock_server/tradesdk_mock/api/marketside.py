@@ -9,15 +9,15 @@ from typing import Any
 
 from ..core import rate_limit
 from ..core.errors import ApiError, internal, wrong_method
-from ..core.messages import Request
-from ..core.rate_limit import Verdict
+from ..core.messages import NEW_FIELD, Answer, Request, error_answer
+from ..core.rate_limit import Verdict, rate_headers
 from ..market.tokens import Token, find
 from ..payments import paywall
 from ..state import tenants
 from ..state.world import World
 from ..trading import signal_feed
 from .market_requests import BASE, Asked, MarketBody, Reader, shown, tokens_sent
-from .web import NEW_FIELD, Answer, Decision, error_answer, rate_headers
+from .web import Decision
 
 log = logging.getLogger("tradesdk_mock")
 Record = dict[str, Any]
@@ -106,7 +106,7 @@ def decide(world: World, request: Request, endpoint: MarketEndpoint) -> Decision
         failure, request.payment = internal(), None
     if failure is not None or decision is None:
         failure = failure or internal()
-        decision = Decision(error_answer(failure, world), failure.code)
+        decision = Decision(error_answer(failure, world.gaps), failure.code)
     decision.caller = caller
     if verdict is not None:
         decision.answer.headers += rate_headers(verdict)

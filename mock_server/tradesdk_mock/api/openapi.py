@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import ApiError, Header, wrong_method
-from .web import Answer
+from ..core.messages import Answer
 
 if TYPE_CHECKING:
     from ..core.messages import Request

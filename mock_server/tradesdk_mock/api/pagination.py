@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.errors import missing
+from ..core.messages import Answer
 from . import cursors
 from .validation import Query
-from .web import Answer, Call
+from .web import Call
 
 
 def page(

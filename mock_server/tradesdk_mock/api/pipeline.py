@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 from ..control import http
 from ..core import rate_limit
 from ..core.errors import ApiError, Header, internal, invalid, no_route
-from ..core.messages import Reply, Request
+from ..core.messages import Answer, Reply, Request, error_answer
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
 from ..core.router import Router
 from ..payments import eip3009, settlements
@@ -24,7 +24,7 @@ from ..trading import background_tenant, signal_feed
 from . import marketside, web
 from .market import MARKET_ROUTES
 from .routes import ROUTES
-from .web import Answer, Decision, error_answer
+from .web import Decision
 
 if TYPE_CHECKING:
     from ..payments.header import Payment
@@ -64,18 +64,18 @@ class Engine:
                 return self._reply(openapi.answer(request))
             return self._serve(request)
         except ApiError as error:
-            return self._reply(error_answer(error, self.world))
+            return self._reply(error_answer(error, self.world.gaps))
         except Exception:
             log.exception("%s %r crashed", request.method, request.path)
-            return self._reply(error_answer(internal(), self.world))
+            return self._reply(error_answer(internal(), self.world.gaps))
 
     def refusal(self, message: str) -> Reply:
         """The answer to what isn't even a request."""
         return self._reply(self._refused(message))
 
     def _refused(self, message: str) -> Answer:
-        answer = error_answer(invalid(message), self.world)
-        answer.headers += web.rate_headers(rate_limit.untouched(self.world.gaps, self.world.now()))
+        answer = error_answer(invalid(message), self.world.gaps)
+        answer.headers += rate_limit.rate_headers(rate_limit.untouched(self.world.gaps, self.world.now()))
         return answer
 
     def loads(self, request: Request) -> Callable[[], None] | None:
@@ -137,7 +137,7 @@ class Engine:
             request.faults = strike.payment if strike is not None else None
             decision = marketside.decide(world, request, market[1])
         elif request.market:
-            decision = Decision(error_answer(no_route(request.path), world), "not_found")
+            decision = Decision(error_answer(no_route(request.path), world.gaps), "not_found")
         else:
             request.params = account[2] if account else {}
             decision = web.decide(world, request, account[1] if account else {})

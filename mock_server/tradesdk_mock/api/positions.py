@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.messages import Answer
 from ..market.tokens import find, significant
 from ..trading.exits import trailing_peak
 from ..trading.ledger import outcome
 from ..trading.positions import GUARDED
 from .pagination import agent_filter, page
-from .web import Answer, Call, Endpoint, Routes
+from .web import Call, Endpoint, Routes
 
 # What follows from the price of the moment is not kept, but worked out from the last four.
 _KEPT = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..core.messages import Answer
 from ..trading import signal_feed
 from .pagination import page
-from .web import Answer, Call, Endpoint, Routes
+from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World

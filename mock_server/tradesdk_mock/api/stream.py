@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import ApiError
-from ..core.messages import Break, Idle, Step, Wake
+from ..core.messages import NEW_FIELD, Answer, Break, Idle, Step, Wake
 from ..state import tenants
 from ..trading import signal_feed
-from .web import NEW_FIELD, Answer, Call, Endpoint, Routes
+from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.messages import Answer
 from .pagination import agent_filter, page
-from .web import Answer, Call, Endpoint, Routes
+from .web import Call, Endpoint, Routes
 
 COLUMNS = (
     "id",

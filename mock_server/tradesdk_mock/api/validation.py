@@ -10,13 +10,12 @@ from pydantic_core import from_json
 
 from ..core.errors import invalid, refused, unacceptable
 from ..core.gap_options import GapOptions
+from ..core.seeding import is_evm_address
 
 MAX_BODY = 1024 * 1024
 CHAINS = (8453, 56)
-STATUSES = ("active", "idle", "paused", "error")
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
-_EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
 def json_body(headers: list[tuple[bytes, bytes]], content: bytes | None) -> dict[str, Any]:
@@ -109,13 +108,9 @@ class Query:
 
     def token_address(self) -> str | None:
         value = self.text("token_address")
-        if value is not None and not _EVM_ADDRESS.fullmatch(value):
+        if value is not None and not is_evm_address(value):
             raise unacceptable("token_address", "not an EVM address")
         return value
-
-
-def is_evm_address(text: str) -> bool:
-    return _EVM_ADDRESS.fullmatch(text) is not None
 
 
 def check_chain(value: int, field: str, gaps: GapOptions) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import conflict, unacceptable
-from ..core.seeding import checksum_address, ident
+from ..core.messages import Answer
+from ..core.seeding import checksum_address, ident, is_evm_address
 from ..payments import wallet_proof
 from ..trading.balances import balance_record, initial_native
 from .pagination import page
-from .validation import check_chain, check_text, is_evm_address
-from .web import Answer, Call, Endpoint, Routes
+from .validation import check_chain, check_text
+from .web import Call, Endpoint, Routes
 
 COLUMNS = ("id", "address", "chain_id", "label", "created_at")
 

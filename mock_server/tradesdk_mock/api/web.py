@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..core import rate_limit
-from ..core.errors import ApiError, Header, forbidden, internal, missing, no_route, wrong_method
-from ..core.messages import Body, Request
-from ..core.rate_limit import Verdict
+from ..core.errors import ApiError, forbidden, internal, missing, no_route, wrong_method
+from ..core.messages import NEW_FIELD, Answer, Request, error_answer
+from ..core.rate_limit import Verdict, rate_headers
 from ..state import tenants
 from ..state.world import World
 from ..trading import background_tenant, signal_feed
 from .validation import Query, json_body
 
 log = logging.getLogger("tradesdk_mock")
-
-NEW_FIELD = {"introduced_later": {"since": "next"}}
-"""What the gap option `unknown_values` adds to every object."""
-
-
-@dataclass(slots=True)
-class Answer:
-    """What an endpoint answers: `data` becomes JSON, unless there is a `body` that is sent as it is."""
-
-    status: int
-    data: Any = None
-    headers: list[Header] = field(default_factory=list)
-    body: Body | None = None
 
 
 @dataclass(slots=True)
@@ -149,24 +136,10 @@ def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
         failure = internal()
     if failure is not None or answer is None:
         failure = failure or internal()
-        answer = error_answer(failure, world)
+        answer = error_answer(failure, world.gaps)
     if not live and (answer.status not in (401, 404) or world.gaps.rate_headers == "always"):
         answer.headers += rate_headers(verdict or rate_limit.untouched(world.gaps, world.now()))
     return Decision(answer, failure.code if failure else None, caller)
-
-
-def rate_headers(verdict: Verdict) -> list[Header]:
-    return [
-        (b"x-ratelimit-limit", b"%d" % verdict.limit),
-        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
-        (b"x-ratelimit-reset", b"%d" % verdict.reset),
-    ]
-
-
-def error_answer(error: ApiError, world: World) -> Answer:
-    extra = NEW_FIELD if world.gaps.unknown_values == "on" else {}
-    body = {"error": {"code": error.code, "message": error.message, **extra}}
-    return Answer(error.status, body, list(error.headers))
 
 
 def _nothing_here(world: World, request: Request, endpoints: Endpoints) -> ApiError:

@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..api.validation import Query
-from ..api.web import Answer
 from ..core.errors import ApiError, invalid, no_route
 from ..core.gap_options import GapOptions
-from ..core.messages import Request
+from ..core.messages import Answer, Request
 from ..core.request_log import as_json
 from ..faults import active
 from ..state import snapshots, tenants

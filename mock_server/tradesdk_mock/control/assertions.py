@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core.request_log import JournalEntry
+from ..core.router import path_pattern
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -193,16 +193,6 @@ class Wanted:
             return "nothing else was asked" if entries else "nothing was asked"
         lines = [f"  {line(entry)}, but {', '.join(words)}" for words, entry in others[:_SHOWN]]
         return "\n".join(["asked instead:", *lines, *_more(len(others))])
-
-
-@lru_cache(maxsize=256)
-def path_pattern(text: str) -> re.Pattern[str]:
-    """What matches a path, or a pattern with `{name}` for one segment and `*` for anything."""
-    parts = (
-        ".*" if part == "*" else "[^/]+" if part.startswith("{") else re.escape(part)
-        for part in re.split(r"(\*|\{[^/{}]*\})", text)
-    )
-    return re.compile("".join(parts), re.DOTALL)
 
 
 def line(entry: JournalEntry) -> str:

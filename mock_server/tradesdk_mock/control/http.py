@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ..api.validation import MAX_BODY, json_body
-from ..api.web import Answer, error_answer
 from ..core.errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
-from ..core.messages import Request
+from ..core.messages import Answer, Request, error_answer
 from ..state.world import World
 from .actions import ACTIONS, RAW, Action, Body
 from .paymentactions import PAYMENT_ACTIONS
@@ -63,10 +62,10 @@ def act(world: World, request: Request, actions: Mapping[str, Action], *, remote
         answer = _act(world, request, actions, remote)
         return answer if isinstance(answer, Answer) else Answer(200, answer)
     except ApiError as error:
-        return error_answer(error, world)
+        return error_answer(error, world.gaps)
     except Exception:
         log.exception("%s %r crashed", request.method, request.path)
-        return error_answer(internal(), world)
+        return error_answer(internal(), world.gaps)
 
 
 def _act(world: World, request: Request, actions: Mapping[str, Action], remote: bool) -> object:

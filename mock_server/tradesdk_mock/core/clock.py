@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from weakref import WeakKeyDictionary
+
+from .errors import MockServerError
 
 # The year 5138: later times don't fit the form of an HTTP date. A running clock stops a second before, or where it was
 # set to if that is later.
 END = 1e11
 MAX_SPEED = 10_000.0
+# Turns of the event loop that other tasks get before a reader moves the clock on.
+_TURNS = 20
+HOLD = 0.001
+"""Real seconds after which to look again whether the clock is still held."""
 
 
 class MockClock:
@@ -166,8 +173,6 @@ class MockClock:
         # Loaded here: only async clients need it, and a server's start stays cheap.
         from anyio.lowlevel import checkpoint
 
-        from ..in_process.waiting import move_together
-
         wakes = self.now() + seconds
         await checkpoint()
         while self.frozen and self.now() < wakes:
@@ -224,3 +229,40 @@ def check_time(ts: float) -> None:
     """ValueError for what is no time in Unix seconds that this service may show."""
     if not 0 <= ts < END:
         raise ValueError(f"{ts!r} is not a time in Unix seconds")
+
+
+_waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
+"""What tasks wait for on clocks that stand still."""
+
+
+async def move_together(clock: MockClock, target: float, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Wait for `target` with all others that wait: the clock moves to what is due first for any of them.
+
+    Returns when it has moved, whoever moved it, or when the wait is over for another reason; who isn't there yet waits
+    again.
+    """
+    import anyio
+    from anyio.lowlevel import checkpoint
+
+    waiting = _waiting.setdefault(clock, {})
+    me, began = object(), clock.now()
+    waiting[me] = target
+    try:
+        for _ in range(_TURNS):
+            await checkpoint()
+            if not clock.frozen or clock.now() != began or is_over():
+                return
+        while clock.held:
+            await anyio.sleep(HOLD)
+            if is_over():
+                return
+        if clock.frozen and clock.now() == began:
+            move_on(clock, min(list(waiting.values())))
+    finally:
+        del waiting[me]
+
+
+def move_on(clock: MockClock, target: float) -> None:
+    """Unless somebody else has moved it there already."""
+    with suppress(ValueError, MockServerError):
+        clock.set(target)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from .errors import Header
+from .errors import ApiError, Header
+from .gap_options import GapOptions
 
 if TYPE_CHECKING:
     from ..faults.payment_faults import PaymentFaults
@@ -129,3 +130,23 @@ class Reply:
     headers: list[Header]
     body: Body
     before: list[Delay | Break] = field(default_factory=list)
+
+
+NEW_FIELD = {"introduced_later": {"since": "next"}}
+"""What the gap option `unknown_values` adds to every object."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What an endpoint answers: `data` becomes JSON, unless there is a `body` that is sent as it is."""
+
+    status: int
+    data: Any = None
+    headers: list[Header] = field(default_factory=list)
+    body: Body | None = None
+
+
+def error_answer(error: ApiError, gaps: GapOptions) -> Answer:
+    extra = NEW_FIELD if gaps.unknown_values == "on" else {}
+    body = {"error": {"code": error.code, "message": error.message, **extra}}
+    return Answer(error.status, body, list(error.headers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .errors import ApiError
+from .errors import ApiError, Header
 from .gap_options import GapOptions
 
 WINDOW = 60
@@ -68,3 +68,11 @@ def exceeded(until: float, now: float, message: str) -> ApiError:
     """429 with a Retry-After that is never too short."""
     wait = max(1, math.ceil(until - now))
     return ApiError(429, "rate_limited", message, [(b"retry-after", str(wait).encode("ascii"))])
+
+
+def rate_headers(verdict: Verdict) -> list[Header]:
+    return [
+        (b"x-ratelimit-limit", b"%d" % verdict.limit),
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % verdict.reset),
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -43,3 +45,13 @@ class Router(Generic[T]):
     def patterns(self) -> list[str]:
         """Every pattern there is."""
         return [*self._fixed, *(pattern for shaped in self._shaped.values() for _, pattern, _ in shaped)]
+
+
+@lru_cache(maxsize=256)
+def path_pattern(text: str) -> re.Pattern[str]:
+    """What matches a path, or a pattern with `{name}` for one segment and `*` for anything."""
+    parts = (
+        ".*" if part == "*" else "[^/]+" if part.startswith("{") else re.escape(part)
+        for part in re.split(r"(\*|\{[^/{}]*\})", text)
+    )
+    return re.compile("".join(parts), re.DOTALL)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import ApiError, MockServerError
 
 if TYPE_CHECKING:
-    from ..api.web import Answer
-    from ..core.messages import Reply, Request
+    from ..core.messages import Answer, Reply, Request
     from ..state import tenants
     from ..state.world import World
     from .catalog import FaultKind as FaultKind
@@ -69,12 +68,12 @@ class Strike:
 
     def answer(self, world: World, caller: tenants.Caller | None) -> Answer:
         """What is answered in place of the service's answer."""
-        from ..api.web import error_answer
+        from ..core.messages import error_answer
         from .responses import answer
 
         if self._first is None:
             assert self._refusal is not None  # noqa: S101 - nothing else skips the request
-            return error_answer(self._refusal, world)
+            return error_answer(self._refusal, world.gaps)
         return answer(self._first, world, caller)
 
     def apply(self, reply: Reply, world: World) -> None:

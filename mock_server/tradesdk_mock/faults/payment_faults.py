@@ -103,8 +103,3 @@ class PaymentFaults:
         if found is not None:
             self.played.add(kind)
         return found
-
-
-def merged(record: Mapping[str, Any], fields: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A record with these fields in it; a null takes one away."""
-    return {name: value for name, value in {**record, **(fields or {})}.items() if value is not None}

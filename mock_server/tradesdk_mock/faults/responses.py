@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ..api.web import Answer, error_answer, rate_headers
 from ..core import rate_limit
 from ..core.errors import ApiError, Header
+from ..core.messages import Answer, error_answer
+from ..core.rate_limit import rate_headers
 from .faultwarnings import Place
 from .rules import FaultRule
 
@@ -113,7 +114,7 @@ def answer(hit: Hit, world: World, caller: tenants.Caller | None) -> Answer:
         message = f"The mock was told to answer {status} (fault {hit.rule.id})."
     if hit.market and status in _WRAPPED:
         return Answer(status, {"success": False, "data": None, "error": message}, headers)
-    return Answer(status, error_answer(ApiError(status, code_of(hit) or "", message), world).data, headers)
+    return Answer(status, error_answer(ApiError(status, code_of(hit) or "", message), world.gaps).data, headers)
 
 
 def _standing(world: World, caller: tenants.Caller | None) -> rate_limit.Verdict:

@@ -9,18 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
-from ..core.clock import END, MockClock
-from ..core.errors import MockServerError
+from ..core.clock import END, HOLD, MockClock, move_on, move_together
 from ..core.messages import Wake
 
 # Times in Unix seconds are this exact, or a little more.
 _TICK = 1e-6
-# Turns of the event loop that other tasks get before a reader moves the clock on.
-_TURNS = 20
-# Real seconds after which to look again whether the clock is still held.
-_HOLD = 0.001
 
 
 class Span:
@@ -112,9 +106,9 @@ class Waiter:
             while wait.clock.held and not self._ended and not wait.is_late():
                 if wait.rung():
                     return
-                time.sleep(_HOLD)
+                time.sleep(HOLD)
             if wait.clock.frozen and not (wait.clock.held or self._ended or wait.rung()):
-                _move_on(wait.clock, target)
+                move_on(wait.clock, target)
             return
         event = threading.Event()
         self._stir = event.set
@@ -157,43 +151,6 @@ class Waiter:
         finally:
             wait.listen(None)
         wait.rung()
-
-
-_waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
-"""What tasks wait for on clocks that stand still."""
-
-
-async def move_together(clock: MockClock, target: float, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Wait for `target` with all others that wait: the clock moves to what is due first for any of them.
-
-    Returns when it has moved, whoever moved it, or when the wait is over for another reason; who isn't there yet waits
-    again.
-    """
-    import anyio
-    from anyio.lowlevel import checkpoint
-
-    waiting = _waiting.setdefault(clock, {})
-    me, began = object(), clock.now()
-    waiting[me] = target
-    try:
-        for _ in range(_TURNS):
-            await checkpoint()
-            if not clock.frozen or clock.now() != began or is_over():
-                return
-        while clock.held:
-            await anyio.sleep(_HOLD)
-            if is_over():
-                return
-        if clock.frozen and clock.now() == began:
-            _move_on(clock, min(list(waiting.values())))
-    finally:
-        del waiting[me]
-
-
-def _move_on(clock: MockClock, target: float) -> None:
-    """Unless somebody else has moved it there already."""
-    with contextlib.suppress(ValueError, MockServerError):
-        clock.set(target)
 
 
 def _soon(token: Any) -> Callable[[Callable[[], object]], object]:

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..api.validation import is_evm_address
 from ..core.clock import check_time
-from ..core.seeding import Dice, address, checksum_address, ident
+from ..core.seeding import Dice, address, checksum_address, ident, is_evm_address
 from .indicators import CHAINS, standing
 from .price_model import Prices
 from .tokens import Token, find, lively, significant

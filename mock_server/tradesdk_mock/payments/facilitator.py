@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from ..api.web import Answer
 from ..core.errors import Header
-from ..core.messages import Request
-from ..faults.payment_faults import merged
+from ..core.messages import Answer, Request
 from ..state import tenants
 from . import eip3009, settlements
 from .header import Payment, read, same
-from .requirements import IDENTIFIER, NETWORK, SCHEME, Offer, Requirement, encoded, network_v1, payment_required
+from .requirements import IDENTIFIER, NETWORK, SCHEME, Offer, Requirement, encoded, merged, network_v1, payment_required
 
 if TYPE_CHECKING:
     from ..state.world import World

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..api.web import Answer
-from ..core.messages import Request
+from ..core.messages import Answer, Request
 from . import settlements
 from .requirements import Offer, make_offer, pay_to, payment_required
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..control.assertions import path_pattern
 from ..core.errors import ApiError, MockServerError
+from ..core.router import path_pattern
 from . import requirements, settlements
 from .settlements import Presentation, Settlement
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from ..api.web import Answer
 from ..core.errors import Header
-from ..core.messages import Request
+from ..core.messages import Answer, Request
 from ..core.seeding import address
-from ..faults.payment_faults import merged
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -151,6 +149,11 @@ def as_version_1(offer: Offer, requirement: Requirement) -> Requirement:
         "maxTimeoutSeconds": left.pop("maxTimeoutSeconds", None),
     }
     return {name: value for name, value in found.items() if value is not None} | left
+
+
+def merged(record: Mapping[str, Any], fields: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A record with these fields in it; a null takes one away."""
+    return {name: value for name, value in {**record, **(fields or {})}.items() if value is not None}
 
 
 def _requirement(amount: int, receiver: str, window: int) -> Requirement:

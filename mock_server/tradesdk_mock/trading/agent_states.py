@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..api.validation import STATUSES
 from ..core.errors import conflict, invalid, missing
 from . import background_tenant, engine, ledger, signal_feed
 from .exits import trailing_peak
@@ -13,6 +12,8 @@ from .positions import GUARDED, known
 
 if TYPE_CHECKING:
     from ..state.world import World
+
+STATUSES = ("active", "idle", "paused", "error")
 
 
 def start(world: World, agent_id: str) -> None:
