@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..core.errors import invalid
-from .web import Call
+from .context import Context
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 # What a database integer holds; a larger one is no quantity of anything here.
@@ -58,7 +58,7 @@ class ConnectWalletBody(_Body):
 B = TypeVar("B", bound=_Body)
 
 
-def read_body(call: Call, model: type[B]) -> B:
+def read_body(call: Context, model: type[B]) -> B:
     """The body as `model`: 400 for what is missing, of a wrong type, or, by gap option, unknown."""
     found = call.json()
     if call.world.gaps.unknown_field == "400":

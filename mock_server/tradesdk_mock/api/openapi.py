@@ -1,8 +1,7 @@
-"""The description of both interfaces: `openapi.yaml` as JSON and as a page, with the address that is asked at."""
+"""The description of both APIs: `openapi.yaml` as JSON, with the address of the server."""
 
 from __future__ import annotations
 
-import html
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 _HERE = Path(__file__).parent
 _HOST = re.compile(r"[0-9A-Za-z.\-_:\[\]]{1,255}", re.ASCII)
-_ADDRESS = "https://address.invalid"
-"""Stands in the page where the address belongs: what is made once is made without one."""
-# The page needs nothing from anywhere, and a browser is told to fetch nothing.
-_PAGE_HEADERS: tuple[Header, ...] = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"),
-)
 
 
 @lru_cache(maxsize=1)
@@ -44,18 +36,14 @@ def document() -> Document:
 
 
 def answer(request: Request) -> Answer:
-    """What `/openapi.json` and `/docs` answer. ApiError (405) for anything but GET."""
+    """GET /openapi.json; ApiError (405) for another method."""
     if request.method != "GET":
         raise wrong_method(request.method, ("GET",))
     address = _address(request)
-    if request.path == "/docs":
-        content = _page().replace(_ADDRESS, html.escape(address)).encode()
-        headers = [*_PAGE_HEADERS]
-    else:
-        head, tail = _json()
-        content = head + b',"servers":' + to_json([{"url": address}]) + b"," + tail
-        headers = [(b"content-type", b"application/json")]
-    return Answer(200, headers=[*headers, (b"content-length", b"%d" % len(content))], body=content)
+    head, tail = _json()
+    content = head + b',"servers":' + to_json([{"url": address}]) + b"," + tail
+    headers: list[Header] = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+    return Answer(200, headers=headers, body=content)
 
 
 @lru_cache(maxsize=1)
@@ -65,13 +53,6 @@ def _json() -> tuple[bytes, bytes]:
     first = {name: whole[name] for name in ("openapi", "info")}
     rest = {name: value for name, value in whole.items() if name not in first}
     return to_json(first)[:-1], to_json(rest)[1:]
-
-
-@lru_cache(maxsize=1)
-def _page() -> str:
-    from .openapipage import render
-
-    return render(document(), _ADDRESS, (_HERE / "openapi.css").read_text("utf-8"))
 
 
 def _address(request: Request) -> str:

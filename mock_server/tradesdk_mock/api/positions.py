@@ -9,8 +9,8 @@ from ..market.tokens import find, significant
 from ..trading.exits import trailing_peak
 from ..trading.ledger import outcome
 from ..trading.positions import GUARDED
+from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
-from .web import Call, Endpoint, Routes
 
 # What follows from the price of the moment is not kept, but worked out from the last four.
 _KEPT = (
@@ -30,7 +30,7 @@ _KEPT = (
 )
 
 
-def listing(call: Call) -> Answer:
+def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "agent_id": agent_filter(call, query)}
     answer = page(call, query, table="positions", columns=_KEPT, time="opened_at", filters=filters)
@@ -39,7 +39,7 @@ def listing(call: Call) -> Answer:
     return answer
 
 
-def _as_of_now(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same positions with their prices. Only a running agent watches: of another the trailing stop stands still."""
     world = call.world
     prices, now = world.prices, world.second()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..core.messages import Answer
 from ..trading import signal_feed
+from .context import Context, Endpoint, Routes
 from .pagination import page
-from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 
-def latest(call: Call) -> Answer:
+def latest(call: Context) -> Answer:
     signal_feed.catch_up(call.world)
     query = call.query()
     chain = query.chain("chain", required=True)
@@ -30,7 +30,7 @@ def latest(call: Call) -> Answer:
     return Answer(200, call.shown({"data": [call.shown(row) for row in rows]}))
 
 
-def history(call: Call) -> Answer:
+def history(call: Context) -> Answer:
     signal_feed.catch_up(call.world)
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}

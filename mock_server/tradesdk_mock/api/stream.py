@@ -13,7 +13,7 @@ from ..core.errors import ApiError
 from ..core.messages import NEW_FIELD, Answer, Break, Idle, Step, Wake
 from ..state import tenants
 from ..trading import signal_feed
-from .web import Call, Endpoint, Routes
+from .context import Context, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -22,7 +22,7 @@ _BATCH = 500
 _POLL = 0.5
 
 
-def stream(call: Call) -> Answer:
+def stream(call: Context) -> Answer:
     world, query = call.world, call.query()
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import ApiError, Header
 from .gap_options import GapOptions
-
-if TYPE_CHECKING:
-    from ..faults.payment_faults import PaymentFaults
-    from ..payments.header import Payment
 
 
 @dataclass(slots=True)
@@ -28,8 +24,6 @@ class Request:
         client: the sender's host, as far as it is known.
         market: it came to the port that serves nothing but market data.
         params: what the path's placeholders stand for; filled in by the router.
-        payment: the one in its headers, once somebody has looked at it.
-        faults: those of the payment that it is hit by.
     """
 
     method: str
@@ -40,16 +34,10 @@ class Request:
     client: str | None = None
     market: bool = False
     params: dict[str, str] = field(default_factory=dict)
-    payment: Payment | None = None
-    faults: PaymentFaults | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header."""
         return next((value for given, value in self.headers if given == name), None)
-
-    def fault(self, kind: str) -> Mapping[str, Any] | None:
-        """The parameters of a fault of the payment that is due, which is played with that; None when it isn't."""
-        return None if self.faults is None else self.faults.take(kind)
 
 
 class Wake:

@@ -35,8 +35,7 @@ class Place:
 def places(hidden: bool) -> tuple[Place, ...]:
     """Every path of the service; `hidden`: without those that exist under the gap option `no_routes=routes` only."""
     # Loaded here: endpoints import what imports this.
-    from ..api.market import MARKET_ROUTES
-    from ..api.routes import ROUTES
+    from ..api.routes import MARKET_ROUTES, ROUTES
 
     found = [Place(path, frozenset({"POST"}), market=True, paid=sold.price > 0) for path, sold in MARKET_ROUTES]
     for path, endpoints in ROUTES:

@@ -6,13 +6,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import to_json
 
 from ..core.errors import Header
 from ..core.messages import Answer, Request
 from ..core.seeding import address
+from .header import Payment
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -42,6 +43,34 @@ Requirement = dict[str, Any]
 """One way to pay, as version 2 writes it."""
 
 
+class PaymentFaults(Protocol):
+    """The faults of payments that apply to one request."""
+
+    def peek(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault that applies, without counting it; None when it doesn't."""
+        ...
+
+    def take(self, kind: str) -> Mapping[str, Any] | None:
+        """The same, and it counts as injected."""
+        ...
+
+
+@dataclass(slots=True)
+class PaidRequest:
+    """A request at the paywall, with the payment in its headers once that is read."""
+
+    request: Request
+    faults: PaymentFaults | None = None
+    payment: Payment | None = None
+
+    def peek(self, kind: str) -> Mapping[str, Any] | None:
+        return None if self.faults is None else self.faults.peek(kind)
+
+    def fault(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault that is injected now; None when it doesn't apply."""
+        return None if self.faults is None else self.faults.take(kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What one answer costs and who is to be paid.
@@ -65,8 +94,9 @@ class Offer:
     spoiled: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_offer(world: World, request: Request, micro_usd: int, description: str) -> Offer:
+def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str) -> Offer:
     """The offer for one request, as the gap options and a fault have it."""
+    request = paid.request
     host = (request.header(b"host") or b"localhost")[:255].decode("latin-1")
     receiver, window = pay_to(world.seed), world.gaps.payment_window
     accepts: list[Requirement] = []
@@ -82,7 +112,7 @@ def make_offer(world: World, request: Request, micro_usd: int, description: str)
     if world.gaps.payment_identifier != "none":
         required = world.gaps.payment_identifier == "required"
         extensions[IDENTIFIER] = {"info": {"required": required}, "schema": _IDENTIFIER_SCHEMA}
-    spoiled = request.fault("offer") or {}
+    spoiled = paid.fault("offer") or {}
     ways = tuple(merged(each, spoiled.get("fields")) for each in accepts)
     return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, spoiled)
 
