@@ -15,7 +15,7 @@ BASE = 8453
 
 
 def token_signals(call: MarketCall) -> Record:
-    """The newest signals of each token. Also signal-history: then of a kind and between two dates."""
+    """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
     signal_feed.catch_up(call.world)
     asked = call.asked
     results = []

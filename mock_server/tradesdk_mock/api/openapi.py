@@ -22,14 +22,14 @@ _HOST = re.compile(r"[0-9A-Za-z.\-_:\[\]]{1,255}", re.ASCII)
 
 @lru_cache(maxsize=1)
 def document() -> Document:
-    """The description as it was written, without `servers`. Shared: not to be changed."""
+    """The description without `servers`. Shared: do not change it."""
     try:
         import yaml
     except ModuleNotFoundError:
         message = 'The description of the service needs pyyaml: pip install "tradesdk[mock]".'
         raise ApiError(500, "internal_error", message) from None
 
-    # The loader in C is ten times as fast, and isn't everywhere.
+    # The C loader is ten times as fast but isn't always installed.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: Document = yaml.load((_HERE / "openapi.yaml").read_text("utf-8"), loader)  # noqa: S506 - both are safe
     return found
@@ -56,6 +56,6 @@ def _json() -> tuple[bytes, bytes]:
 
 
 def _address(request: Request) -> str:
-    """Where the service was asked. A Host that is none isn't repeated."""
+    """The address in the Host header; an invalid one isn't repeated."""
     host = (request.header(b"host") or b"").decode("latin-1")
     return f"http://{host if _HOST.fullmatch(host) else 'localhost'}"

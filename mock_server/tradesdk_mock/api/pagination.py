@@ -1,4 +1,4 @@
-"""One page of a list: newest first by default, continued by a cursor that rows added meanwhile don't disturb."""
+"""One page of a list, newest first by default. Rows added later don't move its cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..core.seeding import digest
 from .context import Context
 from .validation import Query
 
-# The last row's sort time, its seq, and when the cursor was made.
+# The last row's sort time and seq, and the time of the cursor.
 _FORM = struct.Struct(">qqq")
 _TAG = 12
 
@@ -34,9 +34,9 @@ def page(
 ) -> Answer:
     """A page of `table`: rows whose columns equal `filters` (None: not filtered) and satisfy `where` and `passing`.
 
-    Rows are in the order of (`time`, seq), and a cursor is the place of a page's last row in it: what is inserted or
-    deleted elsewhere moves nothing. A cursor is good for the same filters and `where`; `passing`, clauses with their
-    values, may differ from page to page. `columns` has `time` among them.
+    Rows are ordered by (`time`, seq); a cursor names a page's last row, so inserts and deletes elsewhere don't move it.
+    A cursor is valid for the same filters and `where`; `passing` (clauses with their values) may differ from page to
+    page. `columns` contains `time`.
     """
     world = call.world
     limit = query.limit()
@@ -65,7 +65,7 @@ def page(
 
 
 def agent_filter(call: Context, query: Query) -> str | None:
-    """The `agent_id` filter; one of an agent that isn't the caller's gives an empty page or, by gap option, 404."""
+    """The `agent_id` filter; for another tenant's agent, an empty page or, by gap option, 404."""
     agent_id = query.text("agent_id")
     if agent_id is not None and call.world.gaps.unknown_agent_filter == "404":
         known = call.world.store.value("SELECT 1 FROM agents WHERE id = ? AND tenant = ?", (agent_id, call.tenant))
@@ -88,13 +88,13 @@ def encode_cursor(seed: int, scope: Sequence[object], time: int, seq: int, now: 
 
 
 def decode_cursor(seed: int, scope: Sequence[object], text: str, now: int, ttl: int) -> tuple[int, int]:
-    """The row that a cursor points behind; 400 for one that is damaged, foreign or, with a `ttl`, too old."""
+    """The row that a cursor points behind; 400 if it is damaged, another list's or, with a `ttl`, expired."""
     try:
         raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise invalid("cursor: not a cursor of this service") from None
     payload, tag = raw[: _FORM.size], raw[_FORM.size :]
-    # The spelling is checked too: base64 has several for the same bytes.
+    # base64 has several spellings of the same bytes; only ours is accepted.
     same_spelling = base64.urlsafe_b64encode(raw).decode("ascii") == text
     if len(payload) != _FORM.size or not same_spelling or not hmac.compare_digest(tag, _tag(seed, payload, scope)):
         raise invalid("cursor: not a cursor for this list with these filters")

@@ -55,11 +55,11 @@ def history(call: Context) -> Answer:
 
 
 def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
-    """Which signals the history has by now."""
+    """Which signals are in the history by now."""
     spread, now = world.gaps.history_lag_spread, world.now() - world.gaps.history_lag
     if not spread:
         return [("published_at <= ?", [now])] if world.gaps.history_lag else []
-    # Only those of the last moments need a number of their own.
+    # Only the latest ones need their own number.
     late = "published_at + ? * chance(?, 'history lag', id) <= ?"
     return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(world.seed), now])]
 

@@ -61,7 +61,7 @@ def balance(call: Context) -> Answer:
 
 
 def remove(call: Context) -> Answer:
-    """Under the gap option `no_routes=routes`: 204, or 409 while an agent is bound to it or it has tokens."""
+    """Under the gap option `no_routes=routes`: 204, or 409 while an agent uses it or it holds tokens."""
     wallet_id = call.owned("wallet", ("id",))["id"]
     store = call.world.store
     if store.value("SELECT 1 FROM agents WHERE tenant = ? AND wallet_id = ?", (call.tenant, wallet_id)):

@@ -1,4 +1,4 @@
-"""What goes into the service and what comes out of it, whatever carries it: a socket, or a transport in one process."""
+"""Requests and replies, independent of what carries them: a socket or the in-process transport."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Request:
 
 
 class Wake:
-    """Rings one waiter, from any thread. A ring that nobody waits for is kept until the next wait."""
+    """Wakes one waiter, from any thread. A signal without a waiter is kept until the next wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Wake:
             callback()
 
     def listen(self, callback: Callable[[], object] | None) -> None:
-        """Whom to call at a ring, None for nobody. It is called at once when the bell has rung already."""
+        """Set the callback; None removes it. It is called at once when a signal is already there."""
         with self._lock:
             self._callback = callback
             rung = self._rung
@@ -64,7 +64,7 @@ class Wake:
             callback()
 
     def take(self) -> bool:
-        """Whether it has rung since the last question."""
+        """Whether it was signaled since the last call."""
         with self._lock:
             rung, self._rung = self._rung, False
             return rung
@@ -72,7 +72,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Nothing comes for so many seconds: a slow network. Real seconds, unless the clock stands still in process."""
+    """A pause of so many seconds, as in a slow network: real ones, unless the clock is frozen and in process."""
 
     seconds: float
 
@@ -90,14 +90,14 @@ class Idle:
 
 
 class Break(Enum):
-    """How a connection ends before its answer is whole."""
+    """How a connection ends before its answer is complete."""
 
     RESET = "reset"
-    """Torn down: the peer sees a reset."""
+    """The peer sees a reset."""
     CLOSE = "close"
-    """Closed in order, but too early."""
+    """Closed regularly, but too early."""
     CHUNK = "bad chunk"
-    """A length of a chunk that is no number, then closed."""
+    """An invalid chunk length, then closed."""
 
 
 Step = bytes | Delay | Idle | Break

@@ -1,4 +1,4 @@
-"""Judges payments and takes play money for them: x402, scheme `exact`, versions 2 and 1."""
+"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, versions 2 and 1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .requirements import (
 if TYPE_CHECKING:
     from ..state.world import World
 
-# A cheque must be good for so long yet: it takes a moment until it is on the chain.
+# Seconds that an authorization must still be valid: settlement on the chain takes a moment.
 _MARGIN = 6
 _IDENTIFIER = re.compile(r"[a-zA-Z0-9_-]{16,128}", re.ASCII)
 _VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
@@ -43,9 +43,9 @@ class Facilitator:
     """Verifies payments and settles them. Nonces, balances and settlements are in the state."""
 
     def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
-        """None for a payment that holds; else 402 with a fresh offer and the reason, or what its identifier leads to.
+        """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
 
-        A header that can't be read is answered as if there were none.
+        An unreadable header is answered like a missing one.
         """
         payment = paid.payment = read(paid.request, _VERSIONS[world.gaps.payment_402])
         if payment is None:
@@ -95,7 +95,7 @@ class Facilitator:
         reason: str,
         charged: bool,
     ) -> Answer:
-        """The settlement fails, as a fault has it: the data is withheld."""
+        """The fault `settlement`: it fails, and the data is withheld."""
         pending = reason == PENDING
         if charged:
             settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
@@ -107,7 +107,7 @@ class Facilitator:
         return Answer(402, {}, [(b"payment-response", encoded(receipt))])
 
     def _spoiled(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
-        """What faults have to say before anybody looks at the payment."""
+        """Faults that answer before the payment is verified."""
         overlook = paid.peek("overlook")
         if overlook is not None and not overlook["charged"]:
             paid.fault("overlook")
@@ -125,7 +125,7 @@ class Facilitator:
     # The extension payment-identifier
 
     def _identified(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
-        """What the payment's identifier leads to: the stored answer, a refusal, or nothing."""
+        """The stored answer for the payment's identifier, a refusal, or None."""
         if payment.version != 2 or IDENTIFIER not in offer.extensions:
             return None
         ident = _identifier(payment)
@@ -151,7 +151,7 @@ class Facilitator:
         return self._refused(world, paid, payment, Answer(200, headers=headers, body=row[3]), "replayed")
 
     def _store(self, world: World, paid: PaidRequest, payment: Payment, receipt: bytes, answer: Answer) -> None:
-        """Keep the answer to a payment that has an identifier."""
+        """Store the answer to a payment with an identifier."""
         ident = _identifier(payment) if world.gaps.payment_identifier != "none" else None
         if isinstance(ident, str):
             body = to_json(answer.data, inf_nan_mode="null")
@@ -178,7 +178,7 @@ def _wrapped(status: int, message: str) -> Answer:
 
 
 def _matched(payment: Payment, offer: Offer) -> str | None:
-    """Find the offered way to pay that this payment is for; the reason when there is none, or it isn't well formed."""
+    """Find the offered requirement that this payment is for; the reason when there is none or it is malformed."""
     content = payment.content
     assert content is not None  # noqa: S101 - read before
     version = content.get("x402Version")
@@ -192,7 +192,7 @@ def _matched(payment: Payment, offer: Offer) -> str | None:
 
 
 def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 2: the requirement that is repeated exactly as it was offered, and the extensions likewise."""
+    """Version 2: the payment must repeat a requirement and the extensions exactly as offered."""
     chosen = content.get("accepted")
     found = next((each for each in offer.accepts if same(each, chosen)), None)
     if found is None:
@@ -208,7 +208,7 @@ def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
 
 
 def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 1: scheme and network are named; of several with both, the one whose amount is paid."""
+    """Version 1: matched by scheme and network; if several match, by amount."""
     alike = [
         each
         for each in offer.accepts
@@ -221,7 +221,7 @@ def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requireme
 
 
 def _verified(world: World, payment: Payment) -> str | None:
-    """Why the payment doesn't hold; None when it does. In the order in which official verifiers look."""
+    """Why the payment is invalid; None when it is valid. Checks run in the order of the official verifiers."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
     if wanted.get("scheme") != SCHEME:
@@ -260,7 +260,7 @@ def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
 
 
 def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
-    """What is said about a settlement."""
+    """The content of a receipt."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
     network = wanted["network"]
@@ -273,7 +273,7 @@ def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
-    """The header of a receipt, spoiled by a fault or as it is."""
+    """The receipt header, changed by the fault `receipt` if there is one."""
     name = b"payment-response" if payment.version == 2 else b"x-payment-response"
     if fault is None:
         return [(name, encoded(receipt))]
