@@ -15,7 +15,7 @@ from ..market.tokens import Token, find
 from ..payments.requirements import Offer, PaidRequest
 from ..state.tenants import Caller
 from ..state.world import World
-from .market_requests import BASE, Asked, Reader, shown
+from .market_requests import BASE, MarketQuery, Reader, shown
 from .validation import Query, json_body
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Context:
         matched: the fault rules that apply.
         principal: whose key it is, once authenticated.
         verdict: the rate limit's, once counted.
-        asked: the parsed body of a request for market data, or why it can't be parsed.
+        market_query: the parsed body of a request for market data, or why it can't be parsed.
         paid: the payment, once a paywall was reached; `offer` once it let the request in.
         wrapped: failures have the body of the market-data API.
         answer, error: the answer so far, and its error code.
@@ -116,7 +116,7 @@ class Context:
     matched: Strike | None = None
     principal: Caller | None = None
     verdict: Verdict | None = None
-    asked: Asked | ApiError | None = None
+    market_query: MarketQuery | ApiError | None = None
     paid: PaidRequest | None = None
     offer: Offer | None = None
     wrapped: bool = False
@@ -182,18 +182,18 @@ class MarketCall:
     """
 
     world: World
-    asked: Asked
+    query: MarketQuery
     now: float
 
     def tokens(self) -> Iterator[tuple[int, Token]]:
         """Index in the request, and token. 404 when one is unknown or, by gap option, when all are."""
-        found = [find(self.world.seed, BASE, identifier) for identifier in self.asked.identifiers]
+        found = [find(self.world.seed, BASE, identifier) for identifier in self.query.identifiers]
         partial = self.world.gaps.unknown_token == "partial" and any(found)  # noqa: S105 - a gap option
         for place, token in enumerate(found):
             if token is not None:
                 yield place, token
             elif not partial:
-                raise ApiError(404, "not_found", f"No token {shown(self.asked.identifiers[place])} on Base.")
+                raise ApiError(404, "not_found", f"No token {shown(self.query.identifiers[place])} on Base.")
 
     def shown(self, record: Record) -> Record:
         """A record as it leaves: under the gap option `unknown_values`, with a field and a signal no client knows."""

@@ -207,21 +207,21 @@ def parse_body(context: Context) -> None:
     assert context.market is not None  # noqa: S101 - routed before
     context.wrapped = True
     try:
-        context.asked = context.market.read(MarketBody(context.world, context.request))
+        context.market_query = context.market.read(MarketBody(context.world, context.request))
     except ApiError as error:
         if not context.market.price or context.world.gaps.b_invalid != "402-first":
             raise
-        context.asked = error
+        context.market_query = error
 
 
 def paywall(context: Context) -> None:
     """402 without a payment that holds."""
-    endpoint, world, asked = context.market, context.world, context.asked
+    endpoint, world, query = context.market, context.world, context.market_query
     assert endpoint is not None  # noqa: S101 - routed before
-    assert asked is not None  # noqa: S101 - parsed before
+    assert query is not None  # noqa: S101 - parsed before
     if not endpoint.price or world.gaps.paywall == "open":
         return
-    count = tokens_sent(context.request) if isinstance(asked, ApiError) else len(asked.identifiers)
+    count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
     paid = context.paid = PaidRequest(context.request, context.matched.payment if context.matched else None)
     offer = make_offer(world, paid, endpoint.price * count if endpoint.each else endpoint.price, endpoint.text)
     context.answer = context.parts.facilitator.verify(world, paid, offer)
@@ -233,12 +233,12 @@ def paywall(context: Context) -> None:
 
 def call_market_endpoint(context: Context) -> None:
     """The answer in its wrapper."""
-    endpoint, asked, world = context.market, context.asked, context.world
+    endpoint, query, world = context.market, context.market_query, context.world
     assert endpoint is not None  # noqa: S101 - routed before
-    assert asked is not None  # noqa: S101 - parsed before
-    if isinstance(asked, ApiError):
-        raise asked
-    call = MarketCall(world, asked, world.now())
+    assert query is not None  # noqa: S101 - parsed before
+    if isinstance(query, ApiError):
+        raise query
+    call = MarketCall(world, query, world.now())
     if endpoint.trading:
         signal_feed.up_to_date(world)
     data = call.shown(endpoint.handler(call))

@@ -9,7 +9,7 @@ from ..trading import performance, pricefailure, signal_feed
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
-from .market_signals import STRATEGY, Wanted, records
+from .market_signals import STRATEGY, SignalFilter, records
 
 BASE = 8453
 
@@ -17,10 +17,10 @@ BASE = 8453
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
     signal_feed.catch_up(call.world)
-    asked = call.asked
+    query = call.query
     results = []
     for place, token in call.tokens():
-        wanted = Wanted(asked.limits[place], asked.signal, asked.start, asked.end)
+        wanted = SignalFilter(query.limits[place], query.signal, query.start, query.end)
         found = [call.shown(record) for record in records(call.world, token, wanted)]
         results.append(
             call.shown(
@@ -76,7 +76,7 @@ def supported_tokens(call: MarketCall) -> Record:
                     "agentCount": agents.get(token.address, 0),
                 }
             )
-            for token in every[: call.asked.limit]
+            for token in every[: call.query.limit]
         ],
     }
 
@@ -119,7 +119,7 @@ def token_avg_prices(call: MarketCall) -> Record:
 
 def top_performers(call: MarketCall) -> Record:
     seed = call.world.seed
-    rows = performance.top(call.world, call.asked.sort_by, call.asked.limit)
+    rows = performance.top(call.world, call.query.sort_by, call.query.limit)
     return {
         "tokens": [
             call.shown(

@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MarketQuery:
     """A valid request for market data.
 
     Attributes:
@@ -151,41 +151,41 @@ class MarketBody:
             raise invalid(f"{prefix}{shown(unknown[0])}: not a field of this request")
 
 
-Reader = Callable[[MarketBody], Asked]
+Reader = Callable[[MarketBody], MarketQuery]
 
 
-def only_tokens(body: MarketBody) -> Asked:
+def only_tokens(body: MarketBody) -> MarketQuery:
     body.only("tokens")
-    return Asked(identifiers=body.identifiers())
+    return MarketQuery(identifiers=body.identifiers())
 
 
-def tokens_with_limits(body: MarketBody) -> Asked:
+def tokens_with_limits(body: MarketBody) -> MarketQuery:
     body.only("tokens")
     pairs = body.identifiers_and_limits(10, 100)
-    return Asked(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
+    return MarketQuery(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
 
 
-def tokens_in_a_span(body: MarketBody) -> Asked:
+def tokens_in_a_span(body: MarketBody) -> MarketQuery:
     body.only("tokens", "startDate", "endDate", "signalType")
     identifiers = body.identifiers()
     start, end = body.span()
     signal = body.one_of("signalType", SIGNALS, "ALL")
-    return Asked(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
+    return MarketQuery(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
 
 
-def sorted_tokens(body: MarketBody) -> Asked:
+def sorted_tokens(body: MarketBody) -> MarketQuery:
     body.only("sortBy", "limit")
-    return Asked(sort_by=body.one_of("sortBy", SORTS), limit=body.limit(300, 300))
+    return MarketQuery(sort_by=body.one_of("sortBy", SORTS), limit=body.limit(300, 300))
 
 
-def number_of_tokens(body: MarketBody) -> Asked:
+def number_of_tokens(body: MarketBody) -> MarketQuery:
     body.only("limit")
-    return Asked(limit=body.limit(100, 500))
+    return MarketQuery(limit=body.limit(100, 500))
 
 
-def nothing(body: MarketBody) -> Asked:
+def nothing(body: MarketBody) -> MarketQuery:
     body.nothing()
-    return Asked()
+    return MarketQuery()
 
 
 def tokens_sent(request: Request) -> int:

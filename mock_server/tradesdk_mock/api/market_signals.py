@@ -26,7 +26,7 @@ _LAST_SECOND = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SignalFilter:
     """Which signals of a token: the newest `limit` of a kind (`ALL`: any) from `start` to `end`, both inclusive."""
 
     limit: int
@@ -35,7 +35,7 @@ class Wanted:
     end: float | None = None
 
 
-def records(world: World, token: Token, wanted: Wanted) -> list[dict[str, Any]]:
+def records(world: World, token: Token, wanted: SignalFilter) -> list[dict[str, Any]]:
     """Records of one token, newest first. Due signals must have been published before."""
     found: list[tuple[int, dict[str, Any]]] = []
     if wanted.kind != WAITING:
@@ -46,7 +46,7 @@ def records(world: World, token: Token, wanted: Wanted) -> list[dict[str, Any]]:
     return [record for _, record in found[: wanted.limit]]
 
 
-def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
+def _published(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
     clauses, args = ["chain_id = ?", "token_address = ?"], [BASE, token.address]
     for clause, value in (
         ("direction = ?", None if wanted.kind == "ALL" else wanted.kind),
@@ -65,7 +65,7 @@ def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int
         yield timestamp, _record(direction, reason, eth, usd, timestamp, short, long, bool(crossed), green)
 
 
-def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
+def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
     """When the averages of hourly candles came close and didn't cross; newest first. Follows from seed and time.
 
     There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
