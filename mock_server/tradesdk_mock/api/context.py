@@ -93,12 +93,13 @@ class Context:
     """One request on its way through the pipeline; an endpoint of the account API is called with it.
 
     Attributes:
+        now: the service's time: from when the request was routed, then from the beginning of its transaction.
         pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
         params: the values of the pattern's placeholders.
-        methods: the endpoints of a path of the account API, by method.
+        methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
         matched: the fault rules that apply.
-        principal: whose key it is, once authenticated.
+        principal: whose key it is, once authenticated; `tenant` is theirs.
         verdict: the rate limit's, once counted.
         market_query: the parsed body of a request for market data, or why it can't be parsed.
         paid: the payment, once a paywall was reached; `offer` once it let the request in.
@@ -108,13 +109,17 @@ class Context:
     """
 
     parts: Parts
+    world: World
     request: Request
+    now: float
     pattern: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
+    endpoint: Endpoint | None = None
     market: MarketEndpoint | None = None
     matched: Strike | None = None
     principal: Caller | None = None
+    tenant: str = ""
     verdict: Verdict | None = None
     market_query: MarketQuery | ApiError | None = None
     paid: PaidRequest | None = None
@@ -124,16 +129,6 @@ class Context:
     error: str | None = None
     reply: Reply | None = None
 
-    @property
-    def world(self) -> World:
-        return self.parts.world
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """The endpoint of the account API; None when this path doesn't have the method."""
-        found = self.methods.get(self.request.method)
-        return None if found is not None and found.option and self.world.gaps.no_routes == "404" else found
-
     # For endpoints
 
     @property
@@ -141,10 +136,6 @@ class Context:
         """Whose key it is."""
         assert self.principal is not None  # noqa: S101 - endpoints are called for authenticated requests only
         return self.principal
-
-    @property
-    def tenant(self) -> str:
-        return self.caller.tenant
 
     def param(self, name: str) -> str:
         return self.params[name]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from email.utils import formatdate
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from pydantic_core import from_json, to_json
@@ -23,9 +22,6 @@ from ..state import tenants
 from ..trading import background_tenant, signal_feed
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
-
-if TYPE_CHECKING:
-    from ..state.world import World
 
 # The codes of answers that the paywall gives.
 _CODES = {400: "invalid_request", 402: "payment_required", 409: "conflict"}
@@ -57,13 +53,14 @@ def _sender(context: Context) -> tenants.Caller | None:
 def authenticate(context: Context) -> None:
     """The API key: 401 without a valid one. Market data asks for none, unless the gap option `b_bearer` says so."""
     if context.market is None or context.world.gaps.b_bearer == "required":
-        context.principal = tenants.authenticate(context.world, context.request.headers)
+        context.principal = caller = tenants.authenticate(context.world, context.request.headers)
+        context.tenant = caller.tenant
 
 
 def count_rate(context: Context) -> None:
     """Count the request, or refuse it with 429: by key; for market data by address, under the gap option `b_rate`."""
     world, caller = context.world, context.principal
-    now, gaps = world.now(), world.gaps
+    now, gaps = context.now, world.gaps
     if context.market is not None:
         if gaps.b_rate == "none":
             return
@@ -87,7 +84,7 @@ def count_rate(context: Context) -> None:
 def write_reply(context: Context) -> None:
     """The answer as it leaves: date, JSON, length."""
     assert context.answer is not None  # noqa: S101 - every way through the pipeline ends in one
-    context.reply = reply_of(context.world, context.answer)
+    context.reply = reply_of(context.answer, context.now)
 
 
 def apply_faults(context: Context) -> None:
@@ -125,7 +122,7 @@ def log(context: Context) -> None:
             caller.last4 if caller else None,
             tenant,
             reply.status,
-            context.world.now(),
+            context.now,
             context.error,
             body,
             context.matched.kinds if context.matched is not None else (),
@@ -183,7 +180,7 @@ def add_rate_headers(context: Context) -> None:
         live = context.endpoint is not None and context.endpoint.live
         if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):
             return
-        verdict = context.verdict or rate_limit.untouched(world.gaps, world.now())
+        verdict = context.verdict or rate_limit.untouched(world.gaps, context.now)
         answer.headers += rate_limit.rate_headers(verdict)
     elif context.verdict is not None:
         answer.headers += rate_limit.rate_headers(context.verdict)
@@ -238,7 +235,7 @@ def call_market_endpoint(context: Context) -> None:
     assert query is not None  # noqa: S101 - parsed before
     if isinstance(query, ApiError):
         raise query
-    call = MarketCall(world, query, world.now())
+    call = MarketCall(world, query, context.now)
     if endpoint.trading:
         signal_feed.up_to_date(world)
     data = call.shown(endpoint.handler(call))
@@ -284,8 +281,8 @@ def fail(context: Context, error: ApiError) -> None:
         context.answer = error_answer(error, context.world.gaps)
 
 
-def reply_of(world: World, answer: Answer) -> Reply:
-    headers: list[Header] = [(b"date", http_date(world.now())), *answer.headers]
+def reply_of(answer: Answer, now: float) -> Reply:
+    headers: list[Header] = [(b"date", http_date(now)), *answer.headers]
     if answer.body is not None:
         return Reply(answer.status, headers, answer.body)
     if answer.status == 204:

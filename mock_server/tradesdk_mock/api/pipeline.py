@@ -6,7 +6,7 @@ A request walks through the lists below from top to bottom; what each step does 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..core.errors import ApiError, internal, invalid
@@ -18,7 +18,7 @@ from ..payments.header import has_payment
 from ..state import tenants
 from ..trading import background_tenant, signal_feed
 from . import handlers
-from .context import Context, Parts
+from .context import Context, Endpoint, MarketEndpoint, Parts
 from .routes import MARKET_ROUTES, ROUTES
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ class Pipeline:
         self.world = world
         self.parts = Parts(world)
         self._control = control
-        self._account = Router(ROUTES)
-        self._market = Router(MARKET_ROUTES)
+        self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
 
     @property
     def faults(self) -> Faults:
@@ -96,16 +95,20 @@ class Pipeline:
 
     def open(self, request: Request) -> Context:
         """Route the request: to the account API, the market-data API, or nowhere."""
-        context = Context(self.parts, request)
-        separate = self.world.gaps.b_port == "another"
-        if request.market or not separate:
-            market = self._market.find(request.path)
-            if market is not None:
-                context.pattern, context.market, context.params = market
-        if not request.market and context.market is None:
-            account = self._account.find(request.path)
-            if account is not None:
-                context.pattern, context.methods, context.params = account
+        world = self.world
+        context = Context(self.parts, world, request, world.now())
+        found = self._routes.find(request.path)
+        if found is None:
+            return context
+        pattern, target, params = found
+        if isinstance(target, MarketEndpoint):
+            if request.market or world.gaps.b_port != "another":
+                context.pattern, context.market, context.params = pattern, target, params
+        elif not request.market:
+            context.pattern, context.methods, context.params = pattern, target, params
+            endpoint = target.get(request.method)
+            if endpoint is not None and not (endpoint.option and world.gaps.no_routes == "404"):
+                context.endpoint = endpoint
         return context
 
     def handle(self, context: Context) -> Reply:
@@ -115,12 +118,12 @@ class Pipeline:
             if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
                 return self.refusal(TOO_LONG)
             if request.path.startswith("/_mock/") and self._control is not None:
-                return handlers.reply_of(self.world, self._control(request))
+                return handlers.reply_of(self._control(request), self.world.now())
             if request.path == "/openapi.json":
                 # Loaded here: most servers are never asked. Neither counted nor logged: no part of the service.
                 from . import openapi
 
-                return handlers.reply_of(self.world, openapi.answer(request))
+                return handlers.reply_of(openapi.answer(request), self.world.now())
             for handler in BEFORE:
                 handler(context)
             if context.answer is None:
@@ -130,10 +133,10 @@ class Pipeline:
             assert context.reply is not None  # noqa: S101 - written by the last ones
             return context.reply
         except ApiError as error:
-            return handlers.reply_of(self.world, error_answer(error, self.world.gaps))
+            return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
         except Exception:
             logger.exception("%s %r crashed", request.method, request.path)
-            return handlers.reply_of(self.world, error_answer(internal(), self.world.gaps))
+            return handlers.reply_of(error_answer(internal(), self.world.gaps), self.world.now())
 
     def _walk(self, context: Context) -> None:
         """Through one of the lists, in one transaction.
@@ -145,6 +148,7 @@ class Pipeline:
         steps = MARKET if context.market is not None else NOTHING if nothing else ACCOUNT
         try:
             with self.world.transaction():
+                context.now = self.world.now()
                 try:
                     for handler in steps:
                         handler(context)
@@ -170,8 +174,9 @@ class Pipeline:
     def refusal(self, message: str) -> Reply:
         """The reply to what isn't even a request."""
         answer = error_answer(invalid(message), self.world.gaps)
-        answer.headers += rate_headers(untouched(self.world.gaps, self.world.now()))
-        return handlers.reply_of(self.world, answer)
+        now = self.world.now()
+        answer.headers += rate_headers(untouched(self.world.gaps, now))
+        return handlers.reply_of(answer, now)
 
     # For shells that serve others in the meantime
 
