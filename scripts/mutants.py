@@ -2,7 +2,7 @@
 """Break the code that decides, one small change at a time, and see whether the tests notice.
 
     scripts/mutants.py                       run a sample of mutants and record each outcome in tests/mutants.txt
-    scripts/mutants.py --compare             run the killed ones of that record again; exit 1 if one survives now
+    scripts/mutants.py --compare             run the killed mutants of that record again; exit 1 if one survives now
     scripts/mutants.py --list                show the sample without running it
     scripts/mutants.py --modules sse,guards  only these modules (with each of the above)
 
@@ -27,6 +27,7 @@ import fcntl
 import filecmp
 import hashlib
 import json
+import math
 import os
 import re
 import resource
@@ -282,7 +283,7 @@ class Workshop:
                 child.wait()
             output.seek(0)
             text = output.read()
-        return (None if re.search(r"^Timeout \(\d", text, re.MULTILINE) else code), text
+        return (None if re.search(r"Timeout \([\d:.]+\)!\n", text) else code), text
 
     @cached_property
     def coverage(self) -> dict[str, dict[str, Any]]:
@@ -335,8 +336,8 @@ class Workshop:
         sources = {module: self._sources(module) for module in modules}
         return {"passes": code == 0, "seconds": seconds, "entered": entered, "sources": sources}
 
-    def tests_of(self, mutant: Mutant) -> tuple[list[str], int]:
-        """The test files that a mutant meets, and how many enter its statement in all.
+    def tests_of(self, mutant: Mutant, budget: float) -> tuple[list[str], int]:
+        """The test files that a mutant meets in so many seconds, and how many enter its statement in all.
 
         First come those that enter many statements of the module in little time: what any import runs is no measure.
         """
@@ -356,7 +357,7 @@ class Workshop:
         spent = 0.0
         for _, _, seconds, test in sorted(entering):
             spent += seconds
-            if chosen and spent > SETTINGS["mutant_seconds"]:
+            if chosen and spent > budget:
                 break
             chosen.append(test)
         return chosen, len(entering)
@@ -370,13 +371,13 @@ class Workshop:
             self._stable[test] = self.pytest([test], 900)[0] == 0
         return self._stable[test]
 
-    def outcome(self, mutant: Mutant, killer: str = "") -> tuple[str, str]:
+    def outcome(self, mutant: Mutant, killer: str, budget: float) -> tuple[str, str]:
         """("killed", test file), ("timeout", test file) or ("survived", why); `killer` is the file to begin with."""
         if killer and (self.tree / killer).is_file() and self.passes(killer):
             found, test = self._meet(mutant, [killer])
             if found != "survived":
                 return found, test
-        chosen, entering = self.tests_of(mutant)
+        chosen, entering = self.tests_of(mutant, budget)
         files = [test for test in chosen if test != killer]
         while files:
             found, test = self._meet(mutant, files)
@@ -391,7 +392,7 @@ class Workshop:
         limits = (f"faulthandler_timeout={SETTINGS['test_seconds']}", "faulthandler_exit_on_timeout=true")
         with self.changed(mutant):
             options = (f"--override-ini={limit}" for limit in limits)
-            code, output = self.pytest(files, 120 + 5 * SETTINGS["mutant_seconds"], *options)
+            code, output = self.pytest(files, 120 + 20 * len(files), *options)
         if code in (0, NO_TESTS):
             return "survived", ""
         failed = re.findall(r"^(?:FAILED|ERROR) ([^\s:]+\.py)", output, re.MULTILINE)
@@ -432,7 +433,8 @@ def run_sample(shop: Workshop, modules: list[str], number: int, path: Path) -> i
     for module in modules:
         begun, new = time.monotonic(), Record()
         for mutant in sample(shop.tree, module, number):
-            outcome, why = shop.outcome(mutant, record.get(mutant.name, ("", ""))[1])
+            killer = record.get(mutant.name, ("", ""))[1]
+            outcome, why = shop.outcome(mutant, killer, SETTINGS["mutant_seconds"])
             print(f"{mutant.name} {outcome} ({why})", flush=True)
             if outcome == "survived":
                 print(mutant.diff((shop.tree / mutant.path).read_text()), flush=True)
@@ -455,7 +457,7 @@ def compare(shop: Workshop, modules: list[str], number: int, path: Path) -> int:
     lost, again = [], [name for name, (outcome, _) in record.items() if outcome != "survived" and name in mutants]
     for name in again:
         outcome, killer = record[name]
-        now, why = shop.outcome(mutants[name], killer)
+        now, why = shop.outcome(mutants[name], killer, math.inf)  # no budget: an alarm must be true
         print(f"{name} {now} ({why})", flush=True)
         if now == "survived":
             diff = mutants[name].diff((shop.tree / mutants[name].path).read_text())
@@ -493,7 +495,7 @@ def main() -> int:
     shop = Workshop(chosen.home.resolve())
     if Path(sys.prefix) != shop.home / "env":  # cosmic-ray is installed there only
         shop.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(shop.home / "lock", os.O_CREAT | os.O_RDWR)
+        lock = os.open(shop.home / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         os.set_inheritable(lock, True)  # held until the program below ends
         fcntl.flock(lock, fcntl.LOCK_EX)
         shop.prepare()
