@@ -126,7 +126,7 @@ def test_comments_in_a_silence_for_good() -> None:
     steps = body_transforms.silence(iter([IDLE, B, IDLE, IDLE]), 0, None, 10, time)
     assert next(steps) == Idle(110.0, WAKE)
     time.now = 111.0
-    assert next(steps) == body_transforms._STILL_THERE
+    assert next(steps) == body_transforms._KEEP_ALIVE
     assert list(steps) == [Idle(121.0, WAKE)] * 2
 
 
@@ -300,11 +300,11 @@ def test_closing_ends_what_the_steps_come_from() -> None:
             ended.append(True)
 
     steps = source()
-    played = body_transforms.Played(steps, body_transforms.duplicate(steps, always))
-    assert next(played) == A
-    played.close()
+    changed = body_transforms.TransformedSteps(steps, body_transforms.duplicate(steps, always))
+    assert next(changed) == A
+    changed.close()
     assert ended == [True]
-    assert list(played) == []
+    assert list(changed) == []
 
 
 def test_closing_while_a_step_is_asked_for() -> None:
@@ -312,10 +312,10 @@ def test_closing_while_a_step_is_asked_for() -> None:
 
     def source() -> Iterator[Step]:
         yield A
-        played.close()
+        changed.close()
         yield B
 
     steps = source()
-    played = body_transforms.Played(steps, body_transforms.duplicate(steps, lambda event: False))
-    assert next(played) == A
-    assert next(played) == B
+    changed = body_transforms.TransformedSteps(steps, body_transforms.duplicate(steps, lambda event: False))
+    assert next(changed) == A
+    assert next(changed) == B

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -17,6 +18,7 @@ from ..core.errors import ApiError, Header, internal, invalid, no_route
 from ..core.messages import Answer, Reply, Request, error_answer
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
 from ..core.router import Router
+from ..faults.rules import Route
 from ..payments import eip3009, settlements
 from ..payments.header import has_payment, read
 from ..state import tenants
@@ -128,13 +130,16 @@ class Engine:
         market = self._market.find(request.path) if request.market or not separate else None
         account = None if request.market else self._account.find(request.path)
         pattern = (market or account or (None,))[0]
-        strike = world.faults.strike(request, pattern) if world.faults.active() else None
-        if strike is not None and strike.skips:
+        matched = world.faults.match(request, _fault_routes().get(pattern)) if world.faults.active() else None
+        if matched is not None and matched.skips_request:
+            # Loaded here, as `injection` below: most worlds have no faults.
+            from ..faults.responses import replacement
+
             sender = self._sender(request)
-            decision = Decision(strike.answer(world, sender), strike.code, sender)
+            decision = Decision(*replacement(matched, world, sender), sender)
         elif market is not None:
             request.params = market[2]
-            request.faults = strike.payment if strike is not None else None
+            request.faults = matched.payment if matched is not None else None
             decision = marketside.decide(world, request, market[1])
         elif request.market:
             decision = Decision(error_answer(no_route(request.path), world.gaps), "not_found")
@@ -144,11 +149,14 @@ class Engine:
         if request.payment is None and market is not None and market[1].price and has_payment(request):
             self._unlooked(request, decision.answer.status)
         reply = self._reply(decision.answer)
-        if strike is not None:
-            strike.apply(reply, world)
+        faults: tuple[str, ...] = ()
+        if matched is not None:
+            from ..faults.injection import apply
+
+            faults = apply(world.faults, matched, reply)
             if request.payment is not None:
                 self._delivered(request.payment, reply)
-        self._note(request, decision, reply, strike.kinds if strike else (), market is not None)
+        self._note(request, decision, reply, faults, market is not None)
         return reply
 
     def _unlooked(self, request: Request, status: int) -> None:
@@ -212,6 +220,17 @@ class Engine:
                 payment=None if request.payment is None else request.payment.note(),
             )
         )
+
+
+@cache
+def _fault_routes() -> dict[str | None, Route]:
+    """Every route by its pattern, as fault rules know it."""
+    found = [Route(path, frozenset({"POST"}), market=True, paid=sold.price > 0) for path, sold in MARKET_ROUTES]
+    found += [
+        Route(path, frozenset(endpoints), stream=any(each.live for each in endpoints.values()))
+        for path, endpoints in ROUTES
+    ]
+    return {route.pattern: route for route in found}
 
 
 _date: tuple[int, bytes] = (-1, b"")
