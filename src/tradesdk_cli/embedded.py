@@ -61,7 +61,7 @@ class EmbeddedMock:
 
         place, _, query = path.partition("?")
         headers = [(b"content-type", b"application/json")]
-        reply = self.service.engine.answer(
+        reply = self.service.pipeline.answer(
             Request(method, f"/_mock/{unquote(place)}", query.encode(), headers, content or b"", "127.0.0.1")
         )
         assert isinstance(reply.body, bytes)  # noqa: S101  # control answers are never streams

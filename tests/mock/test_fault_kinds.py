@@ -72,7 +72,7 @@ def test_latencies_add_up_and_jitter_follows_from_the_seed() -> None:
             mock.add_fault("latency", seconds=1, jitter=3)
             found = []
             for _ in range(5):
-                before = mock.engine.answer(asked(mock)).before
+                before = mock.pipeline.answer(asked(mock)).before
                 assert len(before) == 2
                 found.append(sum(step.seconds for step in before if isinstance(step, Delay)))
             return found
@@ -115,7 +115,7 @@ def test_reset_in_the_middle(mock: MockService, http: httpx.Client) -> None:
 def test_reset_late(mock: MockService) -> None:
     mock.add_fault("reset")
     mock.add_fault("latency", seconds=4)
-    assert mock.engine.answer(asked(mock)).before == [Delay(4), Break.RESET]
+    assert mock.pipeline.answer(asked(mock)).before == [Delay(4), Break.RESET]
 
 
 # bodies that end too early, or not at all
@@ -316,7 +316,7 @@ def test_same_seed_calls_and_clock_give_the_same_bytes() -> None:
                 parameters: dict[str, Any] = {"jitter": 2} if kind == "latency" else {}
                 found.append(mock.add_fault(kind, probability=0.4, **parameters))
             for _ in range(20):
-                reply = mock.engine.answer(asked(mock))
+                reply = mock.pipeline.answer(asked(mock))
                 body = reply.body if isinstance(reply.body, bytes) else list(reply.body)
                 found.append((reply.status, reply.headers, reply.before, body))
             found += mock.faults()

@@ -139,7 +139,7 @@ def test_same_seed_calls_and_clock_give_the_same_steps() -> None:
             mock.add_fault("reorder", window=4)
             mock.add_fault("line_endings", style="mixed")
             for _ in range(3):
-                body = mock.engine.answer(_opening()).body
+                body = mock.pipeline.answer(_opening()).body
                 assert not isinstance(body, bytes)
                 emit(mock, 8)
                 while not isinstance(step := next(body), Idle):

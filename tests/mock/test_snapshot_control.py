@@ -45,10 +45,10 @@ def test_a_state_may_be_far_longer_than_other_bodies() -> None:
     assert longest_body("/_mock/restore", "127.0.0.1") == longest_body("/_mock/restore", "::1") == MAX_STATE
     assert longest_body("/_mock/restore", "192.0.2.7") == longest_body("/_mock/reset", "127.0.0.1") == MAX_BODY
     with MockService(clock=MockClock(START)) as mock:
-        reply = mock.engine.answer(Request("POST", "/_mock/restore", content=None, client="127.0.0.1"))
+        reply = mock.pipeline.answer(Request("POST", "/_mock/restore", content=None, client="127.0.0.1"))
         assert (reply.status, b"longer" in bytes(reply.body)) == (400, True)  # type: ignore[arg-type]
         far = Request("POST", "/_mock/restore", content=mock.snapshot(), client="192.0.2.7")
-        assert mock.engine.answer(far).status == 403
+        assert mock.pipeline.answer(far).status == 403
 
 
 def test_a_long_state_over_a_socket_and_in_process() -> None:

@@ -120,8 +120,7 @@ class JournalChecks:
             raise ValueError(f"method: there is no method {wanted.method}, so this could never fail")
         if wanted.path is not None:
             # Loaded here: it needs every endpoint.
-            from ..api.market import MARKET_ROUTES
-            from ..api.routes import ROUTES
+            from ..api.routes import MARKET_ROUTES, ROUTES
 
             path = re.sub(r"\{[^/{}]*\}", "*", wanted.path)
             if not any(may_match(path, pattern) for pattern, _ in [*MARKET_ROUTES, *ROUTES]):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from ..api.validation import MAX_BODY, json_body
 from ..core.errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
 from ..core.messages import Answer, Request, error_answer
+from ..core.router import Router
 from ..state.world import World
 from .actions import ACTIONS, RAW, Action, Body
 from .paymentactions import PAYMENT_ACTIONS
@@ -56,16 +57,23 @@ def check_local(request: Request, *, remote: bool = False) -> None:
                 raise forbidden(f"The control API doesn't answer to {name.decode().title()} {text[:80]!r}.")
 
 
-def act(world: World, request: Request, actions: Mapping[str, Action], *, remote: bool = False) -> Answer:
-    """Do what a control path says. Never raises."""
-    try:
-        answer = _act(world, request, actions, remote)
-        return answer if isinstance(answer, Answer) else Answer(200, answer)
-    except ApiError as error:
-        return error_answer(error, world.gaps)
-    except Exception:
-        log.exception("%s %r crashed", request.method, request.path)
-        return error_answer(internal(), world.gaps)
+def control_api(world: World, *, remote: bool = False) -> Callable[[Request], Answer]:
+    """What answers the control paths. It never raises."""
+    router = Router(ROUTES)
+
+    def answer(request: Request) -> Answer:
+        found = router.find(request.path)
+        request.params = found[2] if found else {}
+        try:
+            answer = _act(world, request, found[1] if found else {}, remote)
+            return answer if isinstance(answer, Answer) else Answer(200, answer)
+        except ApiError as error:
+            return error_answer(error, world.gaps)
+        except Exception:
+            log.exception("%s %r crashed", request.method, request.path)
+            return error_answer(internal(), world.gaps)
+
+    return answer
 
 
 def _act(world: World, request: Request, actions: Mapping[str, Action], remote: bool) -> object:

@@ -21,7 +21,7 @@ from .assertions import JournalChecks
 from .scripted_signals import Scripting
 
 if TYPE_CHECKING:
-    from ..api.pipeline import Engine
+    from ..api.pipeline import Pipeline
     from ..faults.catalog import FaultKind
     from ..faults.rules import FaultRule
     from ..in_process.httpx_transport import MockTransport
@@ -72,17 +72,18 @@ class MockService(Scripting, JournalChecks, Snapshots):
             seed=seed, db=db, gaps=gaps, clock=clock, market=signals, scenario=scenario, first_within=first_within
         )
         self._allow_remote_control = allow_remote_control
-        self._engine: Engine | None = None
+        self._pipeline: Pipeline | None = None
 
     @property
-    def engine(self) -> Engine:
+    def pipeline(self) -> Pipeline:
         """The service as a function from a request to a reply."""
-        if self._engine is None:
+        if self._pipeline is None:
             # Loaded here: whoever only looks at a state file needs none of the endpoints.
-            from ..api.pipeline import Engine
+            from ..api.pipeline import Pipeline
+            from . import http
 
-            self._engine = Engine(self.world, allow_remote_control=self._allow_remote_control)
-        return self._engine
+            self._pipeline = Pipeline(self.world, http.control_api(self.world, remote=self._allow_remote_control))
+        return self._pipeline
 
     def transport(self) -> MockTransport:
         """A transport for `httpx.Client` and `httpx.AsyncClient` alike, streams and faults included.
@@ -314,7 +315,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
         target, _, query = path.partition("?")
         content = b"" if body is None else json.dumps(body).encode()
         headers = [(b"content-type", b"application/json")]
-        reply = self.engine.answer(
+        reply = self.pipeline.answer(
             Request(method, f"/_mock/{target}", query.encode(), headers, content, client="127.0.0.1")
         )
         assert isinstance(reply.body, bytes)  # noqa: S101 - control answers are never streams

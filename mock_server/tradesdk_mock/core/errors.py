@@ -56,7 +56,7 @@ def missing(kind: str, ident: str) -> ApiError:
 
 def no_route(path: str) -> ApiError:
     shown = path if len(path) <= 80 else path[:77] + "..."
-    more = " What there is stands in /docs, and for programs in /openapi.json." if path == "/" else ""
+    more = " The endpoints are described in /openapi.json." if path == "/" else ""
     return ApiError(404, "not_found", f"No such path: {shown!r}.{more}")
 
 

@@ -59,7 +59,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 if len(content) > limit:
                     break
         asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        load = self._service.pipeline.loads(self._service.pipeline.open(asked))
         if load is not None:
             with contextlib.suppress(ImportError):  # where it is needed it fails again, and is answered
                 load()
@@ -81,7 +81,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                         await pieces.aclose()
                     break
         asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        load = self._service.pipeline.loads(self._service.pipeline.open(asked))
         if load is not None:
             from anyio import to_thread
 
@@ -133,7 +133,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             return port == MARKET_PORT
 
     def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
-        reply = self._service.engine.answer(asked)
+        reply = self._service.pipeline.answer(asked)
         reading = Reading(reply, request.method, self._service.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
         if reading.chunked:

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: bytes from a socket to the engine, and its replies back, with their pauses."""
+"""The service as an ASGI application: bytes from a socket to the pipeline, and its replies back, with their pauses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..control.http import longest_body
 from ..core.messages import Break, Delay, Idle, Reply, Request
 
 if TYPE_CHECKING:
-    from ..api.pipeline import Engine
+    from ..api.pipeline import Pipeline
 
 log = logging.getLogger("tradesdk_mock")
 
@@ -33,8 +33,8 @@ class ClientGone(Exception):
 class App:
     """`market_port()`: the port that serves nothing but market data, None when there is none."""
 
-    def __init__(self, engine: Engine, market_port: Callable[[], int | None] = lambda: None) -> None:
-        self._engine = engine
+    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
+        self._pipeline = pipeline
         self._market_port = market_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,17 +56,18 @@ class App:
             client[0] if client else None,
             market_port is not None and server is not None and server[1] == market_port,
         )
-        load = self._engine.loads(request)
+        context = self._pipeline.open(request)
+        load = self._pipeline.loads(context)
         if load is not None:
             # Heavy imports happen beside the event loop: other requests go on. One that fails, fails again in the
             # endpoint, and there it is answered.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
-        goal = self._engine.world.now()
-        turn = 0.0 if self._engine.world.store.path is None else _TURN
-        while self._engine.is_behind(request, goal):  # noqa: ASYNC110 - each turn does a part of the work
+        goal = self._pipeline.world.now()
+        turn = 0.0 if self._pipeline.world.store.path is None else _TURN
+        while self._pipeline.is_behind(context, goal):  # noqa: ASYNC110 - each turn does a part of the work
             await asyncio.sleep(turn)
-        await self._deliver(self._engine.answer(request), scope, receive, send)
+        await self._deliver(self._pipeline.handle(context), scope, receive, send)
 
     async def _deliver(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
         body = reply.body
@@ -74,7 +75,7 @@ class App:
             await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
             await send({"type": "http.response.body", "body": body})
             return
-        visit = Visit(self._engine.world.clock.real_seconds_until)
+        visit = Visit(self._pipeline.world.clock.real_seconds_until)
         watch = asyncio.ensure_future(visit.watch(receive))
         try:
             broken = await self._play(reply, scope, send, visit)

@@ -83,7 +83,7 @@ class MockServer(MockService):
             raise MockServerError("this server has been started already, or stopped")
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
-        serving = make_serving(self.engine, lambda: self._market_port)
+        serving = make_serving(self.pipeline, lambda: self._market_port)
         thread = threading.Thread(target=serving.run, args=(listener,), name="tradesdk-mock", daemon=True)
         self._serving, self._thread = serving, thread
         thread.start()

@@ -22,7 +22,7 @@ from ..core.messages import Break
 from .asgi import BREAK_OFF, App, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from ..api.pipeline import Engine
+    from ..api.pipeline import Pipeline
 
 _GRACE = 0.05
 
@@ -121,7 +121,7 @@ class Serving(uvicorn.Server):
             await asyncio.wait(set(self.server_state.tasks), timeout=_GRACE)
 
 
-def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Serving:
+def make_serving(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Serving:
     class Protocol(H11Protocol):
         """Quiet; refuses what isn't even HTTP in the service's error format; can end a connection as networks do."""
 
@@ -165,7 +165,7 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
                 self.transport.close()
                 return
             too_long = getattr(sys.exception(), "error_status_hint", 400) == 431
-            reply = engine.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
+            reply = pipeline.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
             assert isinstance(reply.body, bytes)  # noqa: S101 - an error is sent whole
             for event in (
                 h11.Response(
@@ -178,7 +178,7 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
             self.transport.close()
 
     config = uvicorn.Config(
-        App(engine, market_port),
+        App(pipeline, market_port),
         http=Protocol,
         ws="none",
         loop="asyncio",

@@ -22,7 +22,6 @@ from ..market.scenarios import ORDINARY, SCENARIOS
 from .database import Store
 
 if TYPE_CHECKING:
-    from ..payments.paywall import Verifier
     from ..trading.engine import Floor
 
 DEFAULT_SEED = 7
@@ -38,7 +37,6 @@ class World:
         scenario: the course of the market. Kept in the state file.
         first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
         catch_up_limit: seconds of signals that a jump of the clock is made up for.
-        verifier: judges payments for market data; None until the first request that has to pay.
         due: when the next signal is published (infinity: never), None when that has to be looked up.
         floor: where agents trade; None when that has to be looked up.
         exits_due: when the next thing happens on that floor.
@@ -84,7 +82,6 @@ class World:
         self.exits_due = math.inf
         # How often trading has changed when the floor was right.
         self._traded = 0
-        self.verifier: Verifier | None = None
         # Whoever serves this world, when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
