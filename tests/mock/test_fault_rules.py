@@ -165,8 +165,9 @@ def test_processes_on_one_file_play_the_same_rules(tmp_path: Path) -> None:
         assert not two.world.faults.active()
     with MockService(db=file, clock=MockClock(START)) as again:
         fault(again, tenant="main", route=PATH, every=2, headers={"X-A": "b"}, since=1, until=2e10)
-        fault(again, query={"x": "y"}, key="key_0")
+        fault(again, query={"x": 1}, key="key_0")
         kept = again.faults()
+        assert (kept[1].query, dict(kept[1].parameters)) == ({"x": "1"}, {"status": 599, "executed": False})
     with MockService(db=file, clock=MockClock(START)) as again, connect(again) as http:
         assert again.faults() == kept
         assert [hit(http), hit(http)] == [False, True]
