@@ -6,7 +6,7 @@ these fixtures doesn't need, and nothing is used that an older pytest doesn't ha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .core.clock import MockClock
     from .core.gap_options import GapOptions
     from .core.request_log import JournalEntry
-    from .faults.active import FaultRule
+    from .faults.rules import FaultRule
     from .serving.server import MockServer
 
 SEED = 7
@@ -36,7 +36,8 @@ _SHOWN = 20
 # What belongs to tests and runs: not in pytest's own stash, which older ones don't have.
 _services: WeakKeyDictionary[pytest.Item, MockService] = WeakKeyDictionary()
 _servers: WeakKeyDictionary[pytest.Config, MockServer] = WeakKeyDictionary()
-_before: WeakKeyDictionary[pytest.Item, int] = WeakKeyDictionary()
+# The server's last request before a test, and its fault rules then.
+_before: WeakKeyDictionary[pytest.Item, tuple[int, set[str]]] = WeakKeyDictionary()
 
 
 @pytest.fixture
@@ -86,22 +87,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if "trade_mock" not in names and any(mark.name == "trade_mock" for mark in item.own_markers):
             raise _wrong("it is for the fixture trade_mock; all tests share the server of trade_mock_url")
         server = _servers.get(item.config)
-        _before[item] = server.world.journal.last if server else 0
+        _before[item] = (server.world.journal.last, {rule.id for rule in _rules(server)}) if server else (0, set())
 
 
 # The older kind of wrapper: an older pytest knows it, too.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
-    if report.failed:
-        mock = _services.get(item)
-        if mock is not None:
+    if not report.failed and report.when != "call":
+        return
+    mock = _services.get(item)
+    if mock is not None:
+        if report.failed:
             report.sections.append(_section("trade_mock", mock.journal()))
-            report.sections.extend(_unplayed(mock))
-        server = _servers.get(item.config)
-        if server is not None and item in _before:
-            entries = server.world.journal.entries(after=_before[item])
-            report.sections.append(_section("trade_mock_server", entries))
+        report.sections.extend(_unused("trade_mock", _rules(mock)))
+    server = _servers.get(item.config)
+    if server is not None and item in _before:
+        last, before = _before[item]
+        if report.failed:
+            report.sections.append(_section("trade_mock_server", server.world.journal.entries(after=last)))
+        report.sections.extend(_unused("trade_mock_server", (r for r in _rules(server) if r.id not in before)))
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:
@@ -182,22 +187,31 @@ def _section(fixture: str, entries: Sequence[JournalEntry]) -> tuple[str, str]:
     return f"requests to {fixture}{which}", "\n".join(lines) or "none"
 
 
-def _unplayed(mock: MockService) -> Iterator[tuple[str, str]]:
-    """A section with the faults that were never played, and why; none without them."""
+def _rules(mock: MockService) -> list[FaultRule]:
+    """The fault rules of a mock; none of one that the test has closed."""
     from .core.errors import MockServerError
 
     try:
-        rules = [rule for rule in mock.faults() if not rule.fired]
-    except MockServerError:  # closed by now
-        return
-    if rules:
-        yield "faults of trade_mock that were not played", "\n".join(_fault(rule) for rule in rules)
+        return mock.faults()
+    except MockServerError:
+        return []
 
 
-def _fault(rule: FaultRule) -> str:
+def _unused(fixture: str, rules: Iterable[FaultRule]) -> Iterator[tuple[str, str]]:
+    """A section with the fault rules that were never applied; none without such rules.
+
+    A test that passes has it too (`pytest -rP` shows it): it may have tested less than it says.
+    """
+    unused = [rule for rule in rules if not rule.fired]
+    if unused:
+        yield f"faults of {fixture} that were never applied", "\n".join(map(_unused_rule, unused))
+
+
+def _unused_rule(rule: FaultRule) -> str:
     what = " ".join(word for word in (rule.kind, rule.method, rule.route) if word)
-    seen = f"met by {rule.seen} requests, played on none" if rule.seen else "never hit"
-    return f"{what}: {seen}" + (f"; {rule.warning}" if rule.warning else "")
+    if not rule.seen:
+        return f"{what}: no request matched"
+    return f"{what}: {rule.seen} request{'s' if rule.seen > 1 else ''} matched, applied to none"
 
 
 def _wrong(text: str) -> BaseException:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import JournalEntry, MockClock, MockService
 from tradesdk_mock.control.assertions import Wanted, line
-from tradesdk_mock.core.router import path_pattern
+from tradesdk_mock.core.router import may_match, path_pattern
 
 from ._support import FULL, START
 
@@ -311,3 +312,32 @@ def test_a_path_is_like_itself_and_nothing_else(path: str, other: str) -> None:
     if not set(path) & set("{}*"):
         assert (path_pattern(path).fullmatch(other) is not None) == (path == other)
         assert path_pattern(path).fullmatch(path)
+
+
+@given(st.text("ab/*", max_size=8), st.lists(st.sampled_from(["a", "b", "/", "{x}"]), max_size=5))
+@settings(deadline=None)
+def test_what_matches_a_path_may_match_its_pattern(text: str, shape: list[str]) -> None:
+    """Paths are made from a pattern; when the text matches one of them, it may match the pattern."""
+    dice = random.Random(f"{text} {shape}")
+    for _ in range(200):
+        path = "".join("".join(dice.choices("ab", k=dice.randint(1, 4))) if part == "{x}" else part for part in shape)
+        if path_pattern(text).fullmatch(path):
+            assert may_match(text, "".join(shape))
+            break
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("/v1/a", "/v1/{x}/b"),
+        ("/v1/*", "/v2/{x}"),
+        ("*/c", "/v1/{x}/b"),
+        ("/v1/a/", "/v1/{x}"),
+        ("/v1/", "/v1/{x}"),
+        ("", "{x}"),
+        ("b*", "ab"),
+        ("a*b*c", "ac"),
+    ],
+)
+def test_what_matches_no_path_of_a_pattern(text: str, pattern: str) -> None:
+    assert not may_match(text, pattern)

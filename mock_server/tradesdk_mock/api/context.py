@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.errors import ApiError, missing
 from ..core.messages import NEW_FIELD, Answer, Reply, Request
 from ..core.rate_limit import Verdict
-from ..faults.active import Faults, Strike
+from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token, find
 from ..payments.requirements import Offer, PaidRequest
 from ..state.tenants import Caller
@@ -98,7 +98,7 @@ class Context:
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
-        matched: the fault rules that apply.
+        matched: the fault rules that apply; `faults` the kinds of those that changed something.
         principal: whose key it is, once authenticated; `tenant` is theirs.
         verdict: the rate limit's, once counted.
         market_query: the parsed body of a request for market data, or why it can't be parsed.
@@ -117,7 +117,8 @@ class Context:
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
     endpoint: Endpoint | None = None
     market: MarketEndpoint | None = None
-    matched: Strike | None = None
+    matched: MatchedFaults | None = None
+    faults: tuple[str, ...] = ()
     principal: Caller | None = None
     tenant: str = ""
     verdict: Verdict | None = None

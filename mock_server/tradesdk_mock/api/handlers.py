@@ -15,6 +15,7 @@ from ..core import rate_limit
 from ..core.errors import ApiError, Header, forbidden, no_route, wrong_method
 from ..core.messages import Answer, Reply, error_answer
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
+from ..faults.rules import Route
 from ..payments import settlements
 from ..payments.header import has_payment, read
 from ..payments.requirements import PaidRequest, make_offer
@@ -35,10 +36,22 @@ def match_faults(context: Context) -> None:
     faults = context.parts.faults
     if not faults.active():
         return
-    matched = context.matched = faults.strike(context.request, context.pattern)
-    if matched is not None and matched.skips:
+    matched = context.matched = faults.match(context.request, _fault_route(context))
+    if matched is not None and matched.skips_request:
+        # Loaded here, as `apply` below: most worlds have no faults.
+        from ..faults.responses import replacement
+
         context.principal = _sender(context)
-        context.answer, context.error = matched.answer(context.world, context.principal), matched.code
+        context.answer, context.error = replacement(matched, context.world, context.principal)
+
+
+def _fault_route(context: Context) -> Route | None:
+    """The request's route, as fault rules know it."""
+    if context.pattern is None:
+        return None
+    if context.market is not None:
+        return Route(context.pattern, frozenset({"POST"}), market=True, paid=context.market.price > 0)
+    return Route(context.pattern, frozenset(context.methods), stream=any(e.live for e in context.methods.values()))
 
 
 def _sender(context: Context) -> tenants.Caller | None:
@@ -91,7 +104,9 @@ def apply_faults(context: Context) -> None:
     """Let the matched fault rules change the reply, and note what that left of the answer to a payment."""
     if context.matched is None or context.reply is None:
         return
-    context.matched.apply(context.reply, context.world)
+    from ..faults.injection import apply
+
+    context.faults = apply(context.parts.faults, context.matched, context.reply)
     if context.paid is not None and context.paid.payment is not None:
         # A busy state file matters less than the answer.
         with contextlib.suppress(ApiError), context.world.transaction():
@@ -125,7 +140,7 @@ def log(context: Context) -> None:
             context.now,
             context.error,
             body,
-            context.matched.kinds if context.matched is not None else (),
+            context.faults,
             payment=None if payment is None else payment.note(),
         )
     )

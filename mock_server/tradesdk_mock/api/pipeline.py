@@ -22,7 +22,7 @@ from .context import Context, Endpoint, MarketEndpoint, Parts
 from .routes import MARKET_ROUTES, ROUTES
 
 if TYPE_CHECKING:
-    from ..faults.active import Faults
+    from ..faults.rules import Faults
     from ..state.world import World
 
 Handler = Callable[[Context], None]

@@ -12,7 +12,7 @@ from ..core.errors import ApiError, invalid, no_route
 from ..core.gap_options import GapOptions
 from ..core.messages import Answer, Request
 from ..core.request_log import as_json
-from ..faults import active
+from ..faults import catalog
 from ..state import snapshots, tenants
 from ..state.world import World
 from ..trading import agent_states, history, pricefailure, signal_feed
@@ -57,7 +57,6 @@ def _need(body: Body, name: str, kind: type | tuple[type, ...]) -> Any:
 def status(world: World, request: Request, body: Body) -> object:
     count = world.store.value
     usual = GapOptions().as_dict()
-    rules = world.faults.rules()
     # Signals are made when somebody looks at them, or at what agents do: those since then are not counted.
     upto = world.store.get_meta("signals_upto")
     return {
@@ -75,9 +74,8 @@ def status(world: World, request: Request, body: Body) -> object:
         "signals_upto": None if upto is None else float(upto),
         "settlements": count("SELECT count(*) FROM settlements"),
         "streams": len(world.hub),
-        "faults": len(rules),
+        "faults": count("SELECT count(*) FROM faults"),
         "gaps": {name: value for name, value in world.gaps.as_dict().items() if value != usual[name]},
-        "warnings": [f"fault {rule.id} ({rule.kind}): {rule.warning}" for rule in rules if rule.warning],
     }
 
 
@@ -222,7 +220,7 @@ def list_faults(world: World, request: Request, body: Body) -> object:
 
 
 def list_fault_kinds(world: World, request: Request, body: Body) -> object:
-    return {"data": [asdict(kind) for kind in active.describe()]}
+    return {"data": [asdict(kind) for kind in catalog.describe()]}
 
 
 def add_fault(world: World, request: Request, body: Body) -> object:

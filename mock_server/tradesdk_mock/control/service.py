@@ -22,7 +22,8 @@ from .scripted_signals import Scripting
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
-    from ..faults.active import FaultKind, FaultRule
+    from ..faults.catalog import FaultKind
+    from ..faults.rules import FaultRule
     from ..in_process.httpx_transport import MockTransport
     from ..payments.report import MockPayments
 
@@ -278,12 +279,12 @@ class MockService(Scripting, JournalChecks, Snapshots):
 
     def fault_kinds(self) -> list[FaultKind]:
         """What can go wrong, with the parameters of each kind."""
-        from ..faults.active import describe
+        from ..faults.catalog import describe
 
         return describe()
 
     def faults(self) -> list[FaultRule]:
-        """The rules, oldest first, with how often they were met and played."""
+        """The fault rules, oldest first, with how often they matched and were applied."""
         with self._transaction() as world:
             return world.faults.rules()
 
@@ -300,7 +301,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
     # Looking and settings
 
     def status(self) -> dict[str, Any]:
-        """Seed, clock, counts, faults and warnings: what `GET /_mock/status` says."""
+        """Seed, clock, counts and faults: what `GET /_mock/status` says."""
         return self.control("GET", "status")
 
     def control(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..core.gap_options import GapOptions
 from ..core.rate_limit import RateLimiter
 from ..core.request_log import Journal
 from ..core.subscribers import Hub
-from ..faults.active import Faults
+from ..faults.rules import Faults
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
 from .database import Store
@@ -126,6 +126,11 @@ class World:
             anchor = 0.0 if self.scenario == ORDINARY else float(self.store.get_meta("born") or 0.0)
             self._prices = prices(self.seed, self.scenario, anchor)
         return self._prices
+
+    @property
+    def generation(self) -> int:
+        """How often the world was reset or restored."""
+        return self._age
 
     def now(self) -> float:
         """The service's time in Unix seconds."""
