@@ -131,7 +131,7 @@ def test_mistakes_are_answered_plainly_and_change_nothing(
         ("POST", "clock", {"advance": "1h"}, "advance: must be a number"),
         ("POST", "clock", {"freeze": 1}, "freeze: must be true or false"),
         ("POST", "market", {"price_failure": "all"}, "price_failure: must be true or false or a list"),
-        ("GET", "journal?aftr=0", None, "aftr: not a parameter of this request; it has: after, tenant, limit"),
+        ("GET", "journal?aftr=0", None, "aftr: not a parameter of this request; it has: tenant, after, limit"),
         (
             "POST",
             "clock",

@@ -6,12 +6,11 @@ import contextlib
 import logging
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl
 
 from pydantic_core import from_json, to_json
 
-from ..control import http
 from ..core import rate_limit
 from ..core.errors import ApiError, Header, internal, invalid, no_route
 from ..core.messages import Answer, Reply, Request, error_answer
@@ -24,6 +23,7 @@ from ..trading import background_tenant, signal_feed
 from . import marketside, web
 from .market import MARKET_ROUTES
 from .routes import ROUTES
+from .validation import MAX_BODY
 from .web import Decision
 
 if TYPE_CHECKING:
@@ -37,26 +37,30 @@ MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
 
 
+class Control(Protocol):
+    """What answers paths below `/_mock/`."""
+
+    def answer(self, request: Request) -> Answer: ...
+
+    def longest_body(self, path: str, client: str | None) -> int: ...
+
+
 class Engine:
     """The service over a world. It keeps nothing of its own."""
 
-    def __init__(self, world: World, *, allow_remote_control: bool = False) -> None:
+    def __init__(self, world: World, *, control: Control | None = None) -> None:
         self.world = world
-        self._remote = allow_remote_control
+        self._control = control
         self._account = Router(ROUTES)
         self._market = Router(MARKET_ROUTES)
-        self._control = Router(http.ROUTES)
 
     def answer(self, request: Request) -> Reply:
         """What the service says. Never raises."""
         try:
             if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
                 return self.refusal(TOO_LONG)
-            if request.path.startswith("/_mock/"):
-                found = self._control.find(request.path)
-                request.params = found[2] if found else {}
-                actions = found[1] if found else {}
-                return self._reply(http.act(self.world, request, actions, remote=self._remote))
+            if self._control is not None and request.path.startswith("/_mock/"):
+                return self._reply(self._control.answer(request))
             if request.path in _DESCRIPTION:
                 # Loaded here: most servers are never asked. Neither counted nor in the journal: no part of the service.
                 from . import openapi
@@ -68,6 +72,10 @@ class Engine:
         except Exception:
             log.exception("%s %r crashed", request.method, request.path)
             return self._reply(error_answer(internal(), self.world.gaps))
+
+    def longest_body(self, path: str, client: str | None) -> int:
+        """How many bytes of a request's body are read."""
+        return MAX_BODY if self._control is None else self._control.longest_body(path, client)
 
     def refusal(self, message: str) -> Reply:
         """The answer to what isn't even a request."""

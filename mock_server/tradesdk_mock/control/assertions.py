@@ -25,9 +25,20 @@ class JournalChecks:
 
     world: World
 
-    def journal(self, tenant: str | None = None) -> list[JournalEntry]:
-        """The latest 10,000 requests, oldest first; with `tenant`, only its own."""
-        return self.world.journal.entries(tenant)
+    def journal(self, tenant: str | None = None, *, after: int = 0, limit: int | None = None) -> list[JournalEntry]:
+        """The latest 10,000 requests, oldest first.
+
+        Args:
+            tenant: only its requests.
+            after: only requests with a higher number (`n`).
+            limit: at most this many, 1 or more.
+
+        Raises:
+            ValueError: a `limit` below 1.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError("limit: must be at least 1")
+        return self.world.journal.entries(tenant, after)[:limit]
 
     def clear_journal(self) -> None:
         """Forget the requests so far."""

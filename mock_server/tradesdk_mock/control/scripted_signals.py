@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from ..core.clock import END
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import ApiError, MockServerError, as_mock_error
 from ..market.indicators import CHAINS
 from ..market.tokens import find
 from ..state.world import World
@@ -67,18 +67,66 @@ class Scripting:
         Raises:
             MockServerError: a value that no signal has.
         """
+        (signal,) = self.emit_series(
+            chain_id=chain_id,
+            token=token,
+            direction=direction,
+            confidence=confidence,
+            price_usd=price_usd,
+            timestamp=timestamp,
+            at=at,
+        )
+        return signal
+
+    def emit_series(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+        after: float | None = None,
+        count: int = 1,
+        every: float = 0,
+    ) -> list[MockSignal]:
+        """Publish several signals with the same fields: all of them, or none when one can't be.
+
+        Args:
+            after: publish the first so many seconds from now; not beside `at`.
+            count: how many, 1 to 10,000.
+            every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
+
+        Raises:
+            MockServerError: a value that no signal has.
+        """
+        if not 1 <= count <= 10_000:
+            raise MockServerError("count: must be from 1 to 10,000")
+        if not 0 <= every <= 86_400:
+            raise MockServerError("every: must be from 0 to 86,400 seconds")
+        if after is not None and (at is not None or after < 0):
+            raise MockServerError("after: must be seconds from now, and not beside at")
         with self._transaction() as world:
+            now = world.now()
+            at = now + after if after is not None else at
+            first = now if at is None else at
             try:
-                return signal_feed.emit(
-                    world,
-                    chain_id=chain_id,
-                    token=token,
-                    direction=direction,
-                    confidence=confidence,
-                    price_usd=price_usd,
-                    timestamp=timestamp,
-                    at=at,
-                )
+                return [
+                    signal_feed.emit(
+                        world,
+                        chain_id=chain_id,
+                        token=token,
+                        direction=direction,
+                        confidence=confidence,
+                        price_usd=price_usd,
+                        timestamp=timestamp,
+                        at=at if number == 0 or not every else first + number * every,
+                        asked=now,
+                    )
+                    for number in range(count)
+                ]
             except ValueError as error:
                 raise MockServerError(str(error)) from None
 
@@ -149,10 +197,16 @@ class Scripting:
 
     @contextmanager
     def _transaction(self) -> Iterator[World]:
-        """What a change from Python is made in: it begins with what another process did, as every request does."""
+        """What a change from Python is made in. Open streams look again afterwards."""
+        with self._reading() as world:
+            yield world
+            world.announce()
+
+    @contextmanager
+    def _reading(self) -> Iterator[World]:
+        """A transaction that begins with what other processes have changed, as every request's does."""
         try:
             with self.world.transaction():
                 yield self.world
-                self.world.announce()
         except ApiError as error:
-            raise MockServerError(error.message) from None
+            raise as_mock_error(error) from None

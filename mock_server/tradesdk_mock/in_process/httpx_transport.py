@@ -11,16 +11,16 @@ from urllib.parse import unquote
 import h11
 import httpx
 
-from ..control.http import longest_body
 from ..core.errors import MockServerError
 from ..core.messages import Request
 from .reply_reader import Failure, ReadFailed, Reading
 from .waiting import Waiter
 
 if TYPE_CHECKING:
-    from ..control.service import MockService
+    from collections.abc import Callable
 
-MARKET_PORT = 8402
+    from ..api.pipeline import Engine
+
 _CLIENT = "127.0.0.1"
 _WITH_BODY = ("POST", "PATCH", "PUT")
 _ERRORS: dict[Failure, type[httpx.TransportError]] = {
@@ -45,21 +45,22 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     that a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait together.
     """
 
-    def __init__(self, service: MockService) -> None:
-        self._service = service
+    def __init__(self, engine: Engine, is_market_port: Callable[[int | None], bool]) -> None:
+        self._engine = engine
+        self._is_market_port = is_market_port
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content, limit = bytearray(), _limit(request)
-        if not _is_too_long(request):
+        content, limit = bytearray(), self._limit(request)
+        if not self._is_too_long(request):
             for piece in request.stream:
                 content += piece
                 if len(content) > limit:
                     break
         asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        load = self._engine.loads(asked)
         if load is not None:
             with contextlib.suppress(ImportError):  # where it is needed it fails again, and is answered
                 load()
@@ -71,8 +72,8 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content, limit = bytearray(), _limit(request)
-        if not _is_too_long(request):
+        content, limit = bytearray(), self._limit(request)
+        if not self._is_too_long(request):
             pieces = aiter(request.stream)
             async for piece in pieces:
                 content += piece
@@ -81,7 +82,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                         await pieces.aclose()
                     break
         asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        load = self._engine.loads(asked)
         if load is not None:
             from anyio import to_thread
 
@@ -92,7 +93,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return answer.response()
 
     def __repr__(self) -> str:
-        return f"<MockTransport of {self._service!r}>"
+        return f"<MockTransport of MockService(seed={self._engine.world.seed})>"
 
     def _check(self, request: httpx.Request) -> None:
         """What a connection would refuse."""
@@ -101,7 +102,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             raise httpx.UnsupportedProtocol("Request URL is missing an 'http://' or 'https://' protocol.")
         if scheme not in ("http", "https", "ws", "wss"):
             raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{scheme}://'.")
-        if self._service.world.closed:
+        if self._engine.world.closed:
             raise MockServerError("the mock is closed: make requests while it is open")
         try:
             h11.Request(method=request.method, target=_target(request), headers=request.headers.raw)
@@ -113,7 +114,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
         if request.method in _WITH_BODY:  # with other methods nobody looks at a body
-            kept = None if _is_too_long(request) or len(content) > _limit(request) else bytes(content)
+            kept = None if self._is_too_long(request) or len(content) > self._limit(request) else bytes(content)
         return Request(
             request.method,
             unquote(path.decode("ascii")),
@@ -121,29 +122,29 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             [(name.lower(), value) for name, value in request.headers.raw],
             kept,
             _CLIENT,
-            self._is_market(request.url.port),
+            self._is_market_port(request.url.port),
         )
 
-    def _is_market(self, port: int | None) -> bool:
-        if port is None or self._service.gaps.b_port != "another":
-            return False
-        try:
-            return port == httpx.URL(self._service.market_url).port
-        except MockServerError:  # a server that isn't started has no address
-            return port == MARKET_PORT
+    def _limit(self, request: httpx.Request) -> int:
+        return self._engine.longest_body(request.url.path, _CLIENT)
+
+    def _is_too_long(self, request: httpx.Request) -> bool:
+        """Whether the request says so; then nothing of it is read."""
+        announced = request.headers.get("content-length", "0")
+        return announced.isascii() and announced.isdigit() and int(announced) > self._limit(request)
 
     def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
-        reply = self._service.engine.answer(asked)
-        reading = Reading(reply, request.method, self._service.clock, request.extensions.get("timeout", {}))
+        reply = self._engine.answer(asked)
+        reading = Reading(reply, request.method, self._engine.world.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
         if reading.chunked:
             headers.append((b"transfer-encoding", b"chunked"))
         return _Answer(reading, request, reply.status, headers)
 
 
-def blocking_client(service: MockService) -> httpx.Client:
-    """An httpx client of the service, for programs that have no other use for httpx. Whoever asks closes it."""
-    return httpx.Client(transport=MockTransport(service), trust_env=False)
+def blocking_client(transport: MockTransport) -> httpx.Client:
+    """An httpx client, for programs that have no other use for httpx. The caller closes it."""
+    return httpx.Client(transport=transport, trust_env=False)
 
 
 class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
@@ -223,13 +224,3 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 def _target(request: httpx.Request) -> bytes:
     target: bytes = request.extensions.get("target", request.url.raw_path)
     return target
-
-
-def _limit(request: httpx.Request) -> int:
-    return longest_body(request.url.path, _CLIENT)
-
-
-def _is_too_long(request: httpx.Request) -> bool:
-    """Whether it says so itself; then nothing of it is read."""
-    announced = request.headers.get("content-length", "0")
-    return announced.isascii() and announced.isdigit() and int(announced) > _limit(request)

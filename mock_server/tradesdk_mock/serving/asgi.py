@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from ..control.http import longest_body
 from ..core.messages import Break, Delay, Idle, Reply, Request
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class App:
         content: bytes | None = b""
         client, server = scope.get("client"), scope.get("server")
         if scope["method"] in ("POST", "PATCH", "PUT"):
-            limit = longest_body(scope["path"], client[0] if client else None)
+            limit = self._engine.longest_body(scope["path"], client[0] if client else None)
             try:
                 content = await read_content(scope, receive, limit)
             except ClientGone:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import Literal, Self
 
-from ..control.service import MockService
+from ..control.service import MARKET_PORT, MockService
 from ..core.clock import MockClock
 from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
@@ -151,6 +151,9 @@ class MockServer(MockService):
     def market_url(self) -> str:
         """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
         return self._address(self._market_port if self.world.gaps.b_port == "another" else self._port)
+
+    def _is_market_port(self, port: int | None) -> bool:
+        return self.world.gaps.b_port == "another" and port == (self._market_port or MARKET_PORT)
 
     def _address(self, port: int | None) -> str:
         if self._serving is None:
