@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
         GapOptions().changed(**chosen)
-        from .serving.server import MockServer
+        from .serving.uvicorn_server import MockServer
 
         with MockServer(
             seed=options.seed,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .core.gap_options import GapOptions
     from .core.request_log import JournalEntry
     from .faults.active import FaultRule
-    from .serving.server import MockServer
+    from .serving.uvicorn_server import MockServer
 
 SEED = 7
 START = 1_800_000_000
@@ -59,7 +59,7 @@ def trade_mock_server(request: pytest.FixtureRequest) -> Iterator[MockServer]:
     `mock_full_NAME` as a key makes the tenant NAME.
     """
     try:
-        from .serving.server import MockServer
+        from .serving.uvicorn_server import MockServer
     except ModuleNotFoundError as error:
         raise pytest.fail.Exception(f"trade_mock_server: {error}", pytrace=False) from None
     with MockServer(seed=SEED) as server:

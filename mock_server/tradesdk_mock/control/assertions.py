@@ -20,7 +20,7 @@ _METHOD = re.compile(r"[A-Za-z]+")
 _METHODS = ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
 
 
-class JournalChecks:
+class RequestAssertions:
     """What a test asks of the requests so far. A part of `MockService`."""
 
     world: World
@@ -68,7 +68,7 @@ class JournalChecks:
         Raises:
             ValueError: not a method, or not a path (it has a query, or begins with neither `/` nor `*`).
         """
-        wanted = Wanted(method, path, tenant, status, query, body)
+        wanted = RequestMatcher(method, path, tenant, status, query, body)
         return [entry for entry in self.journal() if not wanted.differences(entry)]
 
     def assert_requested(
@@ -90,7 +90,7 @@ class JournalChecks:
         __tracebackhide__ = True
         if times is not None and (type(times) is not int or times < 0):
             raise ValueError(f"times: must be a count, not {times!r}")
-        wanted, entries = Wanted(method, path, tenant, status, query, body), self.journal()
+        wanted, entries = RequestMatcher(method, path, tenant, status, query, body), self.journal()
         found = [entry for entry in entries if not wanted.differences(entry)]
         if len(found) == times or (times is None and found):
             if not found:
@@ -118,13 +118,13 @@ class JournalChecks:
                 the service, or a tenant that doesn't exist.
         """
         __tracebackhide__ = True
-        wanted = Wanted(method, path, tenant, status, query, body)
+        wanted = RequestMatcher(method, path, tenant, status, query, body)
         found = [entry for entry in self.journal() if not wanted.differences(entry)]
         if found:
             raise AssertionError(f"{wanted} was asked:\n{listed(found)}")
         self._check_possible(wanted)
 
-    def _check_possible(self, wanted: Wanted) -> None:
+    def _check_possible(self, wanted: RequestMatcher) -> None:
         """ValueError where a slip of the pen is the reason that nothing like this was asked."""
         __tracebackhide__ = True
         if wanted.method is not None and wanted.method.upper() not in _METHODS:
@@ -146,7 +146,7 @@ class JournalChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestMatcher:
     """What a request should look like. None: anything."""
 
     method: str | None = None

@@ -13,7 +13,7 @@ from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
 from ..trading import agent_states, history, pricefailure
 from ..trading.history import Seeded
-from .assertions import JournalChecks
+from .assertions import RequestAssertions
 from .scripted_signals import Scripting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..payments.report import MockPayments
 
 
-class Operations(Scripting, JournalChecks, Snapshots):
+class Operations(Scripting, RequestAssertions, Snapshots):
     """A part of `MockService`. `http` derives the control API from these signatures.
 
     So arguments have types that JSON has, and every name in an annotation is imported at runtime.
@@ -255,7 +255,7 @@ class Operations(Scripting, JournalChecks, Snapshots):
                 "signals": count("SELECT count(*) FROM signals"),
                 "signals_upto": None if upto is None else float(upto),
                 "settlements": count("SELECT count(*) FROM settlements"),
-                "streams": len(world.hub),
+                "streams": len(world.subscribers),
                 "faults": len(rules),
                 "gaps": {name: value for name, value in world.gaps.as_dict().items() if value != usual[name]},
                 "warnings": [f"fault {rule.id} ({rule.kind}): {rule.warning}" for rule in rules if rule.warning],

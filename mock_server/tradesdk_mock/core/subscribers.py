@@ -8,7 +8,7 @@ from weakref import WeakSet
 from .messages import Wake
 
 
-class Hub:
+class Subscribers:
     """The bells of open streams. `epoch` changes when all of them have to end: at a reset and at the close."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Hub:
         with self._lock:
             self._wakes.discard(wake)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Every stream looks again at what there is to send."""
         with self._lock:
             wakes = list(self._wakes)
@@ -35,7 +35,7 @@ class Hub:
     def end_all(self) -> None:
         """Every stream that is open now ends."""
         self.epoch += 1
-        self.ring()
+        self.notify()
 
     def __len__(self) -> int:
         return len(self._wakes)

@@ -13,7 +13,7 @@ import httpx
 
 from ..core.errors import MockServerError
 from ..core.messages import Request
-from .reply_reader import Failure, ReadFailed, Reading
+from .reply_reader import Failure, ReadFailed, ReplyReader
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
         reply = self._engine.answer(asked)
-        reading = Reading(reply, request.method, self._engine.world.clock, request.extensions.get("timeout", {}))
+        reader = ReplyReader(reply, request.method, self._engine.world.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
-        if reading.chunked:
+        if reader.chunked:
             headers.append((b"transfer-encoding", b"chunked"))
-        return _Answer(reading, request, reply.status, headers)
+        return _Answer(reader, request, reply.status, headers)
 
 
 def blocking_client(transport: MockTransport) -> httpx.Client:
@@ -151,9 +151,9 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
     """An answer and the stream of its body, for whichever kind of client asks."""
 
     def __init__(
-        self, reading: Reading, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
+        self, reader: ReplyReader, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
     ) -> None:
-        self._reading = reading
+        self._reader = reader
         self._request = request
         self._waiter = Waiter()
         self._status = status
@@ -170,12 +170,12 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
     def open(self) -> None:
         """Wait for the head."""
         with self._failing():
-            for wait in self._reading.opening():
+            for wait in self._reader.opening():
                 self._waiter.wait(wait)
 
     async def aopen(self) -> None:
         with self._failing():
-            for wait in self._reading.opening():
+            for wait in self._reader.opening():
                 await self._waiter.wait_async(wait)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -183,7 +183,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def __next__(self) -> bytes:
         with self._failing():
-            while (found := self._reading.next()) is not None:
+            while (found := self._reader.next()) is not None:
                 if isinstance(found, bytes):
                     return found
                 self._waiter.wait(found)
@@ -194,7 +194,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         with self._failing():
-            while (found := self._reading.next()) is not None:
+            while (found := self._reader.next()) is not None:
                 if isinstance(found, bytes):
                     return found
                 await self._waiter.wait_async(found)
@@ -202,7 +202,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def close(self) -> None:
         """From any thread: a read that waits ends at once."""
-        self._reading.close()
+        self._reader.close()
         self._waiter.end()
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ from enum import Enum
 
 from ..core.clock import MockClock
 from ..core.messages import Break, Delay, Idle, Reply, Step
-from .waiting import Span, Wait
+from .waiting import Timeout, WaitFor
 
 log = logging.getLogger("tradesdk_mock")
 
@@ -34,7 +34,7 @@ class ReadFailed(Exception):
         self.failure = failure
 
 
-class Reading:
+class ReplyReader:
     """One reply being read. `timeouts`: of the request; `read` is looked up for each read, as a socket is asked anew.
 
     It may be closed by another thread than the one that reads.
@@ -49,7 +49,7 @@ class Reading:
         self._length = None if reply.status in (204, 304) else _length_of(reply)
         self._empty = method == "HEAD" or reply.status in (204, 304)
         self._received = 0
-        self._patience = Span(clock, self._timeout)
+        self._read_timeout = Timeout(clock, self._timeout)
         self._pieces = self._read()
 
     @property
@@ -61,20 +61,20 @@ class Reading:
         """Whether the body comes in chunks, because its length isn't told before."""
         return self._length is None and self._reply.status not in (204, 304)
 
-    def opening(self) -> Iterator[Wait]:
+    def opening(self) -> Iterator[WaitFor]:
         """What there is to wait for until the head of the reply is there."""
         for step in self._reply.before:
             if isinstance(step, Break):
                 raise _broken_before(step)
             yield from self._pause(step)
 
-    def next(self) -> bytes | Wait | None:
+    def next(self) -> bytes | WaitFor | None:
         """The next piece, or what to wait for before asking again; None at the end.
 
         Raises:
             ReadFailed: it breaks off.
         """
-        found: bytes | Wait | None = None
+        found: bytes | WaitFor | None = None
         with self._lock:
             if not self._closed:
                 found = next(self._pieces, None)
@@ -96,22 +96,22 @@ class Reading:
             finally:
                 self._lock.release()
 
-    def _read(self) -> Generator[bytes | Wait, None, None]:
+    def _read(self) -> Generator[bytes | WaitFor, None, None]:
         if self._empty or self._length == 0:
             return
-        self._patience = Span(self._clock, self._timeout)
+        self._read_timeout = Timeout(self._clock, self._timeout)
         for step in self._steps():
             if isinstance(step, bytes):
                 for piece in self._cut(step):
                     yield piece
-                    self._patience = Span(self._clock, self._timeout)
+                    self._read_timeout = Timeout(self._clock, self._timeout)
                 if self._received == self._length:
                     return
             elif isinstance(step, Delay):
                 yield from self._pause(step)
             elif isinstance(step, Idle):
-                self._expect_patience(" (a stream needs a read timeout above its heartbeats)")
-                yield Wait(self._clock, (self._patience,), step.until, step.wake, step.poll)
+                self._check_read_timeout(" (a stream needs a read timeout above its heartbeats)")
+                yield WaitFor(self._clock, (self._read_timeout,), step.until, step.wake, step.poll)
             else:
                 yield from self._break(step)
                 return
@@ -142,14 +142,14 @@ class Reading:
             self._received += len(piece)
             yield piece
 
-    def _pause(self, step: Delay) -> Iterator[Wait]:
-        pause = Span(self._clock, step.seconds)
+    def _pause(self, step: Delay) -> Iterator[WaitFor]:
+        pause = Timeout(self._clock, step.seconds)
         while pause.left():
-            self._expect_patience()
-            yield Wait(self._clock, (pause, self._patience))
+            self._check_read_timeout()
+            yield WaitFor(self._clock, (pause, self._read_timeout))
 
-    def _expect_patience(self, advice: str = "") -> None:
-        if not self._patience.left():
+    def _check_read_timeout(self, advice: str = "") -> None:
+        if not self._read_timeout.left():
             whose = " of the mock's clock" if self._clock.frozen else ""
             raise ReadFailed(Failure.TIMEOUT, f"timed out: nothing came for {self._timeout:g} s{whose}{advice}")
 

@@ -17,7 +17,7 @@ from ..core.messages import Wake
 _TICK = 1e-6
 
 
-class Span:
+class Timeout:
     """A number of seconds from now on: real ones, or the clock's while it stands still."""
 
     def __init__(self, clock: MockClock, seconds: float | None) -> None:
@@ -43,14 +43,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing can be read before the first of these: one of `spans` is over, the clock shows `until`, `wake` rings.
+class WaitFor:
+    """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `wake` rings.
 
     `poll`: real seconds after which to look again all the same.
     """
 
     clock: MockClock
-    spans: tuple[Span, ...]
+    timeouts: tuple[Timeout, ...]
     until: float | None = None
     wake: Wake | None = None
     poll: float | None = None
@@ -78,11 +78,11 @@ class Wait:
             self.wake.listen(callback)
 
     def is_late(self) -> bool:
-        """Whether one of the spans is over in real time while somebody holds the clock: then it is over."""
-        return self.clock.held and any(span.end_if_late() for span in self.spans)
+        """Whether one of the timeouts is over in real time while somebody holds the clock: then it is over."""
+        return self.clock.held and any(timeout.end_if_late() for timeout in self.timeouts)
 
     def _left(self) -> list[float]:
-        return [left for left in (span.left() for span in self.spans) if left < math.inf]
+        return [left for left in (timeout.left() for timeout in self.timeouts) if left < math.inf]
 
 
 class Waiter:
@@ -96,7 +96,7 @@ class Waiter:
         self._ended = True
         self._stir()
 
-    def wait(self, wait: Wait) -> None:
+    def wait(self, wait: WaitFor) -> None:
         """Block this thread."""
         if self._ended or wait.rung():
             return
@@ -120,7 +120,7 @@ class Waiter:
             wait.listen(None)
         wait.rung()
 
-    async def wait_async(self, wait: Wait) -> None:
+    async def wait_async(self, wait: WaitFor) -> None:
         """Let other tasks run. Those that wait on a clock that stands still wait together: it moves to what is due
         first for any of them, when the others have had some turns and as soon as nobody holds the clock."""
         import anyio

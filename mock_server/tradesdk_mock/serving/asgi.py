@@ -73,28 +73,28 @@ class App:
             await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
             await send({"type": "http.response.body", "body": body})
             return
-        visit = Visit(self._engine.world.clock.real_seconds_until)
-        watch = asyncio.ensure_future(visit.watch(receive))
+        client = ClientConnection(self._engine.world.clock.real_seconds_until)
+        watch = asyncio.ensure_future(client.watch(receive))
         try:
-            broken = await self._play(reply, scope, send, visit)
+            broken = await self._play(reply, scope, send, client)
         finally:
             watch.cancel()
             close_body(body)
         if broken is not None:
             await self._break_off(broken, scope, receive)
 
-    async def _play(self, reply: Reply, scope: Scope, send: Send, visit: Visit) -> Break | None:
+    async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Break | None:
         """Step by step, until the last one or until the client leaves; how the connection breaks off, if it does."""
         for before in reply.before:
             if isinstance(before, Break):
                 return before
-            await visit.pause(before.seconds)
-        if visit.over:
+            await client.pause(before.seconds)
+        if client.over:
             return None
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         steps = iter([reply.body]) if isinstance(reply.body, bytes) else reply.body
         sent = 0
-        while not visit.over:
+        while not client.over:
             try:
                 step = next(steps, None)
             except Exception:
@@ -112,9 +112,9 @@ class App:
                 if sent % _IN_A_ROW == 0:
                     await asyncio.sleep(0)
             elif isinstance(step, Delay):
-                await visit.pause(step.seconds)
+                await client.pause(step.seconds)
             else:
-                await visit.idle(step)
+                await client.idle(step)
         return None
 
     async def _break_off(self, how: Break, scope: Scope, receive: Receive) -> None:
@@ -124,7 +124,7 @@ class App:
             pass
 
 
-class Visit:
+class ClientConnection:
     """A client that is listening: waits that its leaving ends."""
 
     def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
