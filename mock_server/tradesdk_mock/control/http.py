@@ -179,7 +179,7 @@ class ControlApi:
                 given, others = _given(operation, request, params, mock.gaps)
                 return _call(mock, operation, given, others)
         except MockServerError as error:
-            raise error.answer or invalid(_as_json_says_it(error)) from None
+            raise error.api_error or invalid(_as_json_says_it(error)) from None
         except ValueError as error:
             raise invalid(_as_json_says_it(error)) from None
 

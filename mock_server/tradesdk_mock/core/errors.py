@@ -21,7 +21,7 @@ class ApiError(Exception):
 class MockServerError(RuntimeError):
     """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
 
-    answer: ApiError | None = None
+    api_error: ApiError | None = None
     """What the control API answers instead, where that isn't 400."""
 
 
@@ -93,7 +93,7 @@ def unusable(path: str | None, error: ApiError) -> MockServerError:
 def as_mock_error(error: ApiError) -> MockServerError:
     """For a caller in Python, with the answer that one over HTTP gets."""
     found = MockServerError(error.message)
-    found.answer = error
+    found.api_error = error
     return found
 
 
