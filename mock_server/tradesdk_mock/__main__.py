@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if options.gaps:
         lines = [f"{i.name}={i.default}  (or: {', '.join(i.others)})\n    {i.text}" for i in GapOptions.describe()]
-        # Whoever reads only the first lines (`| head`) closes the pipe: no reason to complain.
+        # `| head` closes the pipe early: no error.
         with contextlib.suppress(BrokenPipeError):
             print("\n".join(lines), flush=True)
         return 0

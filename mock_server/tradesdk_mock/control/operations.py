@@ -65,14 +65,14 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             return tenants.listing(world)
 
     def revoke_key(self, key_id: str) -> None:
-        """The key is answered with 401 from now on. MockServerError when there is none of this id."""
+        """Refuse requests with this key (401) from now on. MockServerError for an unknown id."""
         with self._transaction() as world:
             tenants.revoke(world, key_id)
 
     def expire_key(self, key_id: str, at: float | None = None) -> None:
-        """The key ends at the time `at` (Unix seconds on the mock's clock), by default now.
+        """Let a key expire at `at` (Unix seconds on the mock's clock), by default now.
 
-        MockServerError when that is no time, or there is no key of this id.
+        MockServerError for an invalid time or an unknown id.
         """
         with self._transaction() as world:
             tenants.expire(world, key_id, at)
@@ -83,12 +83,12 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             return tenants.rotate(world, key_id)
 
     def set_scope(self, key_id: str, scope: str) -> None:
-        """From now on the key is `full-access` or `read-only`."""
+        """Make a key `full-access` or `read-only`."""
         with self._transaction() as world:
             tenants.set_scope(world, key_id, scope)
 
     def set_plan(self, tenant: str, plan: str) -> None:
-        """An upgrade holds at once, a downgrade from the end of the billing period."""
+        """Change a tenant's plan: an upgrade holds at once, a downgrade from the end of the billing period."""
         with self._transaction() as world:
             tenants.set_plan(world, tenant, plan)
 
@@ -105,12 +105,12 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             return history.populate(world, tenant, trades=trades)
 
     def start_agent(self, agent_id: str) -> None:
-        """Make it `active`. MockServerError when it is, or when there is no such agent."""
+        """Make an agent `active`. MockServerError when it is active already, or for an unknown id."""
         with self._transaction() as world:
             agent_states.start(world, agent_id)
 
     def stop_agent(self, agent_id: str) -> None:
-        """Make it `idle`. MockServerError when it is, or when there is no such agent."""
+        """Make an agent `idle`. MockServerError when it is idle already, or for an unknown id."""
         with self._transaction() as world:
             agent_states.stop(world, agent_id)
 
@@ -124,7 +124,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
 
         `populate`: tenants that get wallets, agents and trades.
 
-        MockServerError when there is no such scenario, or for what is no tenant's name; then nothing is forgotten.
+        MockServerError for an unknown scenario or a bad tenant name; then nothing is forgotten.
         """
         if isinstance(populate, str) or not all(isinstance(tenant, str) for tenant in populate):
             raise MockServerError("populate: must be names of tenants")
@@ -166,7 +166,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         count: int | None = None,
         **parameters: Any,
     ) -> FaultRule:
-        """Let something go wrong: `add_fault("status", route="/v1/trades", status=503, count=2)`.
+        """Inject a fault: `add_fault("status", route="/v1/trades", status=503, count=2)`.
 
         Args:
             kind: one of `fault_kinds()`.
@@ -177,13 +177,13 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             key: only requests with the key of this id.
             query: names and values that the query must have: `{"chain": "8453"}`.
             paid: `only` requests that carry a payment, or `never` those.
-            since: from this time on, in Unix seconds of the service. A stream is met when it is opened.
+            since: from this time on, in Unix seconds of the service. For a stream, the time when it opens counts.
             until: before this time.
             nth: only the n-th matching request, counted from 1.
             every: every n-th matching request.
             probability: 0 to 1; which requests are hit follows from the seed.
-            count: this often, then no more.
-            parameters: of the kind.
+            count: at most this many times.
+            parameters: those of the kind.
 
         Raises:
             MockServerError: an unknown kind or parameter, or a value that it can't have.
@@ -207,27 +207,27 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             )
 
     def fault_kinds(self) -> list[FaultKind]:
-        """What can go wrong, with the parameters of each kind."""
+        """The kinds of faults, with their parameters."""
         from ..faults.active import describe
 
         return describe()
 
     def faults(self) -> list[FaultRule]:
-        """The rules, oldest first, with how often they were met and played."""
+        """The rules, oldest first, with how often each was matched and played."""
         with self._reading():
             return self._faults.rules()
 
     def remove_fault(self, fault_id: str) -> None:
-        """Take a rule back. MockServerError when there is none of this id."""
+        """Remove a rule. MockServerError for an unknown id."""
         with self._transaction():
             self._faults.remove(fault_id)
 
     def clear_faults(self) -> None:
-        """Take every rule back."""
+        """Remove all rules."""
         with self._transaction():
             self._faults.clear()
 
-    # Looking and settings
+    # Status and settings
 
     def status(self) -> dict[str, Any]:
         """Seed, clock, counts, faults and warnings."""
@@ -235,7 +235,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             count = world.store.value
             usual = GapOptions().as_dict()
             rules = self._faults.rules()
-            # Signals are made when somebody looks at them, or at what agents do: those since then are not counted.
+            # Signals are made when a request needs them: those since then are not counted.
             upto = world.store.get_meta("signals_upto")
             return {
                 "seed": world.seed,

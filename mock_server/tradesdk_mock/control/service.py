@@ -1,4 +1,4 @@
-"""MockService: the whole service as an object, with everything that can be done to it. Needs no sockets."""
+"""MockService: the whole service as an object, without a socket."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ MARKET_PORT = 8402
 
 
 class MockService(Operations):
-    """The service in this process, without a socket: clients reach it through `transport`.
+    """The service in this process, without a socket: clients use its `transport`.
 
         with MockService() as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
             http.get("/v1/account", headers={"Authorization": "Bearer mock_full_me"})
 
     Keys of the form `mock_full_NAME` and `mock_read_NAME` need no `create_key`: the first use of one makes the tenant
-    NAME, on the plan pro, or on the one in the key, as in `mock_full_free_NAME`. A tenant that exists keeps its plan,
-    whatever a key of it says.
+    NAME, on the plan pro, or on the one in the key, as in `mock_full_free_NAME`. An existing tenant keeps its
+    plan, whatever its keys say.
 
     Args:
         seed: decides every id, price and address. Without it, the state file's, or 7.
         db: a file that keeps state, seed, clock and gap options from one run to the next. Without it all is in memory.
-        gaps: what to do where nothing is written. `GapOptions` are all of them; of a mapping, such as
+        gaps: what to do where the specification is silent. `GapOptions` are all of them; of a mapping, such as
             `{"order": "oldest"}`, those that it names. What isn't given is the state file's, or a default.
         clock: the time of the service. Share it with clients, and they wait in its time.
         signals: `live`: new ones come as time goes on; `scripted`: only those of `emit_signal`. Without it, the state
-            file's, or `live`. Another than the file's holds from now on, for every process that uses the file.
+            file's, or `live`. A new value holds from now on, for every process that uses the file.
         scenario: the course of the market, by name: `trending`, `choppy`, `crash`, `quiet`, `whipsaw`, or `ordinary`.
             Without it, the state file's, or `ordinary`.
-        first_within: a stream is sent its first signal within so many seconds; None leaves that to the market.
+        first_within: a stream gets its first signal within this many seconds; None leaves that to the market.
         allow_remote_control: the control API answers other machines, too.
 
     Raises:
         MockServerError: the state file can't be used, or was made with another seed or scenario.
-        ValueError: an unknown gap option, or a value that it doesn't have.
+        ValueError: an unknown gap option, or an invalid value.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MockService(Operations):
     def engine(self) -> Engine:
         """The service as a function from a request to a reply."""
         if self._engine is None:
-            # Loaded here: whoever only looks at a state file needs none of the endpoints.
+            # Loaded here: reading a state file needs none of the endpoints.
             from ..api.pipeline import Engine
             from .http import ControlApi
 
@@ -82,8 +82,8 @@ class MockService(Operations):
     def transport(self) -> MockTransport:
         """A transport for `httpx.Client` and `httpx.AsyncClient` alike, streams and faults included.
 
-        Any host in a URL will do; `url` and `market_url` are two that clients accept without https. Where a read would
-        have to wait and the clock stands still, the clock is moved on to what comes next, as its `sleep` does.
+        Any host works; clients accept `url` and `market_url` without https. Where a read would have to wait and the
+        clock stands still, the read moves the clock to the next event, as its `sleep` does.
         """
         from ..in_process.httpx_transport import MockTransport
 
@@ -103,7 +103,7 @@ class MockService(Operations):
         return f"{self.url}:{MARKET_PORT}" if self.world.gaps.b_port == "another" else self.url
 
     def close(self) -> None:
-        """Let go of the state; open streams end. Doing it again does nothing."""
+        """Release the state; open streams end. A second call does nothing."""
         self.world.close()
 
     def __enter__(self) -> Self:

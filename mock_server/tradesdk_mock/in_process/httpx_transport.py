@@ -31,18 +31,18 @@ _ERRORS: dict[Failure, type[httpx.TransportError]] = {
 
 
 class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Leads an `httpx.Client` or `httpx.AsyncClient` to a service in this process. `MockService.transport` makes one.
+    """Connects httpx clients, blocking and async, to a service in this process. `MockService.transport` makes one.
 
-    It opens nothing and starts nothing: no socket, no thread, no task. Clients may share it, and threads, and tasks
-    under asyncio and trio. Any http or https URL leads to the service, whatever its host. Closing it does nothing.
+    It uses no socket, thread or task. Clients, threads, and tasks under asyncio and trio may share it. Any http or
+    https URL reaches the service, whatever its host. Closing it does nothing.
 
     Errors are those of a real connection: `httpx.ReadTimeout`, `httpx.ReadError` for a reset,
     `httpx.RemoteProtocolError` for an answer that breaks off. Once the service is closed it is `MockServerError`,
-    which no client takes for a failure that passes.
+    which no client retries.
 
-    Where something takes time (the fault `latency`, a stream on which nothing happens) and the mock's clock runs, it
-    takes real time. Where the clock stands still, nobody would ever move it: so it is moved on to what comes next, be
-    that a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait together.
+    Waits (the fault `latency`, a quiet stream) take real time while the mock's clock runs. A clock that stands still
+    is moved to the next event: a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait
+    together.
     """
 
     def __init__(self, engine: Engine, is_market_port: Callable[[int | None], bool]) -> None:
@@ -62,7 +62,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         asked = self._asked(request, content)
         load = self._engine.loads(asked)
         if load is not None:
-            with contextlib.suppress(ImportError):  # where it is needed it fails again, and is answered
+            with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
                 load()
         answer = self._answer(asked, request)
         answer.open()
@@ -78,7 +78,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             async for piece in pieces:
                 content += piece
                 if len(content) > limit:
-                    if isinstance(pieces, AsyncGenerator):  # not left to the collector
+                    if isinstance(pieces, AsyncGenerator):  # not left to the garbage collector
                         await pieces.aclose()
                     break
         asked = self._asked(request, content)
@@ -113,7 +113,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """The request as it would arrive."""
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
-        if request.method in _WITH_BODY:  # with other methods nobody looks at a body
+        if request.method in _WITH_BODY:  # other methods have no body
             kept = None if self._is_too_long(request) or len(content) > self._limit(request) else bytes(content)
         return Request(
             request.method,
@@ -148,7 +148,7 @@ def blocking_client(transport: MockTransport) -> httpx.Client:
 
 
 class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """An answer and the stream of its body, for whichever kind of client asks."""
+    """An answer and the stream of its body, for both kinds of clients."""
 
     def __init__(
         self, reader: ReplyReader, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]

@@ -1,6 +1,6 @@
-"""A reply as its reader gets it without a socket: the pieces, the waits between them, and what breaks them off.
+"""A reply read without a socket: its pieces, the waits between them, and how it fails.
 
-The rules of HTTP/1.1 and the words of the errors are those that a client meets on a real connection.
+Rules and error texts are those of a real HTTP/1.1 connection.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .waiting import Timeout, WaitFor
 
 log = logging.getLogger("tradesdk_mock")
 
-_AT_ONCE = 64 * 1024  # so much comes from a socket in one read
+_AT_ONCE = 64 * 1024  # at most this much comes from a socket in one read
 _BAD_CHUNK = b"not a length\r\n"
 
 
 class Failure(Enum):
-    """The kinds of failure that a client tells apart."""
+    """The kinds of failures that a client distinguishes."""
 
     TIMEOUT = "timeout"
     RESET = "reset"
@@ -35,9 +35,9 @@ class ReadFailed(Exception):
 
 
 class ReplyReader:
-    """One reply being read. `timeouts`: of the request; `read` is looked up for each read, as a socket is asked anew.
+    """Reads one reply. `timeouts`: of the request; `read` is looked up for each read, as on a socket.
 
-    It may be closed by another thread than the one that reads.
+    Another thread may close it.
     """
 
     def __init__(self, reply: Reply, method: str, clock: MockClock, timeouts: Mapping[str, float | None]) -> None:
@@ -58,18 +58,18 @@ class ReplyReader:
 
     @property
     def chunked(self) -> bool:
-        """Whether the body comes in chunks, because its length isn't told before."""
+        """Whether the body comes in chunks, because its length isn't known before."""
         return self._length is None and self._reply.status not in (204, 304)
 
     def opening(self) -> Iterator[WaitFor]:
-        """What there is to wait for until the head of the reply is there."""
+        """The waits until the head of the reply is there."""
         for step in self._reply.before:
             if isinstance(step, Break):
                 raise _broken_before(step)
             yield from self._pause(step)
 
     def next(self) -> bytes | WaitFor | None:
-        """The next piece, or what to wait for before asking again; None at the end.
+        """The next piece, or a wait before the next call; None at the end.
 
         Raises:
             ReadFailed: it breaks off.
@@ -84,9 +84,9 @@ class ReplyReader:
         return found
 
     def close(self) -> None:
-        """Let go of the body. Doing it again does nothing."""
+        """Release the body. A second call does nothing."""
         self._closed = True
-        # Whoever is reading just now sees that it is closed, and does the rest.
+        # A thread that is reading sees that it is closed, and does the rest.
         if self._lock.acquire(blocking=False):
             try:
                 self._pieces.close()
@@ -134,7 +134,7 @@ class ReplyReader:
             yield step
 
     def _cut(self, content: bytes) -> Iterator[bytes]:
-        """As a socket would give it; no more than was announced."""
+        """The pieces that a socket would give, up to the announced length."""
         if self._length is not None:
             content = content[: self._length - self._received]
         for start in range(0, len(content), _AT_ONCE):
@@ -159,7 +159,7 @@ class ReplyReader:
         if how is Break.CHUNK and self._length is None:
             raise ReadFailed(Failure.PROTOCOL, f"illegal chunk header: {bytearray(_BAD_CHUNK)!r}")
         if how is Break.CHUNK:
-            # Where no chunks are expected it is content like any other.
+            # Without chunked encoding it is ordinary content.
             yield from self._cut(_BAD_CHUNK)
         if self._received != self._length:
             raise self._too_short()

@@ -19,14 +19,14 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
-# Seconds that other processes have to get at a file between two parts of a long piece of work.
+# Seconds for other processes to use the file between two parts of long work.
 _TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
-"""Where a scope has the function that ends its connection in a way that ASGI has no message for."""
+"""Key in a scope: the function that ends its connection in a way that ASGI has no message for."""
 
 
 class ClientGone(Exception):
-    """The client left before its request was whole: nothing is done for it."""
+    """The client left before its request was complete: it is dropped."""
 
 
 class App:
@@ -57,8 +57,8 @@ class App:
         )
         load = self._engine.loads(request)
         if load is not None:
-            # Heavy imports happen beside the event loop: other requests go on. One that fails, fails again in the
-            # endpoint, and there it is answered.
+            # Heavy imports run in a thread, while other requests go on. One that fails, fails again in the endpoint
+            # and is answered there.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
         goal = self._engine.world.now()
@@ -84,7 +84,7 @@ class App:
             await self._break_off(broken, scope, receive)
 
     async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Break | None:
-        """Step by step, until the last one or until the client leaves; how the connection breaks off, if it does."""
+        """Send step by step, until the last one or until the client leaves; how the connection breaks, if it does."""
         for before in reply.before:
             if isinstance(before, Break):
                 return before
@@ -107,7 +107,7 @@ class App:
                 return step
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
-                # Sending waits for slow readers only; others want their turn before a long backlog is through.
+                # Sending waits for slow readers only; other tasks need turns during a long backlog.
                 sent += 1
                 if sent % _IN_A_ROW == 0:
                     await asyncio.sleep(0)
@@ -119,13 +119,13 @@ class App:
 
     async def _break_off(self, how: Break, scope: Scope, receive: Receive) -> None:
         scope[BREAK_OFF](how)
-        # Until the server has noticed: it would answer 500 for an application that ends without an answer.
+        # Until the server notices: it would answer 500 for an application that ends without an answer.
         while (await receive())["type"] != "http.disconnect":
             pass
 
 
 class ClientConnection:
-    """A client that is listening: waits that its leaving ends."""
+    """A client that is listening: waits end when it leaves."""
 
     def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
         self._until = real_seconds_until
@@ -156,7 +156,7 @@ class ClientConnection:
             step.wake.listen(None)
 
     def _ring(self) -> None:
-        """From any thread. One whose loop has ended has nobody to wake."""
+        """From any thread. The loop may have ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stir.set)
 
@@ -172,7 +172,7 @@ class ClientConnection:
 
 
 def close_body(body: object) -> None:
-    """End a generator that isn't used up; what else a body may be has no end of its own."""
+    """Close a body that is a generator."""
     close = getattr(body, "close", None)
     if close is not None:
         close()
@@ -181,7 +181,7 @@ def close_body(body: object) -> None:
 async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:
     """The request's body; None when it is longer than `limit`, and then the rest isn't read."""
     for name, value in scope["headers"]:
-        # A length that is no number never gets this far: the HTTP parser refuses it.
+        # Always a number: the HTTP parser refuses any other.
         if name == b"content-length" and int(value) > limit:
             return None
     content = bytearray()

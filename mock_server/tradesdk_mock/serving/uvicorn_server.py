@@ -50,8 +50,7 @@ class MockServer(MockService):
             key = server.create_key()
             httpx.get(server.url + "/v1/account", headers={"Authorization": f"Bearer {key.value}"})
 
-    It is a `MockService` with an address: everything that can be done to that one can be done to it, and all other
-    arguments are that one's.
+    It is a `MockService` with an address, and has all of its methods. All other arguments are those of `MockService`.
 
     Args:
         host: address to listen on.
@@ -93,10 +92,10 @@ class MockServer(MockService):
         self._thread: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Listen. Returns when requests are answered. A `with` block does it, and `stop` at its end.
+        """Listen, and return when requests are answered. A `with` block starts and stops the server.
 
         Raises:
-            MockServerError: the port is in use, or the server was started before.
+            MockServerError: the port is in use, or the server was already started.
         """
         if self._server is not None or self.world.closed:
             raise MockServerError("this server has been started already, or stopped")
@@ -112,14 +111,14 @@ class MockServer(MockService):
         return self
 
     def _open_market(self) -> None:
-        """A port of its own for market data, from the moment that the gap option `b_port` asks for it."""
+        """Listen on a second port for market data once the gap option `b_port` asks for it."""
         if self.world.gaps.b_port == "another" and self._market_port is None and self._server is not None:
             listener = _listen(self._host, 0)
             self._market_port = listener.getsockname()[1]
             self._server.listen_too(listener)
 
     def stop(self) -> None:
-        """End; open connections are closed. Does nothing when it isn't running."""
+        """Stop, and close open connections. Does nothing when the server isn't running."""
         if self._server is not None and self._thread is not None:
             self._server.stop()
             self._thread.join()
@@ -127,7 +126,7 @@ class MockServer(MockService):
         self.close()
 
     def wait(self) -> None:
-        """Serve until SIGINT or SIGTERM. For a program that is a server and nothing else; from its main thread."""
+        """Serve until SIGINT or SIGTERM. For the main thread of a program that only serves."""
         ended = threading.Event()
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -158,12 +157,12 @@ class MockServer(MockService):
 
     @property
     def port(self) -> int:
-        """Where it listens; before the start, what was asked for."""
+        """The port that it listens on; before the start, the requested one."""
         return self._port
 
     @property
     def url(self) -> str:
-        """Where it listens, without the version prefix: `http://127.0.0.1:PORT`. MockServerError before the start."""
+        """The address, without the version prefix: `http://127.0.0.1:PORT`. MockServerError before the start."""
         return self._address(self._port)
 
     @property
@@ -182,7 +181,7 @@ class MockServer(MockService):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # The system would take a larger number modulo 65,536.
+    # The system takes larger numbers modulo 65,536.
     if not 0 <= port <= 65_535:
         raise MockServerError(f"can't listen on port {port}: a port is a number from 0 to 65535")
     try:
@@ -220,7 +219,7 @@ class UvicornServer(uvicorn.Server):
             with asyncio.Runner() as runner:
                 runner.run(self.serve(listeners))
         except BaseException as error:
-            # Raised where someone waits, not in a thread that nobody looks at.
+            # Raised in the thread that waits for the start.
             self._failure = error
         finally:
             self._started_event.set()
@@ -262,16 +261,15 @@ class UvicornServer(uvicorn.Server):
         self._started_event.set()
 
     async def main_loop(self) -> None:
-        # uvicorn's own loop looks ten times a second whether it is time to go.
+        # uvicorn's own loop wakes ten times a second.
         assert self._stop_event is not None  # noqa: S101 - set in startup
         await self._stop_event.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, let what is being answered finish for a moment, close every connection."""
+        """Stop listening, give running answers a moment, close every connection."""
         for addition in self._additions:
             await addition
-        # First nothing more is accepted: a connection that was, a moment ago, can't join a server that is closed, and
-        # would be left behind open.
+        # First stop accepting: a connection that was just accepted can't join a closed server, and would stay open.
         for server in self.servers:
             for listener in server.sockets:
                 asyncio.get_running_loop().remove_reader(listener.fileno())
@@ -286,7 +284,7 @@ class UvicornServer(uvicorn.Server):
             await asyncio.wait(tasks, timeout=_GRACE)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        # One turn for the connections to hear of it, then every request that was waiting for its body ends.
+        # One turn for the connections to notice; then requests that wait for their bodies end.
         await asyncio.sleep(0)
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=_GRACE)
@@ -294,7 +292,7 @@ class UvicornServer(uvicorn.Server):
 
 def make_server(engine: Engine, market_port: Callable[[], int | None]) -> UvicornServer:
     class Protocol(H11Protocol):
-        """Quiet; refuses what isn't even HTTP in the service's error format; can end a connection as networks do."""
+        """Doesn't log; refuses invalid HTTP in the service's error format; can break a connection as networks do."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -305,9 +303,9 @@ def make_server(engine: Engine, market_port: Callable[[], int | None]) -> Uvicor
 
             async def app(scope: Scope, receive: Receive, send: Send) -> None:
                 if self.refused:
-                    return  # in the meantime its body turned out to be no HTTP
+                    return  # its body has turned out to be invalid HTTP
                 scope[BREAK_OFF] = self.break_off
-                # Whoever still waits when the server stops has nobody left to answer.
+                # Nobody is left to answer when the server stops.
                 with contextlib.suppress(asyncio.CancelledError):
                     await inner(scope, receive, send)
 
@@ -328,11 +326,11 @@ def make_server(engine: Engine, market_port: Callable[[], int | None]) -> Uvicor
         def send_400_response(self, msg: str) -> None:
             self.refused = True
             if self.cycle is not None:
-                # What was begun ends as if the client had left.
+                # A running request ends as if the client had left.
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-                # An answer is on its way already.
+                # An answer is already being sent.
                 self.transport.close()
                 return
             too_long = getattr(sys.exception(), "error_status_hint", 400) == 431
