@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .core.gap_options import GapOptions
     from .core.request_log import JournalEntry
     from .faults.rules import FaultRule
-    from .serving.server import MockServer
+    from .serving.uvicorn_server import MockServer
 
 SEED = 7
 START = 1_800_000_000
@@ -44,7 +44,7 @@ _before: WeakKeyDictionary[pytest.Item, tuple[int, set[str]]] = WeakKeyDictionar
 def trade_mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
     """A trading service for this test alone, without sockets: `httpx.Client(transport=trade_mock.transport())`.
 
-    It is the same every time: seed 7, a clock that stands still at 2027-01-15 08:00 UTC until a wait moves it on, and
+    It is always the same: seed 7, a clock that stands still at 2027-01-15 08:00 UTC until a wait moves it on, and
     no new signals but those that the test emits. The mark `trade_mock` changes that.
     """
     with _make(_options(request.node)) as mock:
@@ -60,7 +60,7 @@ def trade_mock_server(request: pytest.FixtureRequest) -> Iterator[MockServer]:
     `mock_full_NAME` as a key makes the tenant NAME.
     """
     try:
-        from .serving.server import MockServer
+        from .serving.uvicorn_server import MockServer
     except ModuleNotFoundError as error:
         raise pytest.fail.Exception(f"trade_mock_server: {error}", pytrace=False) from None
     with MockServer(seed=SEED) as server:
@@ -90,7 +90,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _before[item] = (server.world.journal.last, {rule.id for rule in _rules(server)}) if server else (0, set())
 
 
-# The older kind of wrapper: an older pytest knows it, too.
+# The older kind of wrapper, which older pytests know too.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
@@ -110,7 +110,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:
-    """What the marks of a test ask for. The test fails when there is no such option."""
+    """The options in the marks of a test. The test fails for an unknown one."""
     found: dict[str, Any] = {}
     for mark in reversed([*item.iter_markers("trade_mock")]):
         if mark.args:
@@ -123,7 +123,7 @@ def _options(item: pytest.Item) -> dict[str, Any]:
 
 
 def _make(options: Mapping[str, Any]) -> MockService:
-    """The service that the options of a mark describe. The test fails when there can't be one."""
+    """The service with these options. The test fails when they are invalid."""
     from .control.service import MockService
     from .core.errors import MockServerError
 
@@ -178,7 +178,7 @@ def _clock(start: object, *, frozen: bool) -> MockClock:
 
 
 def _section(fixture: str, entries: Sequence[JournalEntry]) -> tuple[str, str]:
-    """Title and text of what a failed test asked for: the latest requests, and when, from the first one on."""
+    """Title and text of a report section: the latest requests, with seconds since the first one."""
     from .control.assertions import line
 
     latest = entries[-_SHOWN:]
@@ -215,5 +215,5 @@ def _unused_rule(rule: FaultRule) -> str:
 
 
 def _wrong(text: str) -> BaseException:
-    """What a test fails with whose mark can't be followed."""
+    """The failure of a test whose mark is invalid."""
     return pytest.fail.Exception(f"@pytest.mark.trade_mock: {text}", pytrace=False)

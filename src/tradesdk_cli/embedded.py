@@ -53,7 +53,7 @@ class EmbeddedMock:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         from tradesdk_mock.in_process.httpx_transport import blocking_client
 
-        return blocking_client(self.service)
+        return blocking_client(self.service.transport())
 
     def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         """Status and body of what `/_mock/{path}` answers."""

@@ -17,7 +17,7 @@ import pytest
 import tradesdk_cli.commands.mock.serve as serving
 from tradesdk_cli.control import control
 from tradesdk_mock import MockServer
-from tradesdk_mock.serving import server as mock_server
+from tradesdk_mock.serving import uvicorn_server as mock_server
 
 from ._terminal import Run, Stream, Terminal
 from .test_processes import started

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 import httpx
+import pytest
 
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockServer, MockServerError
 
 from ._support import FULL, START, add_agent, add_wallet, client, error, ok
 
@@ -148,6 +149,18 @@ def test_reset(server: MockServer, anyone: httpx.Client, rich: httpx.Client) -> 
     assert ok(anyone.post("/_mock/reset", json={"seed": 7, "populate": ["b", "main"]}))["tenants"] == ["b", "main"]
     assert ok(rich.get("/v1/account"))["id"] == first
     assert len(ok(rich.get("/v1/agents"))["data"]) == 6
+
+
+def test_methods_give_what_the_control_api_gives(server: MockServer, anyone: httpx.Client) -> None:
+    server.create_key(tenant="acme")
+    server.add_fault("status", route="/v1/nothing", status=500)
+    assert server.list_keys() == ok(anyone.get("/_mock/keys"))["data"]
+    assert server.status() == ok(anyone.get("/_mock/status"))
+    server.reset(seed=99, populate=["main"])
+    assert (server.status()["seed"], server.status()["tenants"]) == (99, ["main"])
+    with pytest.raises(MockServerError, match="names of tenants"):
+        server.reset(populate="main")
+    assert server.status()["seed"] == 99
 
 
 def test_journal(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> None:

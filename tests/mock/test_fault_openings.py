@@ -52,7 +52,7 @@ def test_an_opening_that_was_carried_out_and_lost_leaves_no_stream(mock: MockSer
         else:
             with pytest.raises(httpx.ReadError):
                 http.get(STREAM, params=ASK)
-    assert len(mock.world.hub) == 0
+    assert len(mock.world.subscribers) == 0
 
 
 def test_a_stream_that_was_refused_has_not_been_spoiled(mock: MockService, http: httpx.Client) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api.pipeline import Pipeline
-from tradesdk_mock.control.http import control_api
+from tradesdk_mock.control.http import ControlApi
 from tradesdk_mock.core.messages import Request
 
 from ._support import FULL, START, client, error, ok
@@ -44,7 +44,7 @@ def ask(
     given = {"host": "localhost:8787", **headers}
     request = Request(method, path, client=sender)
     request.headers = [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
-    reply = Pipeline(mock.world, control_api(mock.world, remote=remote)).answer(request)
+    reply = Pipeline(mock.world, control=ControlApi(mock, allow_remote=remote)).answer(request)
     assert isinstance(reply.body, bytes)
     return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
 

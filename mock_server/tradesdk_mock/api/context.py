@@ -73,12 +73,8 @@ MarketRoutes = list[tuple[str, MarketEndpoint]]
 class Parts:
     """What the pipeline keeps from one request to the next."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    @property
-    def faults(self) -> Faults:
-        return self.world.faults
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
 
     @cached_property
     def facilitator(self) -> Facilitator:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..core.errors import ApiError, internal, invalid
 from ..core.messages import Answer, Reply, Request, error_answer
 from ..core.rate_limit import rate_headers, untouched
 from ..core.router import Router
+from ..faults.rules import Faults
 from ..payments import eip3009
 from ..payments.header import has_payment
 from ..state import tenants
@@ -20,9 +21,9 @@ from ..trading import background_tenant, signal_feed
 from . import handlers
 from .context import Context, Endpoint, MarketEndpoint, Parts
 from .routes import MARKET_ROUTES, ROUTES
+from .validation import MAX_BODY
 
 if TYPE_CHECKING:
-    from ..faults.rules import Faults
     from ..state.world import World
 
 Handler = Callable[[Context], None]
@@ -71,23 +72,22 @@ TOO_LONG = "The headers are longer than 64 KiB."
 _OF_SIGNALS = ("/v1/signals", "/v1/token-signals", "/v1/signal-history")
 
 
+class Control(Protocol):
+    """Answers the paths below `/_mock/`."""
+
+    def answer(self, request: Request) -> Answer: ...
+
+    def longest_body(self, path: str, client: str | None) -> int: ...
+
+
 class Pipeline:
-    """The service over a world.
+    """The service over a world."""
 
-    Args:
-        control: answers the paths below /_mock/.
-    """
-
-    def __init__(self, world: World, control: Callable[[Request], Answer] | None = None) -> None:
+    def __init__(self, world: World, faults: Faults | None = None, *, control: Control | None = None) -> None:
         self.world = world
-        self.parts = Parts(world)
+        self.parts = Parts(faults or Faults(world))
         self._control = control
         self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
-
-    @property
-    def faults(self) -> Faults:
-        """The fault rules."""
-        return self.parts.faults
 
     def answer(self, request: Request) -> Reply:
         """What the service says. Never raises."""
@@ -118,7 +118,7 @@ class Pipeline:
             if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
                 return self.refusal(TOO_LONG)
             if request.path.startswith("/_mock/") and self._control is not None:
-                return handlers.reply_of(self._control(request), self.world.now())
+                return handlers.reply_of(self._control.answer(request), self.world.now())
             if request.path == "/openapi.json":
                 # Loaded here: most servers are never asked. Neither counted nor logged: no part of the service.
                 from . import openapi
@@ -170,6 +170,10 @@ class Pipeline:
         """Nothing of it has happened, what was noted about its payment included."""
         context.paid, context.wrapped = None, False
         handlers.fail(context, error)
+
+    def longest_body(self, path: str, client: str | None) -> int:
+        """How many bytes of a request's body are read."""
+        return MAX_BODY if self._control is None else self._control.longest_body(path, client)
 
     def refusal(self, message: str) -> Reply:
         """The reply to what isn't even a request."""

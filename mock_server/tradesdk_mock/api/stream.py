@@ -49,10 +49,10 @@ class Feed:
         self._floor = floor
         # From now on, not from the first read.
         self._opened = world.now()
-        self._epoch = world.hub.epoch
+        self._epoch = world.subscribers.epoch
         self._closed = False
         self._wake = Wake()
-        world.hub.join(self._wake)
+        world.subscribers.join(self._wake)
         self._steps = self._run()
 
     def __iter__(self) -> Iterator[Step]:
@@ -70,7 +70,7 @@ class Feed:
     def close(self) -> None:
         """End the stream, from any thread; one that waits for the next step gets the end."""
         self._closed = True
-        self._world.hub.leave(self._wake)
+        self._world.subscribers.leave(self._wake)
         self._wake.ring()
         with contextlib.suppress(ValueError):  # the generator is running
             self._steps.close()
@@ -81,7 +81,7 @@ class Feed:
         if world.gaps.unknown_values == "on":
             yield event({"type": "notice", "timestamp": int(beaten), **NEW_FIELD})
         # The key may expire, and the world may be reset, while a client is listening.
-        while not self._closed and self._epoch == world.hub.epoch and tenants.is_valid(world, self._key_id):
+        while not self._closed and self._epoch == world.subscribers.epoch and tenants.is_valid(world, self._key_id):
             # Taken before the signals are read: a heartbeat never overtakes an earlier signal.
             now, interval = world.now(), world.gaps.heartbeat
             try:

@@ -15,8 +15,7 @@ from ..core.errors import ApiError, MockServerError, unusable
 from ..core.gap_options import GapOptions
 from ..core.rate_limit import RateLimiter
 from ..core.request_log import Journal
-from ..core.subscribers import Hub
-from ..faults.rules import Faults
+from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
 from .database import Store
@@ -64,8 +63,7 @@ class World:
         self.clock = clock or MockClock()
         self.limiter = RateLimiter()
         self.journal = Journal()
-        self.hub = Hub()
-        self.faults = Faults(self)
+        self.subscribers = Subscribers()
         self._news = False
         # Whether the clock was moved in the transaction that is open.
         self._moved = False
@@ -145,7 +143,7 @@ class World:
             self.gaps = self.gaps.changed(**options)
             self._save_gaps()
         self.on_gaps()
-        self.hub.ring()
+        self.subscribers.notify()
         return self.gaps
 
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
@@ -165,8 +163,7 @@ class World:
             self._begin(market)
             self.limiter.clear()
             self.journal.clear()
-            self.faults.clear()
-            self.hub.end_all()
+            self.subscribers.end_all()
 
     def replace(self, fill: Callable[[], object]) -> None:
         """Put another state in the place of this one: `fill` writes it, or raises, and then nothing has changed."""
@@ -182,8 +179,6 @@ class World:
         except BaseException:
             self.clock.restore(*clock)
             raise
-        # It knows by heart whether there are any.
-        self.faults = Faults(self)
         self.journal.clear()
         if self.gaps != gaps:
             self.on_gaps()
@@ -206,7 +201,7 @@ class World:
             raise
         if self._news:
             self._news = False
-            self.hub.ring()
+            self.subscribers.notify()
 
     def born_at(self, when: float) -> None:
         """Note when it was made; a scenario begins then."""
@@ -249,7 +244,7 @@ class World:
             # The world is another one, reset or restored by this process or another: its signals are numbered anew.
             self._age = age
             self.limiter.clear()
-            self.hub.end_all()
+            self.subscribers.end_all()
 
     @property
     def closed(self) -> bool:
@@ -261,7 +256,7 @@ class World:
         if self._closed:
             return
         self._closed = True
-        self.hub.end_all()
+        self.subscribers.end_all()
         self._unsubscribe()
         self.store.close()
 
@@ -278,7 +273,7 @@ class World:
                     self._save_clock()
             except ApiError as error:
                 raise unusable(self.store.path, error) from error
-        self.hub.ring()
+        self.subscribers.notify()
 
     def _begin(self, market: str | None) -> None:
         """Note when the world was made, and whether its market makes signals by itself; what is given wins."""
