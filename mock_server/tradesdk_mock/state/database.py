@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.errors import ApiError, MockServerError, closed, overloaded, unusable
 from ..core.seeding import Dice
-from . import schema, snapshots
+from . import file_check, schema
 
 Row = tuple[Any, ...]
 # Results of SQLite: what the file has become, and what keeps it from being used.
@@ -41,7 +41,7 @@ class Store:
         self._failure: ApiError | None = None
         if self.path is not None:
             # Before SQLite opens it for writing: what is none of ours stays as it is.
-            snapshots.check(self.path)
+            file_check.check(self.path)
         try:
             # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
             self._db = sqlite3.connect(

@@ -1,31 +1,22 @@
-"""State files: what one is before anything is written to it, and a world's state as such a file."""
+"""A world's state as a file: snapshots, and what a state file holds."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, overload
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
+from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError
-from ..core.gap_options import GapOptions
-from ..market.scenarios import SCENARIOS
-from . import schema
+from .file_check import LOGS, READ_WHOLE, Unusable, check, checked, is_there, look, named, settings, sound
 
 if TYPE_CHECKING:
     from .world import World
 
-# Reading a whole file costs 2 ms for each MiB. Larger ones are looked at where they are used, and damage is answered
-# there: nobody wants to wait for seconds until a server listens.
-_READ_WHOLE = 16 * 1024 * 1024
-# How often to look again at a file that others are changing.
-_LOOKS = 10
-_LOGS = ("-wal", "-shm", "-journal")
-_MARKETS = ("live", "scripted")
+_COUNTS = ("agents", "trades", "signals", "tenants")
 
 
 class Snapshots:
@@ -70,23 +61,6 @@ class Snapshots:
             raise MockServerError(error.message) from None
 
 
-class Unusable(Exception):
-    """What is wrong with a file, as the end of a sentence about it."""
-
-
-def check(path: str) -> None:
-    """Nothing, for a state file of this version and for a place where one can be made. Changes and leaves nothing.
-
-    Raises:
-        MockServerError: it is something else, or damaged; the message has its name and the reason.
-    """
-    try:
-        if _is_there(path):
-            look(path, _checked)
-    except Unusable as error:
-        raise MockServerError(f"the state file {path} {error}") from error.__cause__
-
-
 def snapshot(world: World) -> bytes:
     """The state as the bytes of a state file."""
     import tempfile
@@ -107,7 +81,7 @@ def save(world: World, path: str | os.PathLike[str]) -> None:
     import tempfile
 
     target = os.path.abspath(os.fspath(path))
-    if any(os.path.exists(target + end) for end in _LOGS):
+    if any(os.path.exists(target + end) for end in LOGS):
         raise MockServerError(f"{path} is a state file in use, or one that wasn't closed: take another file")
     part: str | None = None
     try:
@@ -146,7 +120,7 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
             if isinstance(source, bytes):
                 with open(file, "wb") as copy:
                     copy.write(source)
-            elif _is_there(name):
+            elif is_there(name):
                 look(name, lambda db: _duplicate(db, file))
             else:
                 raise Unusable("is not there")
@@ -187,153 +161,66 @@ def _prepare(file: str) -> None:
         raise Unusable("is empty")
     db = sqlite3.connect(file, isolation_level=None)
     try:
-        with _named():
-            _checked(db)
+        with named():
+            checked(db)
             # Comparing every index with its table takes ten times as long as reading all pages.
-            _sound(db, "integrity_check" if os.path.getsize(file) <= _READ_WHOLE else "quick_check")
-            if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not _settings(db):
+            sound(db, "integrity_check" if os.path.getsize(file) <= READ_WHOLE else "quick_check")
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not settings(db):
                 raise Unusable("has no world in it")
             db.execute("PRAGMA journal_mode=DELETE")
     finally:
         db.close()
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is a file with something in it."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise Unusable(f"can't be opened: {error.strerror}") from error
-    if stat.S_ISDIR(found.st_mode):
-        raise Unusable("is a folder")
-    if not stat.S_ISREG(found.st_mode):
-        raise Unusable("is no ordinary file")
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise Unusable("can't be read and written: no permission")
-    if found.st_size == 0 and _size(path + "-wal"):
-        # SQLite would throw the log away.
-        raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
-    return found.st_size > 0
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Seed, scenario, market, clock and counts of a state file that may be in use.
 
+    `now` is what its clock would show now, `frozen` and `speed` how it runs, `streams` is not told by a file.
 
-def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
-    """Do something with a connection that only reads. Again, where another process changed the file meanwhile."""
-    failure: Exception = Unusable("is in use")
-    for _ in range(_LOOKS):
-        before = _stamp(path)
-        try:
-            with _named(), _reading(path) as db:
-                what(db)
-            return
-        except (Unusable, OSError) as error:
-            failure = error
-        if _stamp(path) == before:
-            break
-    if isinstance(failure, OSError):
-        raise Unusable(f"can't be opened: {failure.strerror}") from failure
-    raise failure
-
-
-def _stamp(path: str) -> object:
-    return [_size(path + end) for end in ("", *_LOGS)], os.stat(path).st_mtime_ns
-
-
-def _size(path: str) -> int | None:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return None
-
-
-@contextmanager
-def _reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves the file and its folder as they are.
-
-    Never opened past SQLite where it may be in use: closing such a file would take away the locks that other
-    connections of this process have on it.
+    Raises:
+        MockServerError: it is not there, no state file, of another version, or damaged.
     """
-    with ExitStack() as stack:
-        options = "mode=ro&immutable=1"
-        if _size(path + "-wal"):
-            options = "mode=ro"
-            if not os.path.exists(path + "-shm"):
-                # Nobody uses it, and reading it with its log would leave an index of that beside it.
-                import shutil
-                import tempfile
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise MockServerError(f"the state file {name} is not there")
+    check(name)
+    found: dict[str, Any] = {}
 
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tradesdk-mock-"))
-                for end in ("", "-wal"):
-                    shutil.copyfile(path + end, os.path.join(folder, "state" + end))
-                path = os.path.join(folder, "state")
-        place = quote(os.path.abspath(path).replace(os.sep, "/"))
-        uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None)
-        stack.callback(db.close)
-        yield db
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    """What SQLite says about a file, in words."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-            raise Unusable("is not a state file, or damaged: it is no database") from error
-        if "locked" in str(error):
-            raise Unusable("is in use") from error
-        # Of text that can't be read, SQLite quotes all there is.
-        raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
-    except UnicodeDecodeError as error:
-        raise Unusable("is damaged: a name in it is no text") from error
-
-
-def _checked(db: sqlite3.Connection) -> None:
-    """Nothing, for a state of this version, and for a database with nothing in it."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-    if not version and not found:
-        return
-    ours = found.keys() & set(schema.NAMES)
-    if len(ours) < len(schema.NAMES) // 2:
-        raise Unusable("is not a state file: it is a database of something else")
-    if version != schema.VERSION:
-        raise Unusable(
-            f"is of version {version}, and this mock reads version {schema.VERSION}: "
-            "take another file, or the release that made this one"
+    def read(db: sqlite3.Connection) -> None:
+        meta = dict(db.execute("SELECT name, value FROM meta"))
+        clock = MockClock()
+        if "clock" in meta:
+            clock.restore(*json.loads(meta["clock"]))
+        found.update(
+            seed=int(meta["seed"]),
+            scenario=meta.get("scenario"),
+            market=meta.get("market"),
+            now=clock.now(),
+            frozen=clock.frozen,
+            speed=clock.speed,
+            **{each: db.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in _COUNTS},  # noqa: S608 - ours
         )
-    for statement in filter(None, map(str.strip, schema.TABLES.split(";"))):
-        kind, name = statement.split(None, 3)[1:3]
-        if found.get(name) != statement:
-            raise Unusable(f"is damaged: the {kind.lower()} {name} is {'another' if name in found else 'missing'}")
-    _settings(db)
-    pages, size = (db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "page_size"))
-    if pages * size <= _READ_WHOLE:
-        _sound(db, "quick_check")
 
-
-def _sound(db: sqlite3.Connection, pragma: str) -> None:
-    (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
-    if said != "ok":
-        raise Unusable(f"is damaged: {' '.join(said.split())}")
-
-
-def _settings(db: sqlite3.Connection) -> dict[str, str]:
-    """Seed, clock and what else a world begins with; none where a process ended before it had noted them."""
-    kept = dict(db.execute("SELECT name, value FROM meta"))
     try:
-        if kept:
-            int(kept["seed"])
-            float(kept["born"])
-            shown, real, speed, _ = json.loads(kept["clock"])
-            if not 0 <= shown < 1e12 or not 0 <= real < 1e12 or not 0 < speed < 1e6:
-                raise ValueError(kept["clock"])
-            known = GapOptions().as_dict()
-            GapOptions().changed(**{name: value for name, value in json.loads(kept["gaps"]).items() if name in known})
-            if kept["scenario"] not in SCENARIOS or kept["market"] not in _MARKETS:
-                raise ValueError(kept["scenario"])
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise Unusable("is damaged: its settings can't be read") from error
-    return kept
+        look(name, read)
+    except Unusable as error:
+        raise MockServerError(f"the state file {name} {error}") from error
+    except (KeyError, ValueError, TypeError) as error:
+        raise MockServerError(f"the state file {name} is damaged: {error}") from error
+    return found
+
+
+def in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether another service, of this process or another, works on the state file; of what is none, nobody does."""
+    uri = f"file:{quote(os.path.abspath(os.fspath(path)))}?mode=rw"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0.2, isolation_level=None)) as db:
+            # Only whoever is alone with it gets this lock.
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("BEGIN EXCLUSIVE")
+            db.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    except sqlite3.DatabaseError:
+        return False
+    return False
