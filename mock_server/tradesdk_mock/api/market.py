@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import ApiError
 from ..market.tokens import NETWORKS, tokens
-from ..trading import pricefailure, signal_feed
+from ..trading import signal_feed
 from ..trading.performance import agents_by_token
 from . import market_requests
 from .marketside import MarketCall, MarketEndpoint, Record
@@ -39,7 +39,7 @@ def token_signals(call: MarketCall) -> Record:
 def token_prices(call: MarketCall) -> Record:
     found = [token for _, token in call.tokens()]
     for token in found:
-        if pricefailure.price_fails(call.world, token):
+        if call.world.price_fails(token):
             raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
     return {
         "results": [

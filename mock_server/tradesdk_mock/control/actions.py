@@ -15,7 +15,7 @@ from ..core.request_log import as_json
 from ..faults import active
 from ..state import snapshots, tenants
 from ..state.world import World
-from ..trading import agent_states, history, pricefailure, signal_feed
+from ..trading import agent_states, history, signal_feed
 
 Body = dict[str, Any]
 Action = Callable[[World, Request, Body], object]
@@ -278,12 +278,12 @@ def emit_signals(world: World, request: Request, body: Body) -> object:
 
 def fail_prices(world: World, request: Request, body: Body) -> object:
     _only(body, "price_failure")
-    pricefailure.set_price_failure(world, _need(body, "price_failure", (bool, list)))
+    world.set_price_failure(_need(body, "price_failure", (bool, list)))
     return read_market(world, request, {})
 
 
 def read_market(world: World, request: Request, body: Body) -> Body:
-    return {"price_failure": pricefailure.price_failure(world)}
+    return {"price_failure": world.price_failure()}
 
 
 ACTIONS: list[tuple[str, dict[str, Action]]] = [

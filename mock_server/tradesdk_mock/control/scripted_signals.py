@@ -11,7 +11,7 @@ from ..core.errors import ApiError, MockServerError
 from ..market.indicators import CHAINS
 from ..market.tokens import find
 from ..state.world import World
-from ..trading import pricefailure, signal_feed
+from ..trading import signal_feed
 from ..trading.signal_feed import MockSignal
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Scripting:
     def set_price_failure(self, failing: bool | list[str]) -> None:
         """Make the prices of the market data fail with 502: of every token, of these (symbols or addresses), or not."""
         with self._transaction() as world:
-            pricefailure.set_price_failure(world, failing)
+            world.set_price_failure(failing)
 
     def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
         """What a token cost from one time to another, in USD; oldest first. Also of times that are still to come.

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from ..core.subscribers import Hub
 from ..faults.active import Faults
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
+from ..market.tokens import Token, find
 from .database import Store
 
 if TYPE_CHECKING:
@@ -145,6 +146,31 @@ class World:
         self.on_gaps()
         self.hub.ring()
         return self.gaps
+
+    def set_price_failure(self, tokens: bool | Sequence[str]) -> None:
+        """Which prices on Base fail: all, none, or those of some tokens, each by symbol, address or coin id.
+
+        Only POST /v1/token-prices shows it, with 502. ValueError for an unknown token.
+        """
+        symbols: list[str] = []
+        for name in () if isinstance(tokens, bool) else tokens:
+            token = find(self.seed, 8453, name) if isinstance(name, str) else None
+            if token is None:
+                raise ValueError(f"price_failure: there is no token {str(name)[:80]!r} on Base")
+            if token.symbol not in symbols:
+                symbols.append(token.symbol)
+        with self.store:
+            self.store.set_meta("price_failure", json.dumps(tokens if isinstance(tokens, bool) else symbols))
+
+    def price_failure(self) -> bool | list[str]:
+        """What was set: true for all tokens, false for none, or the symbols."""
+        found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
+        return found
+
+    def price_fails(self, token: Token) -> bool:
+        """Whether this token has no price now."""
+        failing = self.price_failure()
+        return failing if isinstance(failing, bool) else token.symbol in failing
 
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
         """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world."""
