@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .payments.wallet_proof import wallet_message
     from .serving.server import MockServer
     from .state.tenants import MockKey
-    from .trading.history import Seeded
+    from .trading.population import Seeded
 
 __all__ = [
     "MockServer",
@@ -63,7 +63,7 @@ _HOMES = {
     "MockServerError": "core.errors",
     "MockClock": "core.clock",
     "MockKey": "state.tenants",
-    "Seeded": "trading.history",
+    "Seeded": "trading.population",
     "JournalEntry": "core.request_log",
     "MockSignal": "market.emitted_signals",
     "Candle": "market.candles",

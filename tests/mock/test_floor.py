@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
 from tradesdk_mock.core.messages import Request
+from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import background_tenant, signal_feed
 from tradesdk_mock.trading import engine as floors
 from tradesdk_mock.trading.positions import Agent
@@ -41,9 +43,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     found: list[object] = []
     build = floors.Floor.__init__
 
-    def counted(self: floors.Floor, *args: object) -> None:
-        found.append(args)
-        build(self, *args)  # type: ignore[arg-type]
+    def counted(self: floors.Floor, world: World, **options: Any) -> None:
+        found.append(options)
+        build(self, world, **options)
 
     monkeypatch.setattr(floors.Floor, "__init__", counted)
     return found
@@ -208,7 +210,7 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
                 turns += 1
                 assert background_tenant.is_growing(mock.world)
                 # Whoever trades meanwhile leaves the house alone.
-                other.world.floor = None
+                other.world.trading = None
                 ok(later.get("/v1/trades"))
             assert turns > 5
             assert not background_tenant.is_growing(other.world)

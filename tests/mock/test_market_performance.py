@@ -12,7 +12,7 @@ import pytest
 
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.market.tokens import tokens
-from tradesdk_mock.trading import agent_states, background_tenant, history, performance
+from tradesdk_mock.trading import agent_states, background_tenant, performance, population
 
 from ._market import Market
 from ._support import START
@@ -41,7 +41,7 @@ COLUMNS = (
 def shop() -> Market:
     """The house and one more tenant. Nothing here changes it."""
     shop = Market()
-    history.populate(shop.world, "somebody")
+    population.populate(shop.world, "somebody")
     shop.results("token-win-rate", "BRETT")
     return shop
 
@@ -193,7 +193,7 @@ def test_other_tenants_and_the_other_chain(shop: Market) -> None:
     """Everybody on Base counts; nobody on BNB does."""
     alone = Market()
     before = alone.post("aggregate-metrics", {}).data
-    history.populate(alone.world, "bot")
+    population.populate(alone.world, "bot")
     after = alone.post("aggregate-metrics", {}).data
     mine = alone.world.store.records(COLUMNS, "trades WHERE tenant = 'bot' AND chain_id = 8453 AND status = 'closed'")
     assert after["totalAgents"] == before["totalAgents"] + 3
@@ -255,7 +255,7 @@ def test_the_house_can_be_read(shop: Market) -> None:
 def test_a_day_of_the_house() -> None:
     """It trades about a thousand times; what only idle agents hold is never sold."""
     shop = Market()
-    background_tenant.ensure(shop.world)
+    population.ensure_background_tenant(shop.world)
     sold = {address for (address,) in shop.world.store.all("SELECT token_address FROM trades WHERE status = 'closed'")}
     kept = [position for position in ask_as_house(shop, "/v1/positions") if position["token_address"] not in sold]
     states = {agent["id"]: agent["status"] for agent in ask_as_house(shop, "/v1/agents")}
@@ -277,12 +277,12 @@ def test_a_day_of_the_house() -> None:
 
 def test_the_house_is_the_same_whenever_it_is_made() -> None:
     early, late = Market(), Market()
-    background_tenant.ensure(early.world)
+    population.ensure_background_tenant(early.world)
     for shop in (early, late):
         shop.clock.advance(DAY / 3 + 0.5)
         shop.results("token-signals", "BRETT")
-    history.populate(late.world, "house")
-    history.populate(late.world, "house", trades=10)
+    population.populate(late.world, "house")
+    population.populate(late.world, "house", trades=10)
     assert early.post("aggregate-metrics", {}).data == late.post("aggregate-metrics", {}).data
     assert early.world.store.all("SELECT * FROM books") == late.world.store.all("SELECT * FROM books")
     # The numbers of positions are given again once they are over.
@@ -312,7 +312,7 @@ def test_the_house_is_quickly_made() -> None:
     """Whoever asks first waits for it. The bound is generous: a machine may be busy."""
     shop = Market()
     before = time.process_time()
-    background_tenant.ensure(shop.world)
+    population.ensure_background_tenant(shop.world)
     assert time.process_time() - before < 1.5
 
 

@@ -20,7 +20,7 @@ from ..core.router import Router
 from ..payments import eip3009, settlements
 from ..payments.header import has_payment, read
 from ..state import tenants
-from ..trading import background_tenant, signal_feed
+from ..trading import background_tenant, population, signal_feed
 from . import marketside, web
 from .market import MARKET_ROUTES
 from .routes import ROUTES
@@ -101,7 +101,7 @@ class Engine:
         if not about_signals and not self._is_about_trading(request):
             return False
         try:
-            if self._asks_house(request) and background_tenant.is_behind(self.world):
+            if self._asks_house(request) and population.is_background_behind(self.world):
                 return True
             return signal_feed.is_behind(self.world, goal, trading=not about_signals)
         except ApiError:  # the answer says so

@@ -13,7 +13,7 @@ from ..core.messages import NEW_FIELD, Answer, Request, error_answer
 from ..core.rate_limit import Verdict, rate_headers
 from ..state import tenants
 from ..state.world import World
-from ..trading import background_tenant, signal_feed
+from ..trading import background_tenant, population, signal_feed
 from .validation import Query, json_body
 
 log = logging.getLogger("tradesdk_mock")
@@ -123,7 +123,7 @@ def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
                     raise _nothing_here(world, request, endpoints)
                 _permit(world, caller, endpoint)
                 if caller.tenant == background_tenant.HOUSE:
-                    background_tenant.ensure(world)
+                    population.ensure_background_tenant(world)
                 if endpoint.trading:
                     signal_feed.up_to_date(world)
                 answer = endpoint.handler(Call(world, caller, request))

@@ -15,7 +15,7 @@ from ..core.request_log import as_json
 from ..faults import active
 from ..state import snapshots, tenants
 from ..state.world import World
-from ..trading import agent_states, history, signal_feed
+from ..trading import agent_states, population, signal_feed
 
 Body = dict[str, Any]
 Action = Callable[[World, Request, Body], object]
@@ -92,7 +92,7 @@ def reset(world: World, request: Request, body: Body) -> object:
         tenants.check_tenant(tenant)
     world.reset(seed, scenario)
     for tenant in populated:
-        history.populate(world, tenant)
+        population.populate(world, tenant)
     return status(world, request, {})
 
 
@@ -153,7 +153,7 @@ def change_tenant(world: World, request: Request, body: Body) -> object:
     tenant, verb = request.params["tenant"], request.params["verb"]
     if verb == "populate":
         _only(body, "trades")
-        return asdict(history.populate(world, tenant, trades=_take(body, "trades", int, 250)))
+        return asdict(population.populate(world, tenant, trades=_take(body, "trades", int, 250)))
     if verb != "plan":
         raise no_route(f"/_mock/tenants/{tenant}/{verb}")
     _only(body, "plan")

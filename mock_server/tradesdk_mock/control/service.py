@@ -15,8 +15,8 @@ from ..state import tenants
 from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
 from ..state.world import World
-from ..trading import agent_states, history
-from ..trading.history import Seeded
+from ..trading import agent_states, population
+from ..trading.population import Seeded
 from .assertions import JournalChecks
 from .scripted_signals import Scripting
 
@@ -181,7 +181,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
             trades: how many in all, 8 of them open; 8 to 1,000,000.
         """
         with self._transaction() as world:
-            return history.populate(world, tenant, trades=trades)
+            return population.populate(world, tenant, trades=trades)
 
     def start_agent(self, agent_id: str) -> None:
         """Make it `active`. MockServerError when it is, or when there is no such agent."""

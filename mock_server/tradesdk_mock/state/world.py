@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError, unusable
@@ -24,10 +23,25 @@ from .database import Store
 
 if TYPE_CHECKING:
     from ..payments.paywall import Verifier
-    from ..trading.engine import Floor
 
 DEFAULT_SEED = 7
 MARKETS = ("live", "scripted")
+
+
+class Trading(Protocol):
+    """What is held in memory of agents and their positions, and goes on trading.
+
+    Attributes:
+        changes: how often these have changed, as far as it knows.
+        next_exit: when something has to be done, whatever signals come; infinity for never.
+    """
+
+    changes: int
+    next_exit: float
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the database says the same."""
 
 
 class World:
@@ -41,8 +55,7 @@ class World:
         catch_up_limit: seconds of signals that a jump of the clock is made up for.
         verifier: judges payments for market data; None until the first request that has to pay.
         due: when the next signal is published (infinity: never), None when that has to be looked up.
-        floor: where agents trade; None when that has to be looked up.
-        exits_due: when the next thing happens on that floor.
+        trading: where agents trade; None until somebody needs it, and after changes elsewhere.
     """
 
     def __init__(
@@ -73,7 +86,7 @@ class World:
         # Whether the clock was moved in the transaction that is open.
         self._moved = False
         # How often the world was reset.
-        self._age = 0
+        self._generation = 0
         self.market = MARKETS[0]
         self.market_before: str | None = None
         self.scenario = ORDINARY
@@ -81,10 +94,7 @@ class World:
         self.catch_up_limit = catch_up_limit
         self.due: float | None = None
         self._prices: Prices | None = None
-        self.floor: Floor | None = None
-        self.exits_due = math.inf
-        # How often trading has changed when the floor was right.
-        self._traded = 0
+        self.trading: Trading | None = None
         self.verifier: Verifier | None = None
         # Whoever serves this world, when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
@@ -112,7 +122,7 @@ class World:
                 before = self.store.get_meta("market")
                 self._begin(market)
                 self.market_before = None if before == self.market else before
-                self._age = int(self.store.get_meta("age") or 0)
+                self._generation = int(self.store.get_meta("age") or 0)
                 self.store.changed_elsewhere()
         except ApiError as error:
             self.store.close()
@@ -177,13 +187,13 @@ class World:
         if scenario not in (None, *SCENARIOS):
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         with self.transaction():
-            market, age = self.market, self._age + 1
+            market, age = self.market, self._generation + 1
             self.store.clear()
             self.seed = self.seed if seed is None else seed
             self.scenario = scenario or self.scenario
             self.store.set_meta("seed", str(self.seed))
             self.store.set_meta("age", str(age))
-            self._age = age
+            self._generation = age
             self._save_gaps()
             self._save_clock()
             self._begin(market)
@@ -197,7 +207,7 @@ class World:
         clock, gaps = self.clock.state(), self.gaps
         try:
             with self.transaction():
-                age = self._age + 1
+                age = self._generation + 1
                 fill()
                 # Another age than that of any process here: open streams end, in all of them.
                 self.store.set_meta("age", str(age))
@@ -232,16 +242,15 @@ class World:
             self._news = False
             self.hub.ring()
 
-    def born_at(self, when: float) -> None:
-        """Note when it was made; a scenario begins then."""
-        self.store.set_meta("born", repr(when))
-        self._prices = self.floor = None
-        self.note_trading()
+    @property
+    def generation(self) -> int:
+        """Another number after each reset and each restored snapshot, in every process on the file."""
+        return self._generation
 
-    def note_trading(self) -> None:
-        """Agents or their positions have changed: other processes look them up again."""
-        self._traded = int(self.store.get_meta("traded") or 0) + 1
-        self.store.set_meta("traded", str(self._traded))
+    def set_created(self, when: float) -> None:
+        """Note when the world was made; a scenario begins then. What was made of older prices has to be forgotten."""
+        self.store.set_meta("born", repr(when))
+        self._prices = None
 
     def announce(self) -> None:
         """There is something that open streams have to look at. They are told after the transaction."""
@@ -264,16 +273,14 @@ class World:
         self._prices = None
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
-        traded = int(self.store.get_meta("traded") or 0)
-        if self.floor is not None and not (self.floor.sure and traded == self._traded and age == self._age):
-            # To look up what thousands of agents hold takes a second: not for what has nothing to do with them.
-            self.floor = None
-        self._traded = traded
-        if age != self._age:
+        if age != self._generation:
             # The world is another one, reset or restored by this process or another: its signals are numbered anew.
-            self._age = age
+            self._generation = age
             self.limiter.clear()
             self.hub.end_all()
+        if self.trading is not None and not self.trading.is_current:
+            # Only then: to read what thousands of agents hold takes a second.
+            self.trading = None
 
     @property
     def closed(self) -> bool:
@@ -318,7 +325,7 @@ class World:
             # For the time that it was off, it makes none.
             self.store.set_meta("signals_upto", repr(max(now, float(upto))))
         self.due = None
-        self.floor = None
+        self.trading = None
 
     def _save_clock(self) -> None:
         if self.store.path is not None:

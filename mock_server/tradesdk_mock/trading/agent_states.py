@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.errors import conflict, invalid, missing
-from . import background_tenant, engine, ledger, signal_feed
+from . import background_tenant, engine, ledger, population, signal_feed
 from .exits import trailing_peak
 from .ledger import Trade
 from .positions import GUARDED, known
@@ -50,7 +50,7 @@ def _status(world: World, agent_id: str) -> str:
 def _set(world: World, agent_id: str, status: str) -> None:
     before = _status(world, agent_id)
     if background_tenant.is_growing(world):
-        background_tenant.ensure(world)
+        population.ensure_background_tenant(world)
     signal_feed.up_to_date(world)
     if before in GUARDED and status not in GUARDED:
         _let_go(world, agent_id)

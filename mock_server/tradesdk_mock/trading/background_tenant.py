@@ -11,16 +11,14 @@ from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
 from .balances import initial_native
+from .history import BASE, DAY, RISK, Desk, Worker, open_since, ordinals
 
 if TYPE_CHECKING:
     from ..state.world import World
-    from .pasttrades import Desk, Worker
 
 HOUSE = "house"
 # Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
 _GROWING = "house_growing"
-BASE = 8453
-DAY = 86_400
 _WALLETS, _AGENTS = 8, 40
 _TRADED = 320
 # The last of them have open trades only: bought, and never sold, for nobody watches them.
@@ -34,55 +32,35 @@ _MOST = (3, 4, 5)
 _AT = itemgetter(0)
 
 
-def ensure(world: World) -> None:
-    """Make the house, once. It is made for the time when the world was; what was published since, it lives through."""
-    if not _is_there(world):
-        from . import signal_feed
-
-        with world.store:
-            _grow(world)
-            signal_feed.catch_up(world)
-
-
-def is_behind(world: World) -> bool:
-    """Make it, or let it live through a slice of what was published since; whether more of that is left."""
-    if _is_there(world):
-        return False
-    from . import signal_feed
-
-    with world.transaction():
-        return not (_is_there(world) or _grow(world, within=signal_feed.SLICE))
-
-
 def is_growing(world: World) -> bool:
-    """Whether it was made, and hasn't lived through all yet: until then nobody else lets its agents trade."""
+    """Whether its agents have traded on a part of the signals only: until they are done, the engine leaves them out."""
     return world.store.get_meta(_GROWING) is not None
 
 
-def _is_there(world: World) -> bool:
+def is_ready(world: World) -> bool:
     return world.store.get_meta(HOUSE) is not None
 
 
-def _grow(world: World, within: float | None = None) -> bool:
-    """Whether it is there now."""
-    from . import engine, signal_feed
-
+def progress(world: World) -> tuple[float, int] | None:
+    """(when it was made, place of the last signal that its agents traded on); None before it is made."""
     kept = world.store.get_meta(_GROWING)
-    at, seq = (_begin(world), 0) if kept is None else json.loads(kept)
-    place = signal_feed.live_through(world, HOUSE, at, seq, within=within)
-    if place is not None:
-        world.store.set_meta(_GROWING, json.dumps((at, place)))
-        return False
+    if kept is None:
+        return None
+    at, seq = json.loads(kept)
+    return at, seq
+
+
+def save_progress(world: World, at: float, seq: int) -> None:
+    world.store.set_meta(_GROWING, json.dumps((at, seq)))
+
+
+def finish(world: World, at: float) -> None:
     world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
     world.store.set_meta(HOUSE, str(int(at)))
-    engine.forget(world)
-    return True
 
 
-def _begin(world: World) -> float:
+def create(world: World) -> float:
     """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
-    from .pasttrades import Desk
-
     with world.store:
         tenants.ensure_tenant(world, HOUSE)
         at = min(world.now(), float(world.store.get_meta("born") or world.now()))
@@ -125,8 +103,6 @@ def _add_wallets(world: World, born: int) -> dict[str, float]:
 
 def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Worker], list[str]]:
     """(agents, their states)"""
-    from .pasttrades import RISK, Worker
-
     workers, statuses = [], []
     for place in range(_AGENTS):
         agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
@@ -173,8 +149,6 @@ def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int,
 
 
 def _add_closed(world: World, desk: Desk, workers: list[Worker], traded: tuple[Token, ...], born: int) -> None:
-    from .history import ordinals
-
     plan = _plan(world, traded, born)
     made, at = [], born - 31 * DAY
     numbers = ordinals(world, HOUSE, "trade", len(plan))
@@ -190,8 +164,6 @@ def _add_open(
     world: World, desk: Desk, workers: list[Worker], statuses: list[str], traded: tuple[Token, ...], born: int
 ) -> None:
     """What the house holds when the world is made."""
-    from .history import open_since, ordinals
-
     for worker in workers:
         worker.has_room(born, None)
     idle = [worker for worker, status in zip(workers, statuses, strict=True) if status == "idle"]

@@ -14,7 +14,7 @@ from ..core.seeding import ident
 from ..market.indicators import CHAINS
 from ..market.price_model import DIGITS
 from ..market.tokens import Token, significant
-from . import background_tenant, ledger, positions
+from . import ledger, positions
 from .exits import Levels, Outlook, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome
 from .positions import Agent, Held, known
@@ -46,11 +46,20 @@ class _Offer:
 
 
 class Floor:
-    """The agents of a world that are running; of one tenant alone, for `signals.live_through`."""
+    """The running agents of a world: of one tenant alone, or of all but one.
 
-    def __init__(self, world: World, tenant: str | None = None) -> None:
+    Attributes:
+        next_exit: when something has to be done, whatever signals come; infinity for never. Known after each flush, and
+            read by other threads.
+        changes: as `Trading` has it.
+    """
+
+    def __init__(self, world: World, *, tenant: str | None = None, excluded_tenant: str | None = None) -> None:
         self._world = world
         self._prices = world.prices
+        self._generation = world.generation
+        # Read before the agents: a change in between makes these stale, never the other way round.
+        self.changes = ledger.changes(world)
         self._takers: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
         # By wallet and share of it, where they are many.
         self._purses: dict[int, dict[tuple[str, float], list[Agent]]] = {}
@@ -60,8 +69,8 @@ class Floor:
         self._ahead: list[tuple[int, int, Held]] = []
         self._turn = count()
         self._now = 0.0
-        # Whether it is as the database has it.
-        self.sure = True
+        # Whether everything is written down.
+        self._sure = True
         # What wallets have left, in ether or BNB.
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
@@ -73,22 +82,22 @@ class Floor:
         self._touched: list[Held] = []
         if tenant is not None:
             self._load(" AND tenant = ?", (tenant,))
-        elif background_tenant.is_growing(world):
-            self._load(" AND tenant != ?", (background_tenant.HOUSE,))
+        elif excluded_tenant is not None:
+            self._load(" AND tenant != ?", (excluded_tenant,))
         else:
             self._load("", ())
+        self._find_next_exit()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is as the database has it."""
+        world = self._world
+        return self._sure and self._generation == world.generation and self.changes == ledger.changes(world)
 
     @property
     def empty(self) -> bool:
         """Whether nobody trades."""
         return not self._agents
-
-    @property
-    def next_exit(self) -> float:
-        """When something has to be done, whatever signals come; infinity for never."""
-        while self._ahead and self._ahead[0][2].gone:
-            heappop(self._ahead)
-        return self._ahead[0][0] if self._ahead else math.inf
 
     def reload(self, agent_id: str) -> None:
         """An agent was changed, started, stopped or removed."""
@@ -99,12 +108,13 @@ class Floor:
             for held in list(agent.held.values()):
                 self._drop(held)
         self._load(" AND id = ?", (agent_id,))
+        self._find_next_exit()
 
     def live(self, rows: Iterable[Row], upto: float) -> None:
         """What agents do up to a time, with the signals published since the last one, in the order of time."""
         if not self._agents:
             return
-        self.sure, self._now = False, self._world.now()
+        self._sure, self._now = False, self._world.now()
         for row in rows:
             self._pass(row[0])
             if row[5] == "BUY":
@@ -115,7 +125,8 @@ class Floor:
 
     def flush(self) -> None:
         """Write down what has happened."""
-        self.sure = True
+        self._sure = True
+        self._find_next_exit()
         if not (self._opened or self._gone or self._touched):
             # Whoever closes trades without this floor moves what is left, too.
             self._native.clear()
@@ -266,6 +277,11 @@ class Floor:
         self._holders.setdefault(token.address, {})[agent.id] = held
         return held
 
+    def _find_next_exit(self) -> None:
+        while self._ahead and self._ahead[0][2].gone:
+            heappop(self._ahead)
+        self.next_exit = self._ahead[0][0] if self._ahead else math.inf
+
     def _drop(self, held: Held) -> None:
         held.gone = True
         address = held.token.address
@@ -325,23 +341,14 @@ def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
 
 
-def of(world: World) -> Floor:
-    """The floor of a world, looked up in the database when it isn't known."""
-    if world.floor is None:
-        world.floor = Floor(world)
-        world.exits_due = world.floor.next_exit
-    return world.floor
-
-
 def changed(world: World, agent_id: str) -> None:
-    """An agent was changed, started, stopped or removed: it is looked up again."""
-    world.note_trading()
-    if world.floor is not None:
-        world.floor.reload(agent_id)
-        world.exits_due = world.floor.next_exit
+    """An agent was changed, started, stopped or removed: it is read again."""
+    ledger.note_change(world)
+    if isinstance(world.trading, Floor):
+        world.trading.reload(agent_id)
 
 
 def forget(world: World) -> None:
-    """Agents and trades were made without it."""
-    world.note_trading()
-    world.floor = world.due = None
+    """Agents and trades were made without the engine."""
+    ledger.note_change(world)
+    world.trading = world.due = None

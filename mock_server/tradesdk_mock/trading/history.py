@@ -1,24 +1,35 @@
-"""A tenant with a past: wallets, agents in every state, trades and open positions, all following from the seed."""
+"""A tenant's past, before the first moment that was simulated: who traded, with what money, and how it ended.
+
+The past is judged at full hours: a trade is over at the first one at which its price is beyond its agent's stop loss,
+trailing stop or take profit, else when the dice say that a signal ended it.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import mul
 from typing import TYPE_CHECKING
 
-from ..core.errors import MockServerError
 from ..core.seeding import Dice, address, ident
-from ..market.tokens import lively
-from ..state import tenants
-from . import background_tenant, engine, ledger
+from ..market.price_model import DIGITS
+from ..market.tokens import Token, lively, significant
+from . import ledger
 from .balances import initial_native
-from .pasttrades import RISK, Desk, Worker
+from .exits import Levels, first_exit
+from .ledger import Position, Trade, outcome
 
 if TYPE_CHECKING:
-    from ..market.tokens import Token
     from ..state.world import World
-    from .ledger import Trade
 
+BASE = 8453
+HOUR = 3_600
+RISK: tuple[str, ...] = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
+# Prices of hours and levels are compared before they are rounded; so near to each other they are rounded first.
+_NEAR = 1e-5
+_LEAST_USD = 1.0
 DAY = 86_400
 OPEN_TRADES = 8
 _WALLETS = ((8453, "Base main"), (56, "BNB main"))
@@ -37,49 +48,14 @@ _AT_ONCE = 20_000
 _TRIES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """How much a tenant has after `populate`.
-
-    Attributes:
-        wallets: connected wallets.
-        agents: agents in every state.
-        trades: trades, open and closed.
-        positions: open positions, one for each open trade.
-    """
-
-    wallets: int
-    agents: int
-    trades: int
-    positions: int
-
-
-def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
-    """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
-
-    The tenant `house` becomes what market data has it be, whatever `trades` says.
-    """
-    if not OPEN_TRADES <= trades <= 1_000_000:
-        raise MockServerError(f"populate: trades must be from {OPEN_TRADES} to 1,000,000")
-    with world.store:
-        if tenant == background_tenant.HOUSE:
-            background_tenant.ensure(world)
-        tenants.ensure_tenant(world, tenant)
-        if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
-            now = world.second()
-            world.store.run(
-                "UPDATE tenants SET populated = 1, created_at = min(created_at, ?) WHERE name = ?",
-                (now - 90 * DAY, tenant),
-            )
-            wallets = _add_wallets(world, tenant, now)
-            workers = _add_agents(world, tenant, wallets, now)
-            native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
-            desk = Desk(world, tenant, workers, native)
-            _add_closed(world, tenant, desk, workers, trades - OPEN_TRADES, now)
-            _add_open(world, tenant, desk, workers, now)
-            # Whoever trades from now on has to be looked up.
-            engine.forget(world)
-        return Seeded(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
+def add_past(world: World, tenant: str, trades: int, now: int) -> None:
+    """Wallets, agents in every state, trades and open positions of a tenant that has none of them."""
+    wallets = _add_wallets(world, tenant, now)
+    workers = _add_agents(world, tenant, wallets, now)
+    native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
+    desk = Desk(world, tenant, workers, native)
+    _add_closed(world, tenant, desk, workers, trades - OPEN_TRADES, now)
+    _add_open(world, tenant, desk, workers, now)
 
 
 def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
@@ -204,3 +180,176 @@ def open_since(
         if not guarded or desk.is_open(worker, token, opened_at, now):
             return opened_at, token
     return now, token
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """An agent as far as its past is concerned.
+
+    Attributes:
+        risk: its rules in percent, all four.
+        held: when each token that it holds is sold, by address.
+    """
+
+    id: str
+    chain_id: int
+    wallet_id: str
+    risk: Mapping[str, float]
+    max_positions: int
+    held: dict[str, int] = field(default_factory=dict)
+
+    def has_room(self, at: int, address: str | None) -> bool:
+        """Whether it may buy one more token (this one) at a second."""
+        if self.held:
+            self.held = {each: until for each, until in self.held.items() if until > at}
+        return len(self.held) < self.max_positions and address not in self.held
+
+
+class Desk:
+    """A tenant's agents and the money of its wallets, while the past is made. Trades are made in the order of time.
+
+    Attributes:
+        native: ether or BNB by wallet, as far as the story is told.
+    """
+
+    def __init__(self, world: World, tenant: str, workers: Sequence[Worker], native: Mapping[str, float]) -> None:
+        self._seed = world.seed
+        self._prices = world.prices
+        self._tenant = tenant
+        self._workers = workers
+        self.native = dict(native)
+        # (when, ether or BNB) of what comes back to a wallet.
+        self._back: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
+        self._rates: dict[int, list[float]] = {}
+        self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+
+    def settle(self) -> None:
+        """Everything that is sold has been paid for."""
+        for wallet_id in self.native:
+            self._come_back(wallet_id, None)
+
+    def who(self, at: int, first: int, address: str | None = None) -> tuple[Worker, int]:
+        """(an agent that has room for a token, when): the first one from `first` on, later when there is none."""
+        count = len(self._workers)
+        while True:
+            for place in range(first, first + count):
+                worker = self._workers[place % count]
+                if worker.has_room(at, address):
+                    return worker, at
+            at = min(until for worker in self._workers for until in worker.held.values())
+
+    def closed(self, trade_id: str, worker: Worker, token: Token, opened_at: int, hold: int) -> Trade:
+        """A trade that is over, at the latest after `hold` seconds (at least one)."""
+        trade = self._bought(trade_id, worker, token, opened_at)
+        closed_at, by = self._end(worker, token, trade.entry_price_usd, opened_at, hold)
+        price, rate = self._both(token, closed_at)
+        trade.exit_price_usd, trade.closed_at, trade.closed_by = price, closed_at, by
+        trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
+        heappush(self._back[worker.wallet_id], (closed_at, price * trade.amount / rate))
+        worker.held[token.address] = closed_at
+        return trade
+
+    def open(self, trade_id: str, position_id: str, worker: Worker, token: Token, opened_at: int) -> Position:
+        """A trade that isn't over. How its price went since is left to whoever watches it."""
+        trade = self._bought(trade_id, worker, token, opened_at)
+        entry, levels = trade.entry_price_usd, self._levels(worker, trade.entry_price_usd)
+        trailing = worker.risk[RISK[2]]
+        return Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, opened_at)
+
+    def is_open(self, worker: Worker, token: Token, opened_at: int, upto: int) -> bool:
+        """Whether an agent that watched would still hold what it bought then."""
+        entry = self.usd(token, opened_at)
+        return first_exit(self._prices, token, self._levels(worker, entry), entry, opened_at, upto).at is None
+
+    def usd(self, token: Token, at: int) -> float:
+        """`Prices.usd`; at a full hour without a look at what is between full hours."""
+        hour, second = divmod(at, HOUR)
+        if second:
+            return self._prices.usd(token, at)
+        day, place = divmod(hour, 24)
+        return significant(significant(self._day(token, day)[0][place], DIGITS) * self._rates[day][place], DIGITS)
+
+    def _bought(self, trade_id: str, worker: Worker, token: Token, at: int) -> Trade:
+        entry, rate = self._both(token, at)
+        self._come_back(worker.wallet_id, at)
+        money = self.native[worker.wallet_id]
+        spent = max(_LEAST_USD, money * rate * worker.risk[RISK[0]] / 100)
+        amount = significant(spent / entry, DIGITS)
+        self.native[worker.wallet_id] = money - entry * amount / rate
+        return Trade(
+            trade_id,
+            self._tenant,
+            worker.id,
+            worker.wallet_id,
+            worker.chain_id,
+            token.address,
+            token.symbol,
+            amount,
+            entry,
+            at,
+        )
+
+    def _come_back(self, wallet_id: str, upto: int | None) -> None:
+        heap = self._back[wallet_id]
+        while heap and (upto is None or heap[0][0] <= upto):
+            self.native[wallet_id] += heappop(heap)[1]
+
+    def _end(self, worker: Worker, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
+        last = (opened_at + hold) // HOUR
+        hour = opened_at // HOUR + 1
+        if hour > last:
+            return opened_at + hold, "signal"
+        levels = self._levels(worker, entry)
+        peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
+        floor, ceiling = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
+        while hour <= last:
+            day, start = divmod(hour, 24)
+            stopped = min(24, last - day * 24 + 1)
+            for place, price in enumerate(self._day(token, day)[1][start:stopped], hour):
+                if not floor < price < ceiling:
+                    by = _beyond(levels, significant(peak, DIGITS), self.usd(token, place * HOUR))
+                    if by is not None:
+                        return place * HOUR, by
+                if price > peak:
+                    peak = price
+                    floor = max(stop, peak * kept) * (1 + _NEAR)
+            hour = day * 24 + stopped
+        # Held for an hour or more, it is sold at a full hour, as hour candles have it.
+        return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
+
+    @staticmethod
+    def _levels(worker: Worker, entry: float) -> Levels:
+        _, stop, trailing, target = [worker.risk[name] / 100 for name in RISK]
+        return Levels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
+
+    def _both(self, token: Token, at: int) -> tuple[float, float]:
+        """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether: it is looked up once."""
+        hour, second = divmod(at, HOUR)
+        if second:
+            rate = self._prices.rate(at)
+            usd = significant(self._prices.eth(token, at) * rate, DIGITS)
+        else:
+            usd, rate = self.usd(token, at), self._rates[hour // 24][hour % 24]
+        return usd, rate if token.chain_id == BASE else self._prices.native_usd(token.chain_id, at)
+
+    def _day(self, token: Token, day: int) -> tuple[list[float], list[float]]:
+        """(ether, USD not rounded) at the full hours of a day."""
+        found = self._hours.get((token.address, day))
+        if found is None:
+            rates = self._rates.get(day)
+            if rates is None:
+                rates = [self._prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
+                self._rates[day] = rates
+            ether = self._prices.hours(token, day)
+            found = self._hours[token.address, day] = ether, list(map(mul, ether, rates))
+        return found
+
+
+def _beyond(levels: Levels, peak: float, price: float) -> str | None:
+    """Which of the levels a price is beyond."""
+    trailing = levels.trailing_stop(peak)
+    if price >= levels.take_profit:
+        return "take_profit"
+    if price <= max(levels.stop_loss, trailing):
+        return "stop_loss" if levels.stop_loss >= trailing else "trailing_stop"
+    return None

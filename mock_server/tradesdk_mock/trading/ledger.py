@@ -130,7 +130,7 @@ def write(
     """
     store = world.store
     if opened or ended or touched:
-        world.note_trading()
+        note_change(world)
     if touched:
         store.run_many(_TOUCHED, [(p.peak, p.peak_at, p.exits_at, p.exit_by, p.id) for p in touched])
     if ended:
@@ -148,6 +148,19 @@ def write(
         _add_up_tokens(world, opened, closed)
         _add_up_agents(world, closed)
         _move(world, opened, closed, native or {})
+
+
+def changes(world: World) -> int:
+    """How often agents or their positions have changed, in any process."""
+    return int(world.store.get_meta("traded") or 0)
+
+
+def note_change(world: World) -> None:
+    """Agents or their positions have changed: other processes read them again."""
+    count = changes(world) + 1
+    world.store.set_meta("traded", str(count))
+    if world.trading is not None:
+        world.trading.changes = count
 
 
 def _closing(trade: Trade) -> int:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..market.price_model import DIGITS
 from ..market.tokens import find, significant
-from . import background_tenant
 from .ledger import outcome
+from .population import ensure_background_tenant
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -23,7 +23,7 @@ def in_ether(usd: float, rate: float) -> float:
 
 def win_rate(world: World, address: str) -> float | None:
     """Percent of a token's closed trades that made money, averaged over the agents; None for too few trades."""
-    background_tenant.ensure(world)
+    ensure_background_tenant(world)
     rate, count = world.store.all(
         "SELECT avg(100.0 * won / closed), coalesce(sum(closed), 0) FROM books"
         " WHERE chain_id = ? AND token_address = ? AND closed > 0",
@@ -34,7 +34,7 @@ def win_rate(world: World, address: str) -> float | None:
 
 def average_prices(world: World, address: str) -> dict[str, float | None]:
     """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side that no trade has."""
-    background_tenant.ensure(world)
+    ensure_background_tenant(world)
     bought, paid, sold, taken = world.store.all(
         "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
         " WHERE chain_id = ? AND token_address = ?",
@@ -45,7 +45,7 @@ def average_prices(world: World, address: str) -> dict[str, float | None]:
 
 def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
     """Address, win rate, return on what was paid (both in percent) and agents of the best tokens, best first."""
-    background_tenant.ensure(world)
+    ensure_background_tenant(world)
     rows = world.store.all(
         # Of an agent that has closed none the rate is NULL, and the average leaves it out.
         "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
@@ -63,7 +63,7 @@ def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
 
 def agents_by_token(world: World) -> dict[str, int]:
     """How many agents have traded a token, by address."""
-    background_tenant.ensure(world)
+    ensure_background_tenant(world)
     return dict(
         world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
     )
@@ -71,7 +71,7 @@ def agents_by_token(world: World) -> dict[str, int]:
 
 def totals(world: World, at: float) -> dict[str, float]:
     """Everything added up. Trades are counted when they are closed; amounts are in ether of the rate at `at`."""
-    background_tenant.ensure(world)
+    ensure_background_tenant(world)
     store = world.store
     rate = world.prices.rate(at)
     agents, active = store.all(

@@ -14,7 +14,7 @@ from ..market import emitted_signals
 from ..market.emitted_signals import MockSignal, Wish
 from ..market.indicators import CHAINS, COLUMNS, Row, followed, past
 from ..market.price_model import Prices
-from . import engine
+from . import background_tenant, engine
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -47,7 +47,7 @@ def catch_up(world: World, *, within: float | None = None) -> int:
             return 0
         now = world.now()
         upto, count = _begun(world, now)
-        trading = engine.of(world)
+        trading = _engine(world)
         start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
         scheduled = deque[Row](
             world.store.all(
@@ -70,7 +70,6 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         upto = max(upto, now)
         trading.live((), now)
         trading.flush()
-        world.exits_due = trading.next_exit
         world.store.set_meta("signals_upto", repr(upto))
         world.due = _next(world, upto)
         if count:
@@ -78,9 +77,20 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         return count
 
 
+def _engine(world: World) -> engine.Floor:
+    """The engine of a world; its agents are read from the database where they aren't known."""
+    found = world.trading
+    if not isinstance(found, engine.Floor):
+        excluded = background_tenant.HOUSE if background_tenant.is_growing(world) else None
+        found = world.trading = engine.Floor(world, excluded_tenant=excluded)
+    return found
+
+
 def _is_quiet(world: World) -> bool:
-    """Whether nothing is due. Without a floor nobody knows."""
-    return world.due is not None and world.floor is not None and world.now() < min(world.due, world.exits_due)
+    """Whether nothing is due. Without an engine that isn't known."""
+    # Read once: this is asked outside the transaction, too.
+    due, trading = world.due, world.trading
+    return due is not None and trading is not None and world.now() < min(due, trading.next_exit)
 
 
 def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
@@ -88,7 +98,7 @@ def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
 
     `trading`: only for the sake of what agents do; without any, signals can wait.
     """
-    if trading and engine.of(world).empty:
+    if trading and _engine(world).empty:
         return False
     catch_up(world, within=SLICE)
     return world.due is not None and world.due <= min(goal, world.now())
@@ -96,7 +106,7 @@ def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
 
 def up_to_date(world: World) -> None:
     """Let agents trade up to now, before somebody looks at what they did. Without any, signals can wait."""
-    if not _is_quiet(world) and not engine.of(world).empty:
+    if not _is_quiet(world) and not _engine(world).empty:
         catch_up(world)
 
 
@@ -107,7 +117,7 @@ def live_through(world: World, tenant: str, start: float, seq: int = 0, *, withi
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading = engine.Floor(world, tenant)
+        trading = engine.Floor(world, tenant=tenant)
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
         # In the order of the table, which is that of time: there is no index of the time of publication.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
@@ -128,7 +138,8 @@ def _begun(world: World, now: float) -> tuple[float, int]:
     if kept is not None:
         return float(kept), 0
     born = _born(world, now)
-    world.born_at(born)
+    world.set_created(born)
+    engine.forget(world)
     rows = past(world.prices, born)
     world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
     return born, len(rows)
@@ -253,10 +264,9 @@ def _add(
         if world.due is not None:
             world.due = min(world.due, signal.published_at)
     else:
-        trading = engine.of(world)
+        trading = _engine(world)
         trading.live([row], signal.published_at)
         trading.flush()
-        world.exits_due = trading.next_exit
     world.announce()
 
 
