@@ -32,7 +32,7 @@ _AHEAD = 1_800
 
 
 @dataclass(slots=True)
-class _Offer:
+class _BuyOpportunity:
     """What a signal lets agents buy, all of them at the same price."""
 
     token: Token
@@ -45,7 +45,7 @@ class _Offer:
     poor: set[tuple[str, float]] = field(default_factory=set)
 
 
-class Floor:
+class TradingEngine:
     """The running agents of a world: of one tenant alone, or of all but one.
 
     Attributes:
@@ -60,9 +60,9 @@ class Floor:
         self._generation = world.generation
         # Read before the agents: a change in between makes these stale, never the other way round.
         self.changes = ledger.changes(world)
-        self._takers: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
+        self._active: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
         # By wallet and share of it, where they are many.
-        self._purses: dict[int, dict[tuple[str, float], list[Agent]]] = {}
+        self._by_wallet: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
         self._holders: dict[str, dict[str, Held]] = {}
         # (when, tie-breaker, what): it is over, or has to be looked at again.
@@ -104,7 +104,7 @@ class Floor:
         agent = self._agents.pop(agent_id, None)
         if agent is not None:
             if agent.active:
-                self._takers[agent.chain_id].remove(agent)
+                self._active[agent.chain_id].remove(agent)
             for held in list(agent.held.values()):
                 self._drop(held)
         self._load(" AND id = ?", (agent_id,))
@@ -128,7 +128,7 @@ class Floor:
         self._sure = True
         self._find_next_exit()
         if not (self._opened or self._gone or self._touched):
-            # Whoever closes trades without this floor moves what is left, too.
+            # Trades closed without the engine change what wallets have, too.
             self._native.clear()
             return
         touched = [held.position for held in self._touched if not held.gone]
@@ -173,10 +173,10 @@ class Floor:
 
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
-        offer: _Offer | None = None
+        opportunity: _BuyOpportunity | None = None
         now, poor = self._now, set[tuple[str, float]]()
-        takers = self._takers[chain_id]
-        for agent in takers if len(takers) <= _MANY else self._able(chain_id, int(at)):
+        active = self._active[chain_id]
+        for agent in active if len(active) <= _MANY else self._able(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
@@ -184,16 +184,16 @@ class Floor:
                 and (agent.wallet_id, agent.size) not in poor
                 and not at < agent.since <= now
             ):
-                if offer is None:
+                if opportunity is None:
                     token = known(self._world.seed, chain_id, address)
                     # Ether isn't bought with ether.
                     if token is None or token.symbol == "ETH":
                         return
                     second = int(at)
                     rate = self._prices.native_usd(chain_id, second)
-                    offer = _Offer(token, signal_id, second, self._prices.usd(token, second), rate)
-                    poor = offer.poor
-                self._open(agent, offer)
+                    opportunity = _BuyOpportunity(token, signal_id, second, self._prices.usd(token, second), rate)
+                    poor = opportunity.poor
+                self._open(agent, opportunity)
 
     def _sell(self, row: Row) -> None:
         for held in list(self._holders.get(row[2], {}).values()):
@@ -202,12 +202,12 @@ class Floor:
                 # Nor is anything sold before it was bought.
                 self._close(held, max(int(row[0]), held.position.trade.opened_at), "signal")
 
-    def _open(self, agent: Agent, offer: _Offer) -> None:
+    def _open(self, agent: Agent, opportunity: _BuyOpportunity) -> None:
         world, native = self._world, self._native
-        token, second, price, rate = offer.token, offer.second, offer.price, offer.rate
+        token, second, price, rate = opportunity.token, opportunity.second, opportunity.price, opportunity.rate
         spent = self._left(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
-            offer.poor.add((agent.wallet_id, agent.size))
+            opportunity.poor.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
         # The amount is rounded, and may be more than there is by a hair.
@@ -223,7 +223,7 @@ class Floor:
             amount=amount,
             entry_price_usd=price,
             opened_at=second,
-            signal_id=offer.signal_id,
+            signal_id=opportunity.signal_id,
         )
         position = Position(
             id=ident("pos", world.seed, agent.tenant, self._ordinal(agent.tenant, "position")),
@@ -237,7 +237,7 @@ class Floor:
         held = self._hold(agent, position, token, kept=False)
         self._opened.append(trade)
         self._new.append(held)
-        self._look(held, offer.outlooks)
+        self._look(held, opportunity.outlooks)
 
     def _close(self, held: Held, second: int, by: str) -> None:
         trade = held.position.trade
@@ -296,13 +296,13 @@ class Floor:
 
     def _able(self, chain_id: int, second: int) -> list[Agent]:
         """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
-        takers, purses = self._takers[chain_id], self._purses.setdefault(chain_id, {})
-        if not purses:
-            for agent in takers:
-                purses.setdefault((agent.wallet_id, agent.size), []).append(agent)
+        active, by_wallet = self._active[chain_id], self._by_wallet.setdefault(chain_id, {})
+        if not by_wallet:
+            for agent in active:
+                by_wallet.setdefault((agent.wallet_id, agent.size), []).append(agent)
         rate = self._prices.native_usd(chain_id, second)
-        able = [of for (wallet, size), of in purses.items() if self._left(wallet) * rate * size >= _LEAST]
-        return takers if len(able) == len(purses) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
+        able = [of for (wallet, size), of in by_wallet.items() if self._left(wallet) * rate * size >= _LEAST]
+        return active if len(able) == len(by_wallet) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
 
     def _ordinal(self, tenant: str, kind: str) -> int:
         key = tenant, kind
@@ -316,10 +316,10 @@ class Floor:
         store = self._world.store
         added = {agent.id: agent for agent in positions.agents(store, clause, args)}
         self._agents |= added
-        self._purses.clear()
-        for chain_id, takers in self._takers.items():
-            takers += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
-            takers.sort(key=attrgetter("seq"))
+        self._by_wallet.clear()
+        for chain_id, active in self._active.items():
+            active += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
+            active.sort(key=attrgetter("seq"))
         if added:
             # All of them first: looking ahead changes nothing in the database, but reads from it.
             for found in list(positions.positions(store, self._world.seed, added, clause, args)):
@@ -344,7 +344,7 @@ def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
 def changed(world: World, agent_id: str) -> None:
     """An agent was changed, started, stopped or removed: it is read again."""
     ledger.note_change(world)
-    if isinstance(world.trading, Floor):
+    if isinstance(world.trading, TradingEngine):
         world.trading.reload(agent_id)
 
 

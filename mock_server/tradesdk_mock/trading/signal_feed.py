@@ -77,12 +77,12 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         return count
 
 
-def _engine(world: World) -> engine.Floor:
+def _engine(world: World) -> engine.TradingEngine:
     """The engine of a world; its agents are read from the database where they aren't known."""
     found = world.trading
-    if not isinstance(found, engine.Floor):
+    if not isinstance(found, engine.TradingEngine):
         excluded = background_tenant.HOUSE if background_tenant.is_growing(world) else None
-        found = world.trading = engine.Floor(world, excluded_tenant=excluded)
+        found = world.trading = engine.TradingEngine(world, excluded_tenant=excluded)
     return found
 
 
@@ -117,7 +117,7 @@ def live_through(world: World, tenant: str, start: float, seq: int = 0, *, withi
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading = engine.Floor(world, tenant=tenant)
+        trading = engine.TradingEngine(world, tenant=tenant)
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
         # In the order of the table, which is that of time: there is no index of the time of publication.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
