@@ -11,7 +11,7 @@ from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
 from .balances import initial_native
-from .history import BASE, DAY, RISK, Desk, Worker, open_since, ordinals
+from .history import BASE, DAY, RISK, HistoryBuilder, Worker, open_since, ordinals
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -67,10 +67,10 @@ def create(world: World) -> float:
         born = int(at)
         native = _add_wallets(world, born)
         workers, statuses = _add_agents(world, list(native), at)
-        desk = Desk(world, HOUSE, workers, native)
+        builder = HistoryBuilder(world, HOUSE, workers, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world, desk, workers, traded, born)
-        _add_open(world, desk, workers, statuses, traded, born)
+        _add_closed(world, builder, workers, traded, born)
+        _add_open(world, builder, workers, statuses, traded, born)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
@@ -148,20 +148,27 @@ def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int,
     return sorted(plan, key=_AT)
 
 
-def _add_closed(world: World, desk: Desk, workers: list[Worker], traded: tuple[Token, ...], born: int) -> None:
+def _add_closed(
+    world: World, builder: HistoryBuilder, workers: list[Worker], traded: tuple[Token, ...], born: int
+) -> None:
     plan = _plan(world, traded, born)
     made, at = [], born - 31 * DAY
     numbers = ordinals(world, HOUSE, "trade", len(plan))
     for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
-        worker, at = desk.who(max(at, when), int(who * len(workers)), token.address)
+        worker, at = builder.next_free(max(at, when), int(who * len(workers)), token.address)
         hold = 3_600 + int(how_long**2 * 1.4 * DAY)
-        made.append(desk.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
-    desk.settle()
-    ledger.write(world, opened=made, closed=made, native=desk.native)
+        made.append(builder.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
+    builder.settle()
+    ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
 def _add_open(
-    world: World, desk: Desk, workers: list[Worker], statuses: list[str], traded: tuple[Token, ...], born: int
+    world: World,
+    builder: HistoryBuilder,
+    workers: list[Worker],
+    statuses: list[str],
+    traded: tuple[Token, ...],
+    born: int,
 ) -> None:
     """What the house holds when the world is made."""
     for worker in workers:
@@ -176,13 +183,15 @@ def _add_open(
             at = born - 60 - dice.below(6 * 3_600)
         else:
             worker = watching[place % len(watching)]
-            at, token = open_since(desk, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
+            at, token = open_since(builder, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
         worker.held[token.address] = born + 1
         chosen.append((at, worker, token))
     chosen.sort(key=_AT)
     numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
     made = [
-        desk.open(ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at)
+        builder.open(
+            ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at
+        )
         for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
     ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)
+    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)

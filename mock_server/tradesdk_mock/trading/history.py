@@ -53,9 +53,9 @@ def add_past(world: World, tenant: str, trades: int, now: int) -> None:
     wallets = _add_wallets(world, tenant, now)
     workers = _add_agents(world, tenant, wallets, now)
     native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
-    desk = Desk(world, tenant, workers, native)
-    _add_closed(world, tenant, desk, workers, trades - OPEN_TRADES, now)
-    _add_open(world, tenant, desk, workers, now)
+    builder = HistoryBuilder(world, tenant, workers, native)
+    _add_closed(world, tenant, builder, workers, trades - OPEN_TRADES, now)
+    _add_open(world, tenant, builder, workers, now)
 
 
 def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
@@ -113,7 +113,9 @@ def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
     return range(last - count + 1, last + 1)
 
 
-def _add_closed(world: World, tenant: str, desk: Desk, workers: list[Worker], count: int, now: int) -> None:
+def _add_closed(
+    world: World, tenant: str, builder: HistoryBuilder, workers: list[Worker], count: int, now: int
+) -> None:
     """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
     if not count:
         return
@@ -129,15 +131,15 @@ def _add_closed(world: World, tenant: str, desk: Desk, workers: list[Worker], co
         trade_id = "trd_" + digest(str(ordinal))[:24]
         # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
-        worker, at = desk.who(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(workers)))
+        worker, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(workers)))
         token = _other(worker, choices[worker.chain_id], which)
         hold = max(1, int(shortest + (longest - shortest) * how_long))
-        made.append(desk.closed(trade_id, worker, token, at, hold))
+        made.append(builder.closed(trade_id, worker, token, at, hold))
         if len(made) == _AT_ONCE:
-            ledger.write(world, opened=made, closed=made, native=desk.native)
+            ledger.write(world, opened=made, closed=made, native=builder.native)
             made = []
-    desk.settle()
-    ledger.write(world, opened=made, closed=made, native=desk.native)
+    builder.settle()
+    ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
 def _other(worker: Worker, choice: tuple[Token, ...], roll: float) -> Token:
@@ -148,7 +150,7 @@ def _other(worker: Worker, choice: tuple[Token, ...], roll: float) -> Token:
     return choice[place]
 
 
-def _add_open(world: World, tenant: str, desk: Desk, workers: list[Worker], now: int) -> None:
+def _add_open(world: World, tenant: str, builder: HistoryBuilder, workers: list[Worker], now: int) -> None:
     """Those of agents that watch what they hold are such as they would hold still."""
     seed = world.seed
     chosen: list[tuple[int, Worker, Token]] = []
@@ -156,20 +158,20 @@ def _add_open(world: World, tenant: str, desk: Desk, workers: list[Worker], now:
         worker.has_room(now, None)  # what it sold long ago may be bought again
         for place in range(count):
             dice = Dice(seed, "open", worker.id, place, rolls=2 * _TRIES)
-            at, token = open_since(desk, worker, lively(seed, worker.chain_id), dice, now, status != "error")
+            at, token = open_since(builder, worker, lively(seed, worker.chain_id), dice, now, status != "error")
             worker.held[token.address] = now
             chosen.append((at, worker, token))
     chosen.sort(key=lambda each: each[0])
     numbers = zip(*(ordinals(world, tenant, kind, len(chosen)) for kind in ("trade", "position")), strict=True)
     made = [
-        desk.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), worker, token, at)
+        builder.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), worker, token, at)
         for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
     ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)
+    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)
 
 
 def open_since(
-    desk: Desk, worker: Worker, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
+    builder: HistoryBuilder, worker: Worker, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
 ) -> tuple[int, Token]:
     """A second of the last hours and a token that were good for a trade that is still open."""
     token = choice[0]
@@ -177,7 +179,7 @@ def open_since(
         token = _other(worker, choice, dice.unit())
         # Wild times are survived by what is young.
         opened_at = now - 1 - int(dice.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
-        if not guarded or desk.is_open(worker, token, opened_at, now):
+        if not guarded or builder.is_open(worker, token, opened_at, now):
             return opened_at, token
     return now, token
 
@@ -205,7 +207,7 @@ class Worker:
         return len(self.held) < self.max_positions and address not in self.held
 
 
-class Desk:
+class HistoryBuilder:
     """A tenant's agents and the money of its wallets, while the past is made. Trades are made in the order of time.
 
     Attributes:
@@ -228,7 +230,7 @@ class Desk:
         for wallet_id in self.native:
             self._come_back(wallet_id, None)
 
-    def who(self, at: int, first: int, address: str | None = None) -> tuple[Worker, int]:
+    def next_free(self, at: int, first: int, address: str | None = None) -> tuple[Worker, int]:
         """(an agent that has room for a token, when): the first one from `first` on, later when there is none."""
         count = len(self._workers)
         while True:
