@@ -11,7 +11,7 @@ from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
 from .balances import initial_native
-from .history import BASE, DAY, RISK, HistoryBuilder, Worker, open_since, ordinals
+from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, open_since, ordinals
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -66,11 +66,11 @@ def create(world: World) -> float:
         at = min(world.now(), float(world.store.get_meta("born") or world.now()))
         born = int(at)
         native = _add_wallets(world, born)
-        workers, statuses = _add_agents(world, list(native), at)
-        builder = HistoryBuilder(world, HOUSE, workers, native)
+        agents, statuses = _add_agents(world, list(native), at)
+        builder = HistoryBuilder(world, HOUSE, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world, builder, workers, traded, born)
-        _add_open(world, builder, workers, statuses, traded, born)
+        _add_closed(world, builder, agents, traded, born)
+        _add_open(world, builder, agents, statuses, traded, born)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
@@ -101,15 +101,15 @@ def _add_wallets(world: World, born: int) -> dict[str, float]:
     return native
 
 
-def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Worker], list[str]]:
+def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[HistoricalAgent], list[str]]:
     """(agents, their states)"""
-    workers, statuses = [], []
+    agents, statuses = [], []
     for place in range(_AGENTS):
         agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
         created_at = int(born) - 45 * DAY + place * 3_600
         risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
-        worker = Worker(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
-        workers.append(worker)
+        agent = HistoricalAgent(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
+        agents.append(agent)
         statuses.append(_STATUSES[place % len(_STATUSES)])
         world.store.add(
             "agents",
@@ -118,15 +118,15 @@ def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Wor
             name=f"house-{place + 1:02}",
             status=statuses[-1],
             chain_id=BASE,
-            wallet_id=worker.wallet_id,
+            wallet_id=agent.wallet_id,
             risk=json.dumps(risk),
             min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
-            max_positions=worker.max_positions,
+            max_positions=agent.max_positions,
             created_at=created_at,
             updated_at=created_at + 7 * 3_600,
             since=born,
         )
-    return workers, statuses
+    return agents, statuses
 
 
 def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int, Token, float, float]]:
@@ -149,15 +149,15 @@ def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int,
 
 
 def _add_closed(
-    world: World, builder: HistoryBuilder, workers: list[Worker], traded: tuple[Token, ...], born: int
+    world: World, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], born: int
 ) -> None:
     plan = _plan(world, traded, born)
     made, at = [], born - 31 * DAY
     numbers = ordinals(world, HOUSE, "trade", len(plan))
     for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
-        worker, at = builder.next_free(max(at, when), int(who * len(workers)), token.address)
+        agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
         hold = 3_600 + int(how_long**2 * 1.4 * DAY)
-        made.append(builder.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
+        made.append(builder.closed(ident("trd", world.seed, HOUSE, ordinal), agent, token, at, hold))
     builder.settle()
     ledger.write(world, opened=made, closed=made, native=builder.native)
 
@@ -165,33 +165,33 @@ def _add_closed(
 def _add_open(
     world: World,
     builder: HistoryBuilder,
-    workers: list[Worker],
+    agents: list[HistoricalAgent],
     statuses: list[str],
     traded: tuple[Token, ...],
     born: int,
 ) -> None:
     """What the house holds when the world is made."""
-    for worker in workers:
-        worker.has_room(born, None)
-    idle = [worker for worker, status in zip(workers, statuses, strict=True) if status == "idle"]
-    watching = [worker for worker in workers if worker not in idle]
-    chosen: list[tuple[int, Worker, Token]] = []
+    for agent in agents:
+        agent.has_room(born, None)
+    idle = [agent for agent, status in zip(agents, statuses, strict=True) if status == "idle"]
+    watching = [agent for agent in agents if agent not in idle]
+    chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for place in range(_OPEN):
         dice = Dice(world.seed, "house", "open", place, rolls=24)
         if place < _ONLY_OPEN:
-            worker, token = idle[place % len(idle)], traded[-1 - place]
+            agent, token = idle[place % len(idle)], traded[-1 - place]
             at = born - 60 - dice.below(6 * 3_600)
         else:
-            worker = watching[place % len(watching)]
-            at, token = open_since(builder, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
-        worker.held[token.address] = born + 1
-        chosen.append((at, worker, token))
+            agent = watching[place % len(watching)]
+            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], dice, born, guarded=True)
+        agent.held[token.address] = born + 1
+        chosen.append((at, agent, token))
     chosen.sort(key=_AT)
     numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
     made = [
         builder.open(
-            ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at
+            ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), agent, token, at
         )
-        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
     ]
     ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)

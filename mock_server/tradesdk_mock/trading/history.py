@@ -51,11 +51,11 @@ _TRIES = 12
 def add_past(world: World, tenant: str, trades: int, now: int) -> None:
     """Wallets, agents in every state, trades and open positions of a tenant that has none of them."""
     wallets = _add_wallets(world, tenant, now)
-    workers = _add_agents(world, tenant, wallets, now)
+    agents = _add_agents(world, tenant, wallets, now)
     native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
-    builder = HistoryBuilder(world, tenant, workers, native)
-    _add_closed(world, tenant, builder, workers, trades - OPEN_TRADES, now)
-    _add_open(world, tenant, builder, workers, now)
+    builder = HistoryBuilder(world, tenant, agents, native)
+    _add_closed(world, tenant, builder, agents, trades - OPEN_TRADES, now)
+    _add_open(world, tenant, builder, agents, now)
 
 
 def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
@@ -77,7 +77,7 @@ def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
     return found
 
 
-def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[Worker]:
+def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[HistoricalAgent]:
     found = []
     for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
         given = dict(zip(RISK, risk, strict=True))
@@ -98,7 +98,7 @@ def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) ->
             updated_at=created_at + 7 * 3_600 * (place + 1),
             since=world.now(),
         )
-        found.append(Worker(agent_id, chain_id, wallets[chain_id], given, max_positions))
+        found.append(HistoricalAgent(agent_id, chain_id, wallets[chain_id], given, max_positions))
     return found
 
 
@@ -114,14 +114,14 @@ def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
 
 
 def _add_closed(
-    world: World, tenant: str, builder: HistoryBuilder, workers: list[Worker], count: int, now: int
+    world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], count: int, now: int
 ) -> None:
     """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
     if not count:
         return
     seed, step = world.seed, 28 * DAY / count
     # So many are open at once that somebody always has room for one more.
-    longest = min(1.5 * DAY, 0.9 * step * (sum(worker.max_positions for worker in workers) - 3))
+    longest = min(1.5 * DAY, 0.9 * step * (sum(agent.max_positions for agent in agents) - 3))
     shortest = min(300.0, longest / 4)
     choices = {chain_id: lively(seed, chain_id) for chain_id, _ in _WALLETS}
     at = now - 30 * DAY
@@ -131,10 +131,10 @@ def _add_closed(
         trade_id = "trd_" + digest(str(ordinal))[:24]
         # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
-        worker, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(workers)))
-        token = _other(worker, choices[worker.chain_id], which)
+        agent, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(agents)))
+        token = _other(agent, choices[agent.chain_id], which)
         hold = max(1, int(shortest + (longest - shortest) * how_long))
-        made.append(builder.closed(trade_id, worker, token, at, hold))
+        made.append(builder.closed(trade_id, agent, token, at, hold))
         if len(made) == _AT_ONCE:
             ledger.write(world, opened=made, closed=made, native=builder.native)
             made = []
@@ -142,50 +142,50 @@ def _add_closed(
     ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
-def _other(worker: Worker, choice: tuple[Token, ...], roll: float) -> Token:
+def _other(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
     """One of the tokens that the agent doesn't hold."""
     place = int(roll * len(choice))
-    while choice[place].address in worker.held:
+    while choice[place].address in agent.held:
         place = (place + 1) % len(choice)
     return choice[place]
 
 
-def _add_open(world: World, tenant: str, builder: HistoryBuilder, workers: list[Worker], now: int) -> None:
+def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
     """Those of agents that watch what they hold are such as they would hold still."""
     seed = world.seed
-    chosen: list[tuple[int, Worker, Token]] = []
-    for worker, (_, _, status, _, _, _, count) in zip(workers, _AGENTS, strict=True):
-        worker.has_room(now, None)  # what it sold long ago may be bought again
+    chosen: list[tuple[int, HistoricalAgent, Token]] = []
+    for agent, (_, _, status, _, _, _, count) in zip(agents, _AGENTS, strict=True):
+        agent.has_room(now, None)  # what it sold long ago may be bought again
         for place in range(count):
-            dice = Dice(seed, "open", worker.id, place, rolls=2 * _TRIES)
-            at, token = open_since(builder, worker, lively(seed, worker.chain_id), dice, now, status != "error")
-            worker.held[token.address] = now
-            chosen.append((at, worker, token))
+            dice = Dice(seed, "open", agent.id, place, rolls=2 * _TRIES)
+            at, token = open_since(builder, agent, lively(seed, agent.chain_id), dice, now, status != "error")
+            agent.held[token.address] = now
+            chosen.append((at, agent, token))
     chosen.sort(key=lambda each: each[0])
     numbers = zip(*(ordinals(world, tenant, kind, len(chosen)) for kind in ("trade", "position")), strict=True)
     made = [
-        builder.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), worker, token, at)
-        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+        builder.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), agent, token, at)
+        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
     ]
     ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)
 
 
 def open_since(
-    builder: HistoryBuilder, worker: Worker, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
+    builder: HistoryBuilder, agent: HistoricalAgent, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
 ) -> tuple[int, Token]:
     """A second of the last hours and a token that were good for a trade that is still open."""
     token = choice[0]
     for attempt in range(_TRIES):
-        token = _other(worker, choice, dice.unit())
+        token = _other(agent, choice, dice.unit())
         # Wild times are survived by what is young.
         opened_at = now - 1 - int(dice.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
-        if not guarded or builder.is_open(worker, token, opened_at, now):
+        if not guarded or builder.is_open(agent, token, opened_at, now):
             return opened_at, token
     return now, token
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
+class HistoricalAgent:
     """An agent as far as its past is concerned.
 
     Attributes:
@@ -214,11 +214,13 @@ class HistoryBuilder:
         native: ether or BNB by wallet, as far as the story is told.
     """
 
-    def __init__(self, world: World, tenant: str, workers: Sequence[Worker], native: Mapping[str, float]) -> None:
+    def __init__(
+        self, world: World, tenant: str, agents: Sequence[HistoricalAgent], native: Mapping[str, float]
+    ) -> None:
         self._seed = world.seed
         self._prices = world.prices
         self._tenant = tenant
-        self._workers = workers
+        self._agents = agents
         self.native = dict(native)
         # (when, ether or BNB) of what comes back to a wallet.
         self._back: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
@@ -230,38 +232,38 @@ class HistoryBuilder:
         for wallet_id in self.native:
             self._come_back(wallet_id, None)
 
-    def next_free(self, at: int, first: int, address: str | None = None) -> tuple[Worker, int]:
+    def next_free(self, at: int, first: int, address: str | None = None) -> tuple[HistoricalAgent, int]:
         """(an agent that has room for a token, when): the first one from `first` on, later when there is none."""
-        count = len(self._workers)
+        count = len(self._agents)
         while True:
             for place in range(first, first + count):
-                worker = self._workers[place % count]
-                if worker.has_room(at, address):
-                    return worker, at
-            at = min(until for worker in self._workers for until in worker.held.values())
+                agent = self._agents[place % count]
+                if agent.has_room(at, address):
+                    return agent, at
+            at = min(until for agent in self._agents for until in agent.held.values())
 
-    def closed(self, trade_id: str, worker: Worker, token: Token, opened_at: int, hold: int) -> Trade:
+    def closed(self, trade_id: str, agent: HistoricalAgent, token: Token, opened_at: int, hold: int) -> Trade:
         """A trade that is over, at the latest after `hold` seconds (at least one)."""
-        trade = self._bought(trade_id, worker, token, opened_at)
-        closed_at, by = self._end(worker, token, trade.entry_price_usd, opened_at, hold)
+        trade = self._bought(trade_id, agent, token, opened_at)
+        closed_at, by = self._end(agent, token, trade.entry_price_usd, opened_at, hold)
         price, rate = self._both(token, closed_at)
         trade.exit_price_usd, trade.closed_at, trade.closed_by = price, closed_at, by
         trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
-        heappush(self._back[worker.wallet_id], (closed_at, price * trade.amount / rate))
-        worker.held[token.address] = closed_at
+        heappush(self._back[agent.wallet_id], (closed_at, price * trade.amount / rate))
+        agent.held[token.address] = closed_at
         return trade
 
-    def open(self, trade_id: str, position_id: str, worker: Worker, token: Token, opened_at: int) -> Position:
+    def open(self, trade_id: str, position_id: str, agent: HistoricalAgent, token: Token, opened_at: int) -> Position:
         """A trade that isn't over. How its price went since is left to whoever watches it."""
-        trade = self._bought(trade_id, worker, token, opened_at)
-        entry, levels = trade.entry_price_usd, self._levels(worker, trade.entry_price_usd)
-        trailing = worker.risk[RISK[2]]
+        trade = self._bought(trade_id, agent, token, opened_at)
+        entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
+        trailing = agent.risk[RISK[2]]
         return Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, opened_at)
 
-    def is_open(self, worker: Worker, token: Token, opened_at: int, upto: int) -> bool:
+    def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
         """Whether an agent that watched would still hold what it bought then."""
         entry = self.usd(token, opened_at)
-        return first_exit(self._prices, token, self._levels(worker, entry), entry, opened_at, upto).at is None
+        return first_exit(self._prices, token, self._levels(agent, entry), entry, opened_at, upto).at is None
 
     def usd(self, token: Token, at: int) -> float:
         """`Prices.usd`; at a full hour without a look at what is between full hours."""
@@ -271,19 +273,19 @@ class HistoryBuilder:
         day, place = divmod(hour, 24)
         return significant(significant(self._day(token, day)[0][place], DIGITS) * self._rates[day][place], DIGITS)
 
-    def _bought(self, trade_id: str, worker: Worker, token: Token, at: int) -> Trade:
+    def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
         entry, rate = self._both(token, at)
-        self._come_back(worker.wallet_id, at)
-        money = self.native[worker.wallet_id]
-        spent = max(_LEAST_USD, money * rate * worker.risk[RISK[0]] / 100)
+        self._come_back(agent.wallet_id, at)
+        money = self.native[agent.wallet_id]
+        spent = max(_LEAST_USD, money * rate * agent.risk[RISK[0]] / 100)
         amount = significant(spent / entry, DIGITS)
-        self.native[worker.wallet_id] = money - entry * amount / rate
+        self.native[agent.wallet_id] = money - entry * amount / rate
         return Trade(
             trade_id,
             self._tenant,
-            worker.id,
-            worker.wallet_id,
-            worker.chain_id,
+            agent.id,
+            agent.wallet_id,
+            agent.chain_id,
             token.address,
             token.symbol,
             amount,
@@ -296,12 +298,12 @@ class HistoryBuilder:
         while heap and (upto is None or heap[0][0] <= upto):
             self.native[wallet_id] += heappop(heap)[1]
 
-    def _end(self, worker: Worker, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
+    def _end(self, agent: HistoricalAgent, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
         last = (opened_at + hold) // HOUR
         hour = opened_at // HOUR + 1
         if hour > last:
             return opened_at + hold, "signal"
-        levels = self._levels(worker, entry)
+        levels = self._levels(agent, entry)
         peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
         floor, ceiling = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
         while hour <= last:
@@ -320,8 +322,8 @@ class HistoryBuilder:
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
 
     @staticmethod
-    def _levels(worker: Worker, entry: float) -> Levels:
-        _, stop, trailing, target = [worker.risk[name] / 100 for name in RISK]
+    def _levels(agent: HistoricalAgent, entry: float) -> Levels:
+        _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
         return Levels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
 
     def _both(self, token: Token, at: int) -> tuple[float, float]:
