@@ -17,7 +17,7 @@ from ..market.tokens import Token, significant
 from . import ledger, positions
 from .exits import Levels, Outlook, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome
-from .positions import Agent, Held, known
+from .positions import Agent, OpenPosition, known
 
 if TYPE_CHECKING:
     from ..market.indicators import Row
@@ -64,9 +64,9 @@ class TradingEngine:
         # By wallet and share of it, where they are many.
         self._by_wallet: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
-        self._holders: dict[str, dict[str, Held]] = {}
+        self._holders: dict[str, dict[str, OpenPosition]] = {}
         # (when, tie-breaker, what): it is over, or has to be looked at again.
-        self._ahead: list[tuple[int, int, Held]] = []
+        self._ahead: list[tuple[int, int, OpenPosition]] = []
         self._turn = count()
         self._now = 0.0
         # Whether everything is written down.
@@ -78,8 +78,8 @@ class TradingEngine:
         self._ended: list[Trade] = []
         self._closed: list[Trade] = []
         self._gone: list[str] = []
-        self._new: list[Held] = []
-        self._touched: list[Held] = []
+        self._new: list[OpenPosition] = []
+        self._touched: list[OpenPosition] = []
         if tenant is not None:
             self._load(" AND tenant = ?", (tenant,))
         elif excluded_tenant is not None:
@@ -239,7 +239,7 @@ class TradingEngine:
         self._new.append(held)
         self._look(held, opportunity.outlooks)
 
-    def _close(self, held: Held, second: int, by: str) -> None:
+    def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
         end(self._world, trade, held.token, second, by)
         gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
@@ -250,7 +250,7 @@ class TradingEngine:
             self._gone.append(held.position.id)
         self._drop(held)
 
-    def _look(self, held: Held, outlooks: dict[Levels, Outlook] | None = None) -> None:
+    def _look(self, held: OpenPosition, outlooks: dict[Levels, Outlook] | None = None) -> None:
         """Look ahead: either the second at which it is over is known then, or when to look again.
 
         `outlooks`: of what was bought at the same moment.
@@ -270,9 +270,9 @@ class TradingEngine:
 
     # What there is
 
-    def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> Held:
+    def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> OpenPosition:
         levels = Levels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
-        held = Held(agent, position, token, levels, kept)
+        held = OpenPosition(agent, position, token, levels, kept)
         agent.held[token.address] = held
         self._holders.setdefault(token.address, {})[agent.id] = held
         return held
@@ -282,7 +282,7 @@ class TradingEngine:
             heappop(self._ahead)
         self.next_exit = self._ahead[0][0] if self._ahead else math.inf
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: OpenPosition) -> None:
         held.gone = True
         address = held.token.address
         held.agent.held.pop(address, None)
@@ -326,7 +326,7 @@ class TradingEngine:
                 self._watch(self._hold(*found, kept=True))
             heapify(self._ahead)
 
-    def _watch(self, held: Held) -> None:
+    def _watch(self, held: OpenPosition) -> None:
         at = held.position.exits_at
         if at is None:
             self._look(held)

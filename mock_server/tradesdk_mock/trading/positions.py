@@ -40,11 +40,11 @@ class Agent:
     min_confidence: float
     max_positions: int
     since: float
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, OpenPosition] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class OpenPosition:
     """A position of a running agent.
 
     Attributes:
