@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, lively
-from tradesdk_mock.trading.exits import Levels, Outlook, first_exit, trailing_peak
+from tradesdk_mock.trading.exits import ExitLevels, Outlook, first_exit, trailing_peak
 
 BORN = 1_800_000_000
 SPAN = 3 * 3_600
 
 
-def _walked(course: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
+def _walked(course: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> Outlook:
     """The same, second by second."""
     for second in range(since + 1, upto + 1):
         price = course.usd(token, second)
@@ -29,8 +29,8 @@ def _walked(course: Prices, token: Token, levels: Levels, peak: float, since: in
     return Outlook(None, None, peak)
 
 
-def _levels(entry: float, stop: float, trailing: float, target: float) -> Levels:
-    return Levels(entry * (1 - stop), entry * (1 + target), trailing)
+def _levels(entry: float, stop: float, trailing: float, target: float) -> ExitLevels:
+    return ExitLevels(entry * (1 - stop), entry * (1 + target), trailing)
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,7 @@ from ..market.indicators import CHAINS
 from ..market.price_model import DIGITS
 from ..market.tokens import Token, significant
 from . import ledger, positions
-from .exits import Levels, Outlook, first_exit, trailing_peak
+from .exits import ExitLevels, Outlook, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome
 from .positions import Agent, OpenPosition, known
 
@@ -40,7 +40,7 @@ class _BuyOpportunity:
     second: int
     price: float
     rate: float
-    outlooks: dict[Levels, Outlook] = field(default_factory=dict)
+    outlooks: dict[ExitLevels, Outlook] = field(default_factory=dict)
     # (wallet, share of it) of which too little is left: while all buy, none gets more.
     poor: set[tuple[str, float]] = field(default_factory=set)
 
@@ -250,7 +250,7 @@ class TradingEngine:
             self._gone.append(held.position.id)
         self._drop(held)
 
-    def _look(self, held: OpenPosition, outlooks: dict[Levels, Outlook] | None = None) -> None:
+    def _look(self, held: OpenPosition, outlooks: dict[ExitLevels, Outlook] | None = None) -> None:
         """Look ahead: either the second at which it is over is known then, or when to look again.
 
         `outlooks`: of what was bought at the same moment.
@@ -271,7 +271,7 @@ class TradingEngine:
     # What there is
 
     def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> OpenPosition:
-        levels = Levels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
+        levels = ExitLevels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
         held = OpenPosition(agent, position, token, levels, kept)
         agent.held[token.address] = held
         self._holders.setdefault(token.address, {})[agent.id] = held

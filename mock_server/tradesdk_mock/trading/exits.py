@@ -19,7 +19,7 @@ _ROUNDED = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class ExitLevels:
     """What ends a position. USD for one token.
 
     Attributes:
@@ -65,7 +65,7 @@ def trailing_peak(prices: Prices, token: Token, peak: float, since: int, upto: i
     return peak
 
 
-def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
+def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> Outlook:
     """The first second with since < second <= upto at which the position is over.
 
     The price of every second counts. The trailing stop follows the highest price at full minutes: one before `since`
@@ -98,7 +98,7 @@ def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since:
 
 
 def _within(
-    prices: Prices, token: Token, levels: Levels, trailing: float, since: int, upto: int
+    prices: Prices, token: Token, levels: ExitLevels, trailing: float, since: int, upto: int
 ) -> tuple[int, str] | None:
     """(second, what ends it) of the first price beyond a level with since < second <= upto, all within a minute."""
     floor, ceiling = max(levels.stop_loss, trailing), levels.take_profit

@@ -18,7 +18,7 @@ from ..market.price_model import DIGITS
 from ..market.tokens import Token, lively, significant
 from . import ledger
 from .balances import initial_native
-from .exits import Levels, first_exit
+from .exits import ExitLevels, first_exit
 from .ledger import Position, Trade, outcome
 
 if TYPE_CHECKING:
@@ -322,9 +322,9 @@ class HistoryBuilder:
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
 
     @staticmethod
-    def _levels(agent: HistoricalAgent, entry: float) -> Levels:
+    def _levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
         _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
-        return Levels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
+        return ExitLevels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
 
     def _both(self, token: Token, at: int) -> tuple[float, float]:
         """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether: it is looked up once."""
@@ -349,7 +349,7 @@ class HistoryBuilder:
         return found
 
 
-def _beyond(levels: Levels, peak: float, price: float) -> str | None:
+def _beyond(levels: ExitLevels, peak: float, price: float) -> str | None:
     """Which of the levels a price is beyond."""
     trailing = levels.trailing_stop(peak)
     if price >= levels.take_profit:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..market.tokens import Token, find, lively
-from .exits import Levels
+from .exits import ExitLevels
 from .ledger import Position, Trade
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OpenPosition:
     agent: Agent
     position: Position
     token: Token
-    levels: Levels
+    levels: ExitLevels
     kept: bool
     gone: bool = False
     touched: bool = False
