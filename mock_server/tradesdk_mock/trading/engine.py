@@ -15,7 +15,7 @@ from ..market.indicators import CHAINS
 from ..market.price_model import DIGITS
 from ..market.tokens import Token, significant
 from . import ledger, positions
-from .exits import ExitLevels, Outlook, first_exit, trailing_peak
+from .exits import ExitForecast, ExitLevels, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome
 from .positions import Agent, OpenPosition, known
 
@@ -40,7 +40,7 @@ class _BuyOpportunity:
     second: int
     price: float
     rate: float
-    outlooks: dict[ExitLevels, Outlook] = field(default_factory=dict)
+    forecasts: dict[ExitLevels, ExitForecast] = field(default_factory=dict)
     # (wallet, share of it) of which too little is left: while all buy, none gets more.
     poor: set[tuple[str, float]] = field(default_factory=set)
 
@@ -237,7 +237,7 @@ class TradingEngine:
         held = self._hold(agent, position, token, kept=False)
         self._opened.append(trade)
         self._new.append(held)
-        self._look(held, opportunity.outlooks)
+        self._look(held, opportunity.forecasts)
 
     def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
@@ -250,18 +250,18 @@ class TradingEngine:
             self._gone.append(held.position.id)
         self._drop(held)
 
-    def _look(self, held: OpenPosition, outlooks: dict[ExitLevels, Outlook] | None = None) -> None:
+    def _look(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
         """Look ahead: either the second at which it is over is known then, or when to look again.
 
-        `outlooks`: of what was bought at the same moment.
+        `forecasts`: of what was bought at the same moment.
         """
         position = held.position
         upto = (position.peak_at + _AHEAD) // 3_600 * 3_600 + 3_600
-        found = None if outlooks is None else outlooks.get(held.levels)
+        found = None if forecasts is None else forecasts.get(held.levels)
         if found is None:
             found = first_exit(self._prices, held.token, held.levels, position.peak, position.peak_at, upto)
-            if outlooks is not None:
-                outlooks[held.levels] = found
+            if forecasts is not None:
+                forecasts[held.levels] = found
         position.exits_at, position.exit_by = upto if found.at is None else found.at, found.by
         heappush(self._ahead, (position.exits_at, next(self._turn), held))
         if held.kept and not held.touched:

@@ -38,7 +38,7 @@ class ExitLevels:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ExitForecast:
     """What a look ahead found.
 
     Attributes:
@@ -65,7 +65,7 @@ def trailing_peak(prices: Prices, token: Token, peak: float, since: int, upto: i
     return peak
 
 
-def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> Outlook:
+def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> ExitForecast:
     """The first second with since < second <= upto at which the position is over.
 
     The price of every second counts. The trailing stop follows the highest price at full minutes: one before `since`
@@ -84,7 +84,7 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
             if near or not inside:
                 found = _within(prices, token, levels, trailing, max(since, place * 60 - 60), place * 60)
                 if found is not None:
-                    return Outlook(*found, peak)
+                    return ExitForecast(*found, peak)
             if price > peak:
                 peak = max(peak, prices.usd(token, place * 60))
                 trailing = levels.trailing_stop(peak)
@@ -94,7 +94,7 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
         minute = hour * 60 + stopped
     # The rest of a minute that isn't full yet.
     found = _within(prices, token, levels, trailing, max(since, last * 60), upto)
-    return Outlook(None, None, peak) if found is None else Outlook(*found, peak)
+    return ExitForecast(None, None, peak) if found is None else ExitForecast(*found, peak)
 
 
 def _within(
