@@ -47,7 +47,7 @@ class MockSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EmitRequest:
     """What somebody wants of a signal. None: nothing in particular.
 
     Raises:
@@ -94,27 +94,27 @@ class Wish:
         return float(self.at)
 
 
-def signal(prices: Prices, kind: str, ordinal: int, wish: Wish, when: float) -> tuple[MockSignal, int]:
+def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: float) -> tuple[MockSignal, int]:
     """(the signal that a wish comes to, green candles before it). The same arguments give the same signal."""
     seed = prices.seed
     dice = Dice(seed, kind, ordinal)
-    choice = lively(seed, wish.chain_id)
+    choice = lively(seed, request.chain_id)
     # All are rolled every time: what is asked for doesn't change what isn't.
     random, direction = choice[dice.below(len(choice))], DIRECTIONS[dice.below(2)]
     confidence, green = round(0.5 + 0.5 * dice.unit() ** 1.5, 3), dice.below(8)
-    where, symbol, token = _named(seed, wish.chain_id, random.symbol if wish.token is None else wish.token)
-    price = wish.price_usd
+    where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)
+    price = request.price_usd
     if price is None:
         price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
     made = MockSignal(
         id=ident("sig", seed, kind, ordinal),
         token_address=where,
         token_symbol=symbol,
-        chain_id=wish.chain_id,
-        direction=wish.direction or direction,
-        confidence=confidence if wish.confidence is None else float(wish.confidence),
+        chain_id=request.chain_id,
+        direction=request.direction or direction,
+        confidence=confidence if request.confidence is None else float(request.confidence),
         price_usd=float(price),
-        timestamp=int(when) if wish.timestamp is None else wish.timestamp,
+        timestamp=int(when) if request.timestamp is None else request.timestamp,
         published_at=when,
     )
     return made, green
@@ -125,7 +125,7 @@ def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[
 
     It says where the averages stand when the last candle before `when` has closed.
     """
-    made, _ = signal(prices, "prompt", ordinal, Wish(chain_id), when)
+    made, _ = signal(prices, "prompt", ordinal, EmitRequest(chain_id), when)
     token = _named(prices.seed, chain_id, made.token_address)[2]
     assert token is not None  # noqa: S101 - one of the lively ones
     short, long, green = standing(prices, token, when)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.seeding import Dice
 from ..market import emitted_signals
-from ..market.emitted_signals import MockSignal, Wish
+from ..market.emitted_signals import EmitRequest, MockSignal
 from ..market.indicators import CHAINS, COLUMNS, Row, followed, past
 from ..market.price_model import Prices
 from . import background_tenant, engine
@@ -238,12 +238,12 @@ def emit(
     Raises:
         ValueError: one of them can't be; the message begins with its name.
     """
-    wish = Wish(chain_id, token, direction, confidence, price_usd, timestamp, at)
+    request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
     with world.transaction():
         catch_up(world)
         now = world.now()
-        when = wish.when(now, now if asked is None else min(asked, now))
-        signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), wish, when)
+        when = request.when(now, now if asked is None else min(asked, now))
+        signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
         _add(world, signal, green)
         return signal
 
