@@ -118,7 +118,7 @@ def standing(prices: Prices, token: Token, at: float) -> tuple[float, float, int
     return sum(closes[-SHORT:]) / SHORT, sum(closes[-LONG:]) / LONG, greens(closes)
 
 
-class Followed:
+class CrossoverSeries:
     """One chain's signals since its world was made, hour by hour."""
 
     def __init__(self, prices: Prices, chain_id: int) -> None:
@@ -160,9 +160,9 @@ class Followed:
 
 
 @lru_cache(maxsize=16)
-def followed(prices: Prices, chain_id: int) -> Followed:
+def crossover_series(prices: Prices, chain_id: int) -> CrossoverSeries:
     """A chain's signals since the world was made."""
-    return Followed(prices, chain_id)
+    return CrossoverSeries(prices, chain_id)
 
 
 @lru_cache(maxsize=4)

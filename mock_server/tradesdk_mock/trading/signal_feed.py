@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.seeding import Dice
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
-from ..market.indicators import CHAINS, COLUMNS, Row, followed, past
+from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past
 from ..market.price_model import Prices
 from . import background_tenant, engine
 
@@ -157,7 +157,7 @@ def _in_order(
     """The market's signals with start < time <= end and the scheduled ones, `step` seconds at a time, and its end."""
     while start < end:
         until = min(start + step, end)
-        rows = [row for chain_id in CHAINS for row in followed(prices, chain_id).between(start, until)]
+        rows = [row for chain_id in CHAINS for row in crossover_series(prices, chain_id).between(start, until)]
         while scheduled and scheduled[0][0] <= until:
             rows.append(scheduled.popleft())
         rows.sort(key=itemgetter(0))
@@ -172,7 +172,7 @@ def _next(world: World, upto: float) -> float:
     planned = world.store.value("SELECT min(published_at) FROM scheduled")
     times = [math.inf if planned is None else float(planned)]
     if world.market == "live":
-        times += [followed(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
+        times += [crossover_series(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
     return min(times)
 
 
@@ -200,7 +200,7 @@ def prompt(world: World, chain_id: int) -> bool:
         catch_up(world)
         now = world.now()
         upto = float(world.store.get_meta("signals_upto") or now)
-        if followed(world.prices, chain_id).next_after(upto) <= now + within:
+        if crossover_series(world.prices, chain_id).next_after(upto) <= now + within:
             return False
         coming = "SELECT 1 FROM scheduled WHERE chain_id = ? AND published_at <= ?"
         if world.store.value(coming, (chain_id, now + within)):
