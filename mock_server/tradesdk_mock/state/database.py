@@ -23,7 +23,7 @@ _UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
 _PATIENCE = 5.0
 
 
-class Store:
+class Database:
     """One connection under one lock. `with store:` is a write transaction; nested ones join the outer.
 
     Another thread may close it at any time: from then on, whatever is asked of it is answered with 503.
@@ -90,7 +90,7 @@ class Store:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Database:
         self._lock.acquire()
         if self._depth == 0:
             try:

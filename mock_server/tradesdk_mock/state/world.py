@@ -19,7 +19,7 @@ from ..faults.active import Faults
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
 from ..market.tokens import Token, find
-from .database import Store
+from .database import Database
 
 if TYPE_CHECKING:
     from ..payments.paywall import Verifier
@@ -76,7 +76,7 @@ class World:
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         if clock is not None and not isinstance(clock, MockClock):
             raise MockServerError(f"clock: must be a MockClock such as MockClock(1_800_000_000), not {clock!r}")
-        self.store = Store(db)
+        self.store = Database(db)
         self.clock = clock or MockClock()
         self.limiter = RateLimiter()
         self.journal = Journal()

@@ -13,7 +13,7 @@ from .exits import ExitLevels
 from .ledger import Position, Trade
 
 if TYPE_CHECKING:
-    from ..state.database import Store
+    from ..state.database import Database
 
 GUARDED = ("active", "paused")
 """The states in which an agent watches what it holds."""
@@ -61,7 +61,7 @@ class OpenPosition:
     touched: bool = False
 
 
-def agents(store: Store, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
+def agents(store: Database, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
     """Those that are running and satisfy a clause that begins with AND, the oldest first."""
     for seq, agent_id, tenant, chain_id, wallet_id, status, risk, confidence, most, since in store.all(
         "SELECT seq, id, tenant, chain_id, wallet_id, status, risk, min_confidence, max_positions, since"  # noqa: S608 - our own clauses
@@ -76,7 +76,7 @@ def agents(store: Store, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
 
 
 def positions(
-    store: Store, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
+    store: Database, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
 ) -> Iterator[tuple[Agent, Position, Token]]:
     """What these agents hold, in the order in which it was opened."""
     for agent_id, opened_at, signal_id, amount, entry, wallet_id, trade_id, position_id, address, *rest in store.all(
