@@ -212,8 +212,8 @@ class Database:
                 raise self._named(error) from error
 
     @contextmanager
-    def beside(self, file: str) -> Iterator[None]:
-        """While it lasts, the state in another file is there for `take_over`. Not within a transaction."""
+    def attached(self, file: str) -> Iterator[None]:
+        """While it lasts, the state in another file is there for `replace_from_attached`. Not within a transaction."""
         with self._lock:
             self._outside()
             self._execute("ATTACH ? AS other", (file,))
@@ -222,8 +222,8 @@ class Database:
             finally:
                 self._db.execute("DETACH other")
 
-    def take_over(self) -> None:
-        """Replace every row by those of the state that is `beside`."""
+    def replace_from_attached(self) -> None:
+        """Replace every row by those of the state that is `attached`."""
         with self:
             for name in schema.NAMES:
                 self.run(f"DELETE FROM main.{name}")  # noqa: S608 - names of our own tables

@@ -129,8 +129,8 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
             raise MockServerError(f"{name} can't be restored: it {error}") from error.__cause__
         except (OSError, sqlite3.Error) as error:
             raise MockServerError(f"{name} can't be restored: {error}") from error
-        with world.store.beside(file):
-            world.replace(world.store.take_over)
+        with world.store.attached(file):
+            world.replace(world.store.replace_from_attached)
 
 
 def _copy(world: World, file: str) -> None:
