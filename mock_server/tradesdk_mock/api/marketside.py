@@ -83,7 +83,7 @@ def decide(world: World, request: Request, endpoint: MarketEndpoint) -> Decision
     Handlers answer in the wrapper. What is decided before anybody reads the body (method, rate, key), and a crash,
     has the account API's error body: the wrapper has no such status.
     """
-    caller: tenants.Caller | None = None
+    caller: tenants.Principal | None = None
     verdict: Verdict | None = None
     decision: Decision | None = None
     failure: ApiError | None = None

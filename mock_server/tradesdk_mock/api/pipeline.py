@@ -163,7 +163,7 @@ class Engine:
         with contextlib.suppress(ApiError), self.world.transaction():
             settlements.delivered(self.world, payment, reply.status)
 
-    def _sender(self, request: Request) -> tenants.Caller | None:
+    def _sender(self, request: Request) -> tenants.Principal | None:
         """Whose request it is, so far as that can be told without letting it in."""
         try:
             with self.world.transaction():

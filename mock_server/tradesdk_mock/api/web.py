@@ -24,7 +24,7 @@ class Call:
     """One authenticated request, as an endpoint sees it."""
 
     world: World
-    caller: tenants.Caller
+    caller: tenants.Principal
     request: Request
 
     @property
@@ -92,12 +92,12 @@ class Decision:
 
     answer: Answer
     error: str | None = None
-    caller: tenants.Caller | None = None
+    caller: tenants.Principal | None = None
 
 
 def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
     """The answer of the account API; without endpoints, of a path that doesn't exist. Never raises."""
-    caller: tenants.Caller | None = None
+    caller: tenants.Principal | None = None
     verdict: Verdict | None = None
     failure: ApiError | None = None
     answer: Answer | None = None
@@ -149,7 +149,7 @@ def _nothing_here(world: World, request: Request, endpoints: Endpoints) -> ApiEr
     return wrong_method(request.method, methods) if methods else no_route(request.path)
 
 
-def _admit(world: World, caller: tenants.Caller, verdict: Verdict, now: float) -> None:
+def _admit(world: World, caller: tenants.Principal, verdict: Verdict, now: float) -> None:
     """Count the request, or refuse it with 429."""
     gaps = world.gaps
     if not verdict.allowed:
@@ -161,7 +161,7 @@ def _admit(world: World, caller: tenants.Caller, verdict: Verdict, now: float) -
     world.store.run("UPDATE tenants SET requests_used = requests_used + 1 WHERE name = ?", (caller.tenant,))
 
 
-def _permit(world: World, caller: tenants.Caller, endpoint: Endpoint) -> None:
+def _permit(world: World, caller: tenants.Principal, endpoint: Endpoint) -> None:
     if caller.scope == "full-access" or endpoint.needs == "read":
         return
     if endpoint.needs == "write":

@@ -66,7 +66,7 @@ class Strike:
 
             self.code = code_of(self._first)
 
-    def answer(self, world: World, caller: tenants.Caller | None) -> Answer:
+    def answer(self, world: World, caller: tenants.Principal | None) -> Answer:
         """What is answered in place of the service's answer."""
         from ..core.messages import error_answer
         from .responses import answer

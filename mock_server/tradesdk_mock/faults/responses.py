@@ -89,7 +89,7 @@ def _phrase(status: int) -> str:
     return "".join(letter if letter.isalpha() else "_" for letter in words)
 
 
-def answer(hit: Hit, world: World, caller: tenants.Caller | None) -> Answer:
+def answer(hit: Hit, world: World, caller: tenants.Principal | None) -> Answer:
     """What is answered in place of the service's own answer."""
     if hit.loses:
         return Answer(0, body=b"")
@@ -117,7 +117,7 @@ def answer(hit: Hit, world: World, caller: tenants.Caller | None) -> Answer:
     return Answer(status, error_answer(ApiError(status, code_of(hit) or "", message), world.gaps).data, headers)
 
 
-def _standing(world: World, caller: tenants.Caller | None) -> rate_limit.Verdict:
+def _standing(world: World, caller: tenants.Principal | None) -> rate_limit.Verdict:
     """Where the caller stands, without counting the request."""
     if caller is None:
         return rate_limit.untouched(world.gaps, world.now())

@@ -47,7 +47,7 @@ class MockKey:
 
 
 @dataclass(slots=True)
-class Caller:
+class Principal:
     """Who sent a request: the key and its tenant as they are now."""
 
     key_id: str
@@ -215,7 +215,7 @@ def listing(world: World) -> list[dict[str, object]]:
     return found
 
 
-def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
+def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Principal:
     """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired.
 
     A key such as `mock_full_free_NAME` is made on first use. Its plan counts only when that makes the tenant as well:
@@ -245,7 +245,7 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
     rolled_plan, rolled_reset = roll(world, tenant, plan, reset_at)
     if rolled_reset != reset_at:
         used = 0
-    return Caller(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
+    return Principal(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
 
 
 def peek(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
