@@ -118,7 +118,7 @@ class Engine:
     def _asks_house(self, request: Request) -> bool:
         found = self._market.find(request.path)
         if found is None:
-            return tenants.peek(self.world, request.headers)[0] == background_tenant.HOUSE
+            return tenants.identify(self.world, request.headers)[0] == background_tenant.HOUSE
         endpoint = found[1]
         return endpoint.trading and (not endpoint.price or self.world.gaps.paywall == "open" or has_payment(request))
 
@@ -190,7 +190,7 @@ class Engine:
         tenant = caller.tenant if caller else None
         if tenant is None and market:
             # Market data asks for no key; one that is sent all the same says whose request it is.
-            tenant, _ = tenants.peek(self.world, request.headers)
+            tenant, _ = tenants.identify(self.world, request.headers)
         if content and len(content) <= BODY_KEPT:
             try:
                 body = from_json(content, allow_inf_nan=False)

@@ -193,7 +193,7 @@ class Faults:
         opens = place is not None and place.stream and request.method in place.methods
         every, seen, due = self._load(), [], []
         asked = any(rule.tenant or rule.key for rule in every)
-        tenant, key = tenants.peek(world, request.headers) if asked else (None, None)
+        tenant, key = tenants.identify(world, request.headers) if asked else (None, None)
         now = world.now()
         for rule in every:
             if (

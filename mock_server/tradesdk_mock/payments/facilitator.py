@@ -59,7 +59,7 @@ class PaymentVerifier:
         """Take the money: nonce, balance and settlement change together, with the request's transaction."""
         payment = request.payment
         assert payment is not None  # noqa: S101 - nobody settles what was not checked
-        tenant, _ = tenants.peek(world, request.headers)
+        tenant, _ = tenants.identify(world, request.headers)
         failing = request.fault("settlement")
         if failing is not None:
             return self._unsettled(world, request, payment, offer, tenant, **failing)

@@ -248,7 +248,7 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Principal:
     return Principal(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
 
 
-def peek(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
+def identify(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
     """(tenant, id) of the key that a request carries, whether or not it is let in.
 
     Nothing is made: a key that isn't there yet has no id, and nobody's has no tenant either.
