@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError
-from tradesdk_mock.market.indicators import CrossoverSeries, past
+from tradesdk_mock.market.indicators import Followed, past
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
 from tradesdk_mock.market.tokens import Token, lively
@@ -191,7 +191,7 @@ def test_rough_hours_meet_and_full_hours_are_on_the_course() -> None:
 def longest_silence(seed: int, scenario: str, first: int, last: int) -> float:
     """Seconds on Base between two hours after the beginning."""
     begin, end = ANCHOR + first * HOUR, ANCHOR + last * HOUR
-    times = [row[0] for row in CrossoverSeries(Prices(seed, scenario, ANCHOR), 8453).between(begin, end)]
+    times = [row[0] for row in Followed(Prices(seed, scenario, ANCHOR), 8453).between(begin, end)]
     return max(after - before for before, after in pairwise([begin, *times, end]))
 
 
@@ -239,11 +239,11 @@ def test_whipsaw_has_spikes_that_are_taken_back() -> None:
 @pytest.mark.parametrize("scenario", ["trending", "choppy", "crash", "whipsaw"])
 def test_tokens_follow_each_by_its_own_measure_and_a_little_late(scenario: str) -> None:
     course = Course(7, scenario)
-    crossover_series = [course.followed_by(f"8453 {token.symbol}") for token in lively(7, 8453)]
-    measures = [measure for measure, _ in crossover_series]
+    followed = [course.followed_by(f"8453 {token.symbol}") for token in lively(7, 8453)]
+    measures = [measure for measure, _ in followed]
     assert 0.7 <= min(measures) < 0.85
     assert 1.15 < max(measures) <= 1.3
-    delays = {delay for _, delay in crossover_series}
+    delays = {delay for _, delay in followed}
     if scenario == "choppy":
         # Waves of some hours that begin within three: at any time some tokens rise and some fall.
         assert max(delays) <= 180
@@ -251,7 +251,7 @@ def test_tokens_follow_each_by_its_own_measure_and_a_little_late(scenario: str) 
     else:
         assert delays == set(range(6))
     market, plain = Prices(7, scenario, ANCHOR), Prices(7, ORDINARY, 0.0)
-    for token, (measure, delay) in list(zip(lively(7, 8453), crossover_series, strict=True))[:8]:
+    for token, (measure, delay) in list(zip(lively(7, 8453), followed, strict=True))[:8]:
         origin = plain.eth(token, BEGIN)
         for minute in (1, 3, 77, 1_000, 2_999, 3_000, 20_000):
             at = BEGIN + 60 * minute
