@@ -201,10 +201,12 @@ def test_another_process_and_a_cold_start_have_the_same_signals() -> None:
     code = (
         "from tradesdk_mock.market.indicators import crossover_series, past\n"
         "from tradesdk_mock.market.price_model import prices\n"
-        f"print(past(prices(7), {START})[-300:], crossover_series(prices(7), 56).between({START + 5000}, {START + 9000}))"
+        f"print(past(prices(7), {START})[-300:])\n"
+        f"print(crossover_series(prices(7), 56).between({START + 5000}, {START + 9000}))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     market = Prices(7, "ordinary", 0.0)
     assert (
-        printed == f"{past(market, START)[-300:]} {crossover_series(market, BNB).between(START + 5000, START + 9000)}\n"
+        printed
+        == f"{past(market, START)[-300:]}\n{crossover_series(market, BNB).between(START + 5000, START + 9000)}\n"
     )

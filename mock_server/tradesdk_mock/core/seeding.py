@@ -21,17 +21,17 @@ def ident(prefix: str, seed: int, *parts: object) -> str:
     return f"{prefix}_{digest(seed, prefix, *parts).hex()[:24]}"
 
 
-class Dice:
+class SeededRandom:
     """Numbers in [0, 1) drawn one after the other from (seed, parts); no state outlives the object."""
 
-    def __init__(self, seed: int, *parts: object, rolls: int = 16) -> None:
-        self._bytes = hashlib.shake_128(digest(seed, *parts)).digest(rolls * 6)
+    def __init__(self, seed: int, *parts: object, draws: int = 16) -> None:
+        self._bytes = hashlib.shake_128(digest(seed, *parts)).digest(draws * 6)
         self._at = 0
 
     def unit(self) -> float:
         start, self._at = self._at, self._at + 6
         if self._at > len(self._bytes):
-            raise IndexError("more rolls than were asked for")
+            raise IndexError("more draws than were asked for")
         return int.from_bytes(self._bytes[start : self._at], "big") / (1 << 48)
 
     def between(self, low: float, high: float) -> float:

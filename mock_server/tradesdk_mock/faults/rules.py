@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from ..core.clock import END
 from ..core.errors import MockServerError
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from ..payments.header import has_payment
 from .faultchecks import Check, choice, integer, is_text, number, shown
 
@@ -167,7 +167,7 @@ def meets(route: str | None, path: str, pattern: str | None) -> bool:
 
 def chance(seed: int, rule: FaultRule, *parts: object) -> float:
     """A number in [0, 1) for a rule and what happens to it."""
-    return Dice(seed, "fault", rule.id, *parts, rolls=1).unit()
+    return SeededRandom(seed, "fault", rule.id, *parts, draws=1).unit()
 
 
 def hits(seed: int, rule: FaultRule, ordinal: int) -> bool:

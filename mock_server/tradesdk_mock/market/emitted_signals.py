@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..core.clock import check_time
-from ..core.seeding import Dice, address, checksum_address, ident, is_evm_address
+from ..core.seeding import SeededRandom, address, checksum_address, ident, is_evm_address
 from .indicators import CHAINS, standing
 from .price_model import Prices
 from .tokens import Token, find, lively, significant
@@ -97,11 +97,11 @@ class EmitRequest:
 def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: float) -> tuple[MockSignal, int]:
     """(the signal that a wish comes to, green candles before it). The same arguments give the same signal."""
     seed = prices.seed
-    dice = Dice(seed, kind, ordinal)
+    rng = SeededRandom(seed, kind, ordinal)
     choice = lively(seed, request.chain_id)
     # All are rolled every time: what is asked for doesn't change what isn't.
-    random, direction = choice[dice.below(len(choice))], DIRECTIONS[dice.below(2)]
-    confidence, green = round(0.5 + 0.5 * dice.unit() ** 1.5, 3), dice.below(8)
+    random, direction = choice[rng.below(len(choice))], DIRECTIONS[rng.below(2)]
+    confidence, green = round(0.5 + 0.5 * rng.unit() ** 1.5, 3), rng.below(8)
     where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)
     price = request.price_usd
     if price is None:
@@ -146,7 +146,7 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
 
 
 def _made_up_price(seed: int, where: str) -> float:
-    return significant(10 ** Dice(seed, "made-up price", where, rolls=1).between(-4, 1))
+    return significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))
 
 
 def _check_token(token: object) -> None:

@@ -46,7 +46,7 @@ Row = tuple[float, str, str, str, int, str, float, float, int, str, float | None
 BEFORE = 12
 # The gap of the averages is taken in parts of the long one: short / SHORT - long / LONG, times LONG.
 _NOW, _SHORT_AGO = LONG / SHORT - 1, LONG / SHORT
-_ROLLS = Struct("<60H").unpack
+_DRAWS = Struct("<60H").unpack
 _ABOVE = [
     "The short moving average crossed above the long one"
     + ("." if green < 2 else f" after {green} green candles in a row.")
@@ -188,7 +188,7 @@ def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
     """A token's signals of an hour: what a world costs while its time goes by."""
     marks, rates = prices.marks(token, hour), prices.rates(hour)
     raw = hashlib.shake_128(f"{prices.seed} signals {token.address} {hour}".encode()).digest(480)
-    rolls, ends = _ROLLS(raw[:120]), raw[120:].hex()
+    draws, ends = _DRAWS(raw[:120]), raw[120:].hex()
     moment_ms = hour * HOUR * 1_000 + moment * 1_000
     part = moment / CANDLE
     rows = []
@@ -198,7 +198,7 @@ def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
         low, rate = marks[place], rates[place]
         eth = float(f"{low + (marks[place + 1] - low) * part:.8g}")
         usd = float(f"{eth * (int(100 * (rate + (rates[place + 1] - rate) * part) + 0.5) / 100):.8g}")
-        at_ms = moment_ms + place * 60_000 + rolls[place] % 1_000
+        at_ms = moment_ms + place * 60_000 + draws[place] % 1_000
         rows.append(_row(token, at_ms, ends[12 * place : 12 * place + 12], usd, crossing))
     return rows
 

@@ -10,7 +10,7 @@ from math import ceil, exp, log, sqrt
 from operator import mul
 from typing import TypeVar
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from .scenarios import ORDINARY, Course
 from .tokens import NATIVE_USD, Token, significant
 
@@ -146,7 +146,7 @@ class Prices:
         path = self._paths.get(token.address)
         if path is None:
             name = f"{token.chain_id} {token.symbol}"
-            deviation = Dice(self.seed, "deviation", name, rolls=1).between(*_DEVIATIONS)
+            deviation = SeededRandom(self.seed, "deviation", name, draws=1).between(*_DEVIATIONS)
             measure, delay = (0.0, 0) if self._course is None else self._course.followed_by(name)
             middle = log(token.price_usd / NATIVE_USD[8453])
             path = self._paths[token.address] = _Path(f"{self.seed} {name}", middle, deviation, measure, delay)
@@ -196,12 +196,12 @@ class Prices:
             span, place = divmod(day, _SPAN)
             start, end = self._span(path, span)[place : place + 2]
             hourly = path.deviation / sqrt(24)
-            dice = hashlib.shake_128(f"{path.name} day {day}".encode()).digest(28)
-            moods = [_MOODS[byte % 16] for byte in dice[24:]]
+            rng = hashlib.shake_128(f"{path.name} day {day}".encode()).digest(28)
+            moods = [_MOODS[byte % 16] for byte in rng[24:]]
             table = _quantiles()
             steps = [
                 hourly * (loud * table[byte] + drift)
-                for (loud, drift), six in zip(moods, (dice[:6], dice[6:12], dice[12:18], dice[18:24]), strict=True)
+                for (loud, drift), six in zip(moods, (rng[:6], rng[6:12], rng[12:18], rng[18:24]), strict=True)
                 for byte in six
             ]
             slope = (end - start - sum(steps)) / 24

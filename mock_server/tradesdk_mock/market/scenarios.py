@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import cos, pi
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 
 ORDINARY = "ordinary"
 SCENARIOS = {
@@ -42,8 +42,8 @@ class Course:
 
     def followed_by(self, name: str) -> tuple[float, int]:
         """(how much of it a token takes part in, minutes by which it is late)"""
-        dice = Dice(self._seed, "follows", name, rolls=2)
-        return dice.between(1 - self._spread, 1 + self._spread), dice.below(self._late)
+        rng = SeededRandom(self._seed, "follows", name, draws=2)
+        return rng.between(1 - self._spread, 1 + self._spread), rng.below(self._late)
 
     def heights(self, first: int, count: int, step: int) -> list[float]:
         """The logarithm at minutes since the beginning, `step` apart; 0 before it."""
@@ -104,7 +104,7 @@ def _crash(seed: int, minute: int) -> float:
 
 @lru_cache(maxsize=64)
 def _depth(seed: int, month: int) -> float:
-    return -Dice(seed, "crash", month, rolls=1).between(0.46, 0.5)
+    return -SeededRandom(seed, "crash", month, draws=1).between(0.46, 0.5)
 
 
 def _along(line: tuple[tuple[float, float], ...], place: float) -> float:
@@ -133,9 +133,9 @@ def _whipsaw(seed: int, minute: int) -> float:
 
 @lru_cache(maxsize=256)
 def _spike(seed: int, turn: int) -> tuple[int, float]:
-    dice = Dice(seed, "whipsaw", turn, rolls=3)
-    begin, height = dice.below(_SPIKES_APART - len(_SPIKE)), dice.between(0.055, 0.085)
-    return begin, height if dice.unit() < 0.5 else -height
+    rng = SeededRandom(seed, "whipsaw", turn, draws=3)
+    begin, height = rng.below(_SPIKES_APART - len(_SPIKE)), rng.between(0.055, 0.085)
+    return begin, height if rng.unit() < 0.5 else -height
 
 
 def _between_turns(
@@ -160,10 +160,10 @@ def _turn(seed: int, name: str, turn: int, apart: int, bounds: tuple[float, floa
     """(minute, height) of a turn; the first is at the beginning, where nothing has happened yet."""
     if turn <= 0:
         return 0, 0.0
-    dice = Dice(seed, name, turn, rolls=2)
-    up = turn % 2 == Dice(seed, name, "first", rolls=1).below(2)
-    height = dice.between(*bounds)
-    return turn * apart + int(dice.between(-0.25, 0.25) * apart), height if up else -height
+    rng = SeededRandom(seed, name, turn, draws=2)
+    up = turn % 2 == SeededRandom(seed, name, "first", draws=1).below(2)
+    height = rng.between(*bounds)
+    return turn * apart + int(rng.between(-0.25, 0.25) * apart), height if up else -height
 
 
 # (what it does, ordinary movement that is left, share of the rates, by how much tokens differ, and by how many minutes)

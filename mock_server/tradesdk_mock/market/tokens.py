@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..core.seeding import Dice, checksum_addresses, digest
+from ..core.seeding import SeededRandom, checksum_addresses, digest
 
 NATIVE_USD = {8453: 3_150.0, 56: 640.0}
 NETWORKS = {8453: "base", 56: "bsc"}
@@ -173,8 +173,8 @@ def _made(seed: int, chain_id: int, start: int, stop: int) -> Iterator[Token]:
     bare = ["0x" + digest(seed, "address", kind, chain_id, row[0])[:20].hex() for kind in kinds for row in rows]
     made = checksum_addresses(bare)
     for at, (symbol, name, coin_id, price) in enumerate(rows):
-        dice = Dice(seed, "market cap", chain_id, symbol, rolls=2)
-        rank = 40 + 5 * (start + at) + dice.below(5)
+        rng = SeededRandom(seed, "market cap", chain_id, symbol, draws=2)
+        rank = 40 + 5 * (start + at) + rng.below(5)
         cap = 4.5e11 * rank**-1.45
         if symbol == "ETH":
             rank, cap = 2, 3.8e11
@@ -204,7 +204,7 @@ def _row(seed: int, chain_id: int, place: int) -> tuple[str, str, str, float]:
     first = ADJECTIVES[place % len(ADJECTIVES)]
     second = NOUNS[(place + place // len(ADJECTIVES)) % len(NOUNS)]
     symbol = (first[:3] + second[:3]).upper()
-    price = 10 ** Dice(seed, "price", chain_id, symbol, rolls=1).between(-8, -1)
+    price = 10 ** SeededRandom(seed, "price", chain_id, symbol, draws=1).between(-8, -1)
     return symbol, f"{first} {second}", f"{first}-{second}".lower(), significant(price, 3)
 
 

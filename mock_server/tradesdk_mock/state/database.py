@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from ..core.errors import ApiError, MockServerError, closed, overloaded, unusable
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from . import file_check, schema
 
 Row = tuple[Any, ...]
@@ -268,4 +268,4 @@ class Database:
 
 def _chance(seed: str, kind: str, ident: str) -> float:
     """For SQL: a number in [0, 1) for something that happens to a row, the same whenever it is asked for."""
-    return Dice(int(seed), kind, ident, rolls=1).unit()
+    return SeededRandom(int(seed), kind, ident, draws=1).unit()

@@ -6,7 +6,7 @@ import json
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from ..core.seeding import Dice, address, ident
+from ..core.seeding import SeededRandom, address, ident
 from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
@@ -138,12 +138,12 @@ def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int,
     plan = []
     live = len(lively(world.seed, BASE))
     for place, token in enumerate(traded[:-_ONLY_OPEN]):
-        dice = Dice(world.seed, "house", token.address, rolls=64)
+        rng = SeededRandom(world.seed, "house", token.address, draws=64)
         # So few that more than 300 are left, which is what a list of top performers can hold.
-        some = dice.below(2) + 1 if place % 40 == 39 else 3 + dice.below(4)
+        some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
         count, days = (some + 8, 6) if place < live else (some, 2)
-        first = (born - 30 * DAY) // 3_600 + 1 + dice.below(24 * (28 - days))
-        plan += [((first + dice.below(24 * days)) * 3_600, token, dice.unit(), dice.unit()) for _ in range(count)]
+        first = (born - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
+        plan += [((first + rng.below(24 * days)) * 3_600, token, rng.unit(), rng.unit()) for _ in range(count)]
     # Of the same hour, as they stand in the list.
     return sorted(plan, key=_AT)
 
@@ -177,13 +177,13 @@ def _add_open(
     watching = [agent for agent in agents if agent not in idle]
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for place in range(_OPEN):
-        dice = Dice(world.seed, "house", "open", place, rolls=24)
+        rng = SeededRandom(world.seed, "house", "open", place, draws=24)
         if place < _ONLY_OPEN:
             agent, token = idle[place % len(idle)], traded[-1 - place]
-            at = born - 60 - dice.below(6 * 3_600)
+            at = born - 60 - rng.below(6 * 3_600)
         else:
             agent = watching[place % len(watching)]
-            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], dice, born, guarded=True)
+            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, born, guarded=True)
         agent.held[token.address] = born + 1
         chosen.append((at, agent, token))
     chosen.sort(key=_AT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from ..market.tokens import find, significant
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _DIGITS = 14
 
 def initial_native(seed: int, wallet_id: str, chain_id: int) -> float:
     """Ether or BNB, in whole billionths, that a wallet has before anything is bought from it."""
-    return round(Dice(seed, "native", wallet_id, rolls=1).between(*_NATIVE[chain_id]), 9)
+    return round(SeededRandom(seed, "native", wallet_id, draws=1).between(*_NATIVE[chain_id]), 9)
 
 
 def balance_record(world: World, wallet_id: str, chain_id: int, created_at: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from operator import mul
 from typing import TYPE_CHECKING
 
-from ..core.seeding import Dice, address, ident
+from ..core.seeding import SeededRandom, address, ident
 from ..market.price_model import DIGITS
 from ..market.tokens import Token, lively, significant
 from . import ledger
@@ -157,8 +157,8 @@ def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[H
     for agent, (_, _, status, _, _, _, count) in zip(agents, _AGENTS, strict=True):
         agent.has_room(now, None)  # what it sold long ago may be bought again
         for place in range(count):
-            dice = Dice(seed, "open", agent.id, place, rolls=2 * _TRIES)
-            at, token = open_since(builder, agent, lively(seed, agent.chain_id), dice, now, status != "error")
+            rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
+            at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, status != "error")
             agent.held[token.address] = now
             chosen.append((at, agent, token))
     chosen.sort(key=lambda each: each[0])
@@ -171,14 +171,19 @@ def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[H
 
 
 def open_since(
-    builder: HistoryBuilder, agent: HistoricalAgent, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
+    builder: HistoryBuilder,
+    agent: HistoricalAgent,
+    choice: tuple[Token, ...],
+    rng: SeededRandom,
+    now: int,
+    guarded: bool,
 ) -> tuple[int, Token]:
     """A second of the last hours and a token that were good for a trade that is still open."""
     token = choice[0]
     for attempt in range(_TRIES):
-        token = _other(agent, choice, dice.unit())
+        token = _other(agent, choice, rng.unit())
         # Wild times are survived by what is young.
-        opened_at = now - 1 - int(dice.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
+        opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
         if not guarded or builder.is_open(agent, token, opened_at, now):
             return opened_at, token
     return now, token

@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
 from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past
@@ -206,7 +206,7 @@ def prompt(world: World, chain_id: int) -> bool:
         if world.store.value(coming, (chain_id, now + within)):
             return False
         ordinal = world.store.next("", "prompt")
-        soon = now + within * Dice(world.seed, "prompt time", ordinal, rolls=1).between(0.5, 1.0)
+        soon = now + within * SeededRandom(world.seed, "prompt time", ordinal, draws=1).between(0.5, 1.0)
         _add(world, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
         return True
 
