@@ -153,6 +153,6 @@ class Scripting:
         try:
             with self.world.transaction():
                 yield self.world
-                self.world.announce()
+                self.world.notify_streams()
         except ApiError as error:
             raise MockServerError(error.message) from None

@@ -82,7 +82,7 @@ class World:
         self.journal = Journal()
         self.hub = Hub()
         self.faults = Faults(self)
-        self._news = False
+        self._streams_to_notify = False
         # Whether the clock was moved in the transaction that is open.
         self._moved = False
         # How often the world was reset.
@@ -212,7 +212,7 @@ class World:
                 # Another age than that of any process here: open streams end, in all of them.
                 self.store.set_meta("age", str(age))
                 self._load_clock()
-                self._recall()
+                self.reload_from_file()
         except BaseException:
             self.clock.restore(*clock)
             raise
@@ -234,12 +234,12 @@ class World:
         except BaseException:
             # What it changed is undone, and so is what of that was noted here.
             with suppress(sqlite3.Error, ApiError):
-                self._recall()
+                self.reload_from_file()
                 if self._moved:
                     self._load_clock()
             raise
-        if self._news:
-            self._news = False
+        if self._streams_to_notify:
+            self._streams_to_notify = False
             self.hub.ring()
 
     @property
@@ -252,20 +252,20 @@ class World:
         self.store.set_meta("born", repr(when))
         self._prices = None
 
-    def announce(self) -> None:
+    def notify_streams(self) -> None:
         """There is something that open streams have to look at. They are told after the transaction."""
-        self._news = True
+        self._streams_to_notify = True
 
     def sync(self) -> None:
         """Take over what another process has changed in the file. Called within a transaction."""
         if self.store.changed_elsewhere():
             before = self.gaps
-            self._recall()
+            self.reload_from_file()
             self._load_clock()
             if self.gaps != before:
                 self.on_gaps()
 
-    def _recall(self) -> None:
+    def reload_from_file(self) -> None:
         self.due = None
         self.seed = int(self.store.get_meta("seed") or self.seed)
         self.market = self.store.get_meta("market") or self.market

@@ -73,7 +73,7 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         world.store.set_meta("signals_upto", repr(upto))
         world.due = _next(world, upto)
         if count:
-            world.announce()
+            world.notify_streams()
         return count
 
 
@@ -267,7 +267,7 @@ def _add(
         trading = _engine(world)
         trading.live([row], signal.published_at)
         trading.flush()
-    world.announce()
+    world.notify_streams()
 
 
 def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:
