@@ -94,13 +94,13 @@ def test_also_in_a_scenario_and_where_it_begins(scenario: str) -> None:
         check(market, token, rows, range(hour * HOUR, (hour + 3) * HOUR, 60))
 
 
-@pytest.mark.parametrize("born", [START, START + 1_799.25, 10**9 + 7])
-def test_before_the_world_was_made_candles_are_of_an_hour(born: float) -> None:
+@pytest.mark.parametrize("created_at", [START, START + 1_799.25, 10**9 + 7])
+def test_before_the_world_was_made_candles_are_of_an_hour(created_at: float) -> None:
     market = prices(7)
-    rows = named(past(market, born))
-    assert all(born - 7 * DAY < float(str(row["published_at"])) <= born for row in rows)
+    rows = named(past(market, created_at))
+    assert all(created_at - 7 * DAY < float(str(row["published_at"])) <= created_at for row in rows)
     # What was published in the first and in the last hour depends on the second.
-    marks = range(int(born // HOUR) * HOUR - 7 * DAY + HOUR, int(born // HOUR) * HOUR, HOUR)
+    marks = range(int(created_at // HOUR) * HOUR - 7 * DAY + HOUR, int(created_at // HOUR) * HOUR, HOUR)
     inner = [row for row in rows if marks.start <= int(str(row["timestamp"])) < marks.stop]
     for token in [*lively(7, BASE)[::15], *lively(7, BNB)[::7]]:
         check(market, token, inner, marks)

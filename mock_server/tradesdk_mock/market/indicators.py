@@ -166,10 +166,10 @@ def crossover_series(prices: Prices, chain_id: int) -> CrossoverSeries:
 
 
 @lru_cache(maxsize=4)
-def past(prices: Prices, born: float) -> tuple[Row, ...]:
+def past(prices: Prices, created_at: float) -> tuple[Row, ...]:
     """Both chains' signals before the world was made, of candles of an hour, oldest first. Kept: tests make many."""
-    first = max(0, ceil((born - PAST) / HOUR) - 1)
-    closes = range(first - BEFORE, int(born // HOUR) + 1)
+    first = max(0, ceil((created_at - PAST) / HOUR) - 1)
+    closes = range(first - BEFORE, int(created_at // HOUR) + 1)
     rows: list[Row] = []
     for chain_id in CHAINS:
         for token in lively(prices.seed, chain_id):
@@ -181,7 +181,7 @@ def past(prices: Prices, born: float) -> tuple[Row, ...]:
                 at_ms = timestamp * 1_000 + int.from_bytes(raw[:2], "little") % 1_000
                 rows.append(_row(token, at_ms, raw[2:].hex(), prices.usd(token, timestamp), crossing))
     rows.sort()
-    return tuple(row for row in rows if max(0, born - PAST) < row[0] <= born)
+    return tuple(row for row in rows if max(0, created_at - PAST) < row[0] <= created_at)
 
 
 def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:

@@ -137,7 +137,7 @@ class World:
     def prices(self) -> Prices:
         """What everything costs."""
         if self._prices is None:
-            anchor = 0.0 if self.scenario == ORDINARY else float(self.store.get_meta("born") or 0.0)
+            anchor = 0.0 if self.scenario == ORDINARY else self.created_at
             self._prices = prices(self.seed, self.scenario, anchor)
         return self._prices
 
@@ -247,8 +247,13 @@ class World:
         """Another number after each reset and each restored snapshot, in every process on the file."""
         return self._generation
 
-    def set_created(self, when: float) -> None:
-        """Note when the world was made; a scenario begins then. What was made of older prices has to be forgotten."""
+    @property
+    def created_at(self) -> float:
+        """When the world was made; a scenario begins then."""
+        return float(self.store.get_meta("born") or self.now())
+
+    def set_created_at(self, when: float) -> None:
+        """Change that. The caller drops what was worked out from the prices so far."""
         self.store.set_meta("born", repr(when))
         self._prices = None
 

@@ -63,30 +63,30 @@ def create(world: World) -> float:
     """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
     with world.store:
         tenants.ensure_tenant(world, HOUSE)
-        at = min(world.now(), float(world.store.get_meta("born") or world.now()))
-        born = int(at)
-        native = _add_wallets(world, born)
+        at = min(world.now(), world.created_at)
+        now = int(at)
+        native = _add_wallets(world, now)
         agents, statuses = _add_agents(world, list(native), at)
         builder = HistoryBuilder(world, HOUSE, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world, builder, agents, traded, born)
-        _add_open(world, builder, agents, statuses, traded, born)
+        _add_closed(world, builder, agents, traded, now)
+        _add_open(world, builder, agents, statuses, traded, now)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
-            (born - 90 * DAY, HOUSE),
+            (now - 90 * DAY, HOUSE),
         )
         return at
 
 
-def _add_wallets(world: World, born: int) -> dict[str, float]:
+def _add_wallets(world: World, now: int) -> dict[str, float]:
     """Their ether, by id."""
     native = {}
     for place in range(_WALLETS):
         ordinal = world.store.next(HOUSE, "wallet")
         wallet_id = ident("wal", world.seed, HOUSE, ordinal)
         native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
-        created_at = born - 60 * DAY + place * 3_600
+        created_at = now - 60 * DAY + place * 3_600
         world.store.add(
             "wallets",
             id=wallet_id,
@@ -101,12 +101,12 @@ def _add_wallets(world: World, born: int) -> dict[str, float]:
     return native
 
 
-def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[HistoricalAgent], list[str]]:
+def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[HistoricalAgent], list[str]]:
     """(agents, their states)"""
     agents, statuses = [], []
     for place in range(_AGENTS):
         agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
-        created_at = int(born) - 45 * DAY + place * 3_600
+        created_at = int(now) - 45 * DAY + place * 3_600
         risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
         agent = HistoricalAgent(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
         agents.append(agent)
@@ -124,12 +124,12 @@ def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[His
             max_positions=agent.max_positions,
             created_at=created_at,
             updated_at=created_at + 7 * 3_600,
-            since=born,
+            since=now,
         )
     return agents, statuses
 
 
-def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int, Token, float, float]]:
+def _plan(world: World, traded: tuple[Token, ...], now: int) -> list[tuple[int, Token, float, float]]:
     """(second, token, a roll for the agent, one for how long) of each closed trade: many of the lively ones, of the
     others few, of some too few to judge by.
 
@@ -142,17 +142,17 @@ def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int,
         # So few that more than 300 are left, which is what a list of top performers can hold.
         some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
         count, days = (some + 8, 6) if place < live else (some, 2)
-        first = (born - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
+        first = (now - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
         plan += [((first + rng.below(24 * days)) * 3_600, token, rng.unit(), rng.unit()) for _ in range(count)]
     # Of the same hour, as they stand in the list.
     return sorted(plan, key=_AT)
 
 
 def _add_closed(
-    world: World, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], born: int
+    world: World, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], now: int
 ) -> None:
-    plan = _plan(world, traded, born)
-    made, at = [], born - 31 * DAY
+    plan = _plan(world, traded, now)
+    made, at = [], now - 31 * DAY
     numbers = ordinals(world, HOUSE, "trade", len(plan))
     for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
         agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
@@ -168,11 +168,11 @@ def _add_open(
     agents: list[HistoricalAgent],
     statuses: list[str],
     traded: tuple[Token, ...],
-    born: int,
+    now: int,
 ) -> None:
     """What the house holds when the world is made."""
     for agent in agents:
-        agent.has_room(born, None)
+        agent.has_room(now, None)
     idle = [agent for agent, status in zip(agents, statuses, strict=True) if status == "idle"]
     watching = [agent for agent in agents if agent not in idle]
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
@@ -180,11 +180,11 @@ def _add_open(
         rng = SeededRandom(world.seed, "house", "open", place, draws=24)
         if place < _ONLY_OPEN:
             agent, token = idle[place % len(idle)], traded[-1 - place]
-            at = born - 60 - rng.below(6 * 3_600)
+            at = now - 60 - rng.below(6 * 3_600)
         else:
             agent = watching[place % len(watching)]
-            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, born, guarded=True)
-        agent.held[token.address] = born + 1
+            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, now, guarded=True)
+        agent.held[token.address] = now + 1
         chosen.append((at, agent, token))
     chosen.sort(key=_AT)
     numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)

@@ -137,18 +137,18 @@ def _begun(world: World, now: float) -> tuple[float, int]:
     kept = world.store.get_meta("signals_upto")
     if kept is not None:
         return float(kept), 0
-    born = _born(world, now)
-    world.set_created(born)
+    created_at = _created_at(world, now)
+    world.set_created_at(created_at)
     engine.forget(world)
-    rows = past(world.prices, born)
+    rows = past(world.prices, created_at)
     world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
-    return born, len(rows)
+    return created_at, len(rows)
 
 
-def _born(world: World, now: float) -> float:
+def _created_at(world: World, now: float) -> float:
     """When the world was made. One that nobody has looked at before its clock was set back begins there."""
-    born = float(world.store.get_meta("born") or now)
-    return born if world.store.value("SELECT 1 FROM trades") else min(now, born)
+    created_at = world.created_at
+    return created_at if world.store.value("SELECT 1 FROM trades") else min(now, created_at)
 
 
 def _in_order(
@@ -182,7 +182,7 @@ def next_due(world: World) -> float | None:
     if due is None:
         with world.transaction():
             kept, now = world.store.get_meta("signals_upto"), world.now()
-            due = _next(world, _born(world, now) if kept is None else float(kept))
+            due = _next(world, _created_at(world, now) if kept is None else float(kept))
             if kept is not None:
                 world.due = due
     return None if due == math.inf else due
