@@ -16,7 +16,7 @@ from tradesdk_mock.core.seeding import ident
 from tradesdk_mock.market.tokens import Token, find, lively
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import history, population
-from tradesdk_mock.trading.background_tenant import HOUSE
+from tradesdk_mock.trading.background_tenant import BACKGROUND_TENANT
 from tradesdk_mock.trading.balances import initial_native
 
 from ._support import START
@@ -311,9 +311,9 @@ def test_many_trades_crowd_together() -> None:
     world.close()
 
 
-def test_the_house_follows_the_same_rules() -> None:
-    world = made(11, tenant=HOUSE)
-    rows, agents = trades_of(world, HOUSE), agents_of(world, HOUSE)
+def test_the_background_tenant_follows_the_same_rules() -> None:
+    world = made(11, tenant=BACKGROUND_TENANT)
+    rows, agents = trades_of(world, BACKGROUND_TENANT), agents_of(world, BACKGROUND_TENANT)
     assert never_too_many(rows, agents, START) >= 2
     for row in rows:
         token = token_of(world, row)

@@ -117,7 +117,7 @@ def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, marke
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_the_house_trades_whenever_it_was_asked_for_first(early: bool) -> None:
+def test_the_background_tenant_trades_whenever_it_was_asked_for_first(early: bool) -> None:
     with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock) as http:
         if early:
             ok(http.get("/v1/signals", params={"chain": 8453}))
@@ -195,7 +195,9 @@ METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"app
 
 
 @pytest.mark.long
-def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_background_tenant_is_made_in_turns(
+    mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
     monkeypatch.setattr(signal_feed, "SLICE", 0.0)
     with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
@@ -208,7 +210,7 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
             while mock.engine.is_behind(METRICS, START):
                 turns += 1
                 assert background_tenant.is_growing(mock.world)
-                # Whoever trades meanwhile leaves the house alone.
+                # Whoever trades meanwhile leaves the background tenant alone.
                 other.world.trading = None
                 ok(later.get("/v1/trades"))
             assert turns > 5
@@ -221,7 +223,7 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
         assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
 
 
-def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
+def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal_feed, "SLICE", 0.0)
@@ -234,7 +236,7 @@ def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
         assert not background_tenant.is_growing(mock.world)
 
 
-def test_nobody_makes_the_house_for_less_than_a_payment(mock: MockService) -> None:
+def test_nobody_makes_the_background_tenant_for_less_than_a_payment(mock: MockService) -> None:
     mock.set_gaps(paywall="closed")
     mock.engine.is_behind(METRICS, START)
     assert mock.status()["tenants"] == []

@@ -101,7 +101,7 @@ class Engine:
         if not about_signals and not self._is_about_trading(request):
             return False
         try:
-            if self._asks_house(request) and population.is_background_behind(self.world):
+            if self._asks_background_tenant(request) and population.is_background_behind(self.world):
                 return True
             return signal_feed.is_behind(self.world, goal, trading=not about_signals)
         except ApiError:  # the answer says so
@@ -115,10 +115,10 @@ class Engine:
         endpoint = account[1].get(request.method) if account else None
         return endpoint is not None and endpoint.trading
 
-    def _asks_house(self, request: Request) -> bool:
+    def _asks_background_tenant(self, request: Request) -> bool:
         found = self._market.find(request.path)
         if found is None:
-            return tenants.identify(self.world, request.headers)[0] == background_tenant.HOUSE
+            return tenants.identify(self.world, request.headers)[0] == background_tenant.BACKGROUND_TENANT
         endpoint = found[1]
         return endpoint.trading and (not endpoint.price or self.world.gaps.paywall == "open" or has_payment(request))
 

@@ -122,7 +122,7 @@ def decide(world: World, request: Request, endpoints: Endpoints) -> Decision:
                 if endpoint is None:
                     raise _nothing_here(world, request, endpoints)
                 _permit(world, caller, endpoint)
-                if caller.tenant == background_tenant.HOUSE:
+                if caller.tenant == background_tenant.BACKGROUND_TENANT:
                     population.ensure_background_tenant(world)
                 if endpoint.trading:
                     signal_feed.up_to_date(world)

@@ -16,7 +16,7 @@ from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, open_sinc
 if TYPE_CHECKING:
     from ..state.world import World
 
-HOUSE = "house"
+BACKGROUND_TENANT = "house"
 # Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
 _GROWING = "house_growing"
 _WALLETS, _AGENTS = 8, 40
@@ -38,7 +38,7 @@ def is_growing(world: World) -> bool:
 
 
 def is_ready(world: World) -> bool:
-    return world.store.get_meta(HOUSE) is not None
+    return world.store.get_meta(BACKGROUND_TENANT) is not None
 
 
 def progress(world: World) -> tuple[float, int] | None:
@@ -56,25 +56,25 @@ def save_progress(world: World, at: float, seq: int) -> None:
 
 def finish(world: World, at: float) -> None:
     world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
-    world.store.set_meta(HOUSE, str(int(at)))
+    world.store.set_meta(BACKGROUND_TENANT, str(int(at)))
 
 
 def create(world: World) -> float:
     """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
     with world.store:
-        tenants.ensure_tenant(world, HOUSE)
+        tenants.ensure_tenant(world, BACKGROUND_TENANT)
         at = min(world.now(), world.created_at)
         now = int(at)
         native = _add_wallets(world, now)
         agents, statuses = _add_agents(world, list(native), at)
-        builder = HistoryBuilder(world, HOUSE, agents, native)
+        builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
         _add_closed(world, builder, agents, traded, now)
         _add_open(world, builder, agents, statuses, traded, now)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
-            (now - 90 * DAY, HOUSE),
+            (now - 90 * DAY, BACKGROUND_TENANT),
         )
         return at
 
@@ -83,15 +83,15 @@ def _add_wallets(world: World, now: int) -> dict[str, float]:
     """Their ether, by id."""
     native = {}
     for place in range(_WALLETS):
-        ordinal = world.store.next(HOUSE, "wallet")
-        wallet_id = ident("wal", world.seed, HOUSE, ordinal)
+        ordinal = world.store.next(BACKGROUND_TENANT, "wallet")
+        wallet_id = ident("wal", world.seed, BACKGROUND_TENANT, ordinal)
         native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
         created_at = now - 60 * DAY + place * 3_600
         world.store.add(
             "wallets",
             id=wallet_id,
-            tenant=HOUSE,
-            address=address(world.seed, "wallet", HOUSE, ordinal),
+            tenant=BACKGROUND_TENANT,
+            address=address(world.seed, "wallet", BACKGROUND_TENANT, ordinal),
             chain_id=BASE,
             label=f"House {place + 1}",
             created_at=created_at,
@@ -105,7 +105,7 @@ def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[Hist
     """(agents, their states)"""
     agents, statuses = [], []
     for place in range(_AGENTS):
-        agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
+        agent_id = ident("agt", world.seed, BACKGROUND_TENANT, world.store.next(BACKGROUND_TENANT, "agent"))
         created_at = int(now) - 45 * DAY + place * 3_600
         risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
         agent = HistoricalAgent(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
@@ -114,7 +114,7 @@ def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[Hist
         world.store.add(
             "agents",
             id=agent_id,
-            tenant=HOUSE,
+            tenant=BACKGROUND_TENANT,
             name=f"house-{place + 1:02}",
             status=statuses[-1],
             chain_id=BASE,
@@ -153,11 +153,11 @@ def _add_closed(
 ) -> None:
     plan = _plan(world, traded, now)
     made, at = [], now - 31 * DAY
-    numbers = ordinals(world, HOUSE, "trade", len(plan))
+    numbers = ordinals(world, BACKGROUND_TENANT, "trade", len(plan))
     for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
         agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
         hold = 3_600 + int(how_long**2 * 1.4 * DAY)
-        made.append(builder.closed(ident("trd", world.seed, HOUSE, ordinal), agent, token, at, hold))
+        made.append(builder.closed(ident("trd", world.seed, BACKGROUND_TENANT, ordinal), agent, token, at, hold))
     builder.settle()
     ledger.write(world, opened=made, closed=made, native=builder.native)
 
@@ -187,10 +187,14 @@ def _add_open(
         agent.held[token.address] = now + 1
         chosen.append((at, agent, token))
     chosen.sort(key=_AT)
-    numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
+    numbers = zip(*(ordinals(world, BACKGROUND_TENANT, kind, _OPEN) for kind in ("trade", "position")), strict=True)
     made = [
         builder.open(
-            ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), agent, token, at
+            ident("trd", world.seed, BACKGROUND_TENANT, trade),
+            ident("pos", world.seed, BACKGROUND_TENANT, position),
+            agent,
+            token,
+            at,
         )
         for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
     ]

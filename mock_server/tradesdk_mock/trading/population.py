@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import MockServerError
 from ..state import tenants
 from . import background_tenant, engine, history, signal_feed
-from .background_tenant import HOUSE
+from .background_tenant import BACKGROUND_TENANT
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -39,7 +39,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
     if not history.OPEN_TRADES <= trades <= 1_000_000:
         raise MockServerError(f"populate: trades must be from {history.OPEN_TRADES} to 1,000,000")
     with world.store:
-        if tenant == HOUSE:
+        if tenant == BACKGROUND_TENANT:
             ensure_background_tenant(world)
         tenants.ensure_tenant(world, tenant)
         if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
@@ -72,7 +72,7 @@ def is_background_behind(world: World) -> bool:
 def _build_background_tenant(world: World, within: float | None = None) -> bool:
     """Whether it is ready now."""
     start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
-    place = signal_feed.live_through(world, HOUSE, start, seq, within=within)
+    place = signal_feed.live_through(world, BACKGROUND_TENANT, start, seq, within=within)
     if place is not None:
         background_tenant.save_progress(world, start, place)
         return False

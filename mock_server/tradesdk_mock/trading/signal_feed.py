@@ -81,7 +81,7 @@ def _engine(world: World) -> engine.TradingEngine:
     """The engine of a world; its agents are read from the database where they aren't known."""
     found = world.trading
     if not isinstance(found, engine.TradingEngine):
-        excluded = background_tenant.HOUSE if background_tenant.is_growing(world) else None
+        excluded = background_tenant.BACKGROUND_TENANT if background_tenant.is_growing(world) else None
         found = world.trading = engine.TradingEngine(world, excluded_tenant=excluded)
     return found
 
