@@ -16,7 +16,7 @@ from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
 from ..state.world import World
 from ..trading import agent_states, population
-from ..trading.population import Seeded
+from ..trading.population import Populated
 from .assertions import JournalChecks
 from .scripted_signals import Scripting
 
@@ -173,7 +173,7 @@ class MockService(Scripting, JournalChecks, Snapshots):
 
     # The world
 
-    def populate(self, tenant: str, *, trades: int = 250) -> Seeded:
+    def populate(self, tenant: str, *, trades: int = 250) -> Populated:
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
 
         Args:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seeded:
+class Populated:
     """How much a tenant has after `populate`.
 
     Attributes:
@@ -31,7 +31,7 @@ class Seeded:
     positions: int
 
 
-def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
+def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
     """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
 
     The tenant `house` gets what market data needs, whatever `trades` says.
@@ -50,7 +50,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
             )
             history.add_past(world, tenant, trades, now)
             engine.forget(world)
-        return Seeded(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
+        return Populated(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
 
 
 def ensure_background_tenant(world: World) -> None:
