@@ -53,7 +53,7 @@ def _set(world: World, agent_id: str, status: str) -> None:
         population.ensure_background_tenant(world)
     signal_feed.up_to_date(world)
     if before in GUARDED and status not in GUARDED:
-        _let_go(world, agent_id)
+        _stop_watching(world, agent_id)
     elif before not in GUARDED and status in GUARDED:
         # What happened in between doesn't count.
         # What was bought before the clock was set back isn't watched before that time.
@@ -66,7 +66,7 @@ def _set(world: World, agent_id: str, status: str) -> None:
     engine.changed(world, agent_id)
 
 
-def _let_go(world: World, agent_id: str) -> None:
+def _stop_watching(world: World, agent_id: str) -> None:
     """Nobody watches an agent's positions any more: their trailing stops stay where they are."""
     now = world.second()
     rows = []

@@ -158,7 +158,7 @@ def _add_closed(
         agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
         hold = 3_600 + int(how_long**2 * 1.4 * DAY)
         made.append(builder.closed(ident("trd", world.seed, BACKGROUND_TENANT, ordinal), agent, token, at, hold))
-    builder.settle()
+    builder.credit_all()
     ledger.write(world, opened=made, closed=made, native=builder.native)
 
 

@@ -28,7 +28,7 @@ _LEAST = 1.0
 # Of more agents than this, only those are asked whose wallets have enough.
 _MANY = 100
 # At least so far ahead a position's course is looked at, and up to a full hour: many aren't held for longer.
-_AHEAD = 1_800
+_LOOK_AHEAD = 1_800
 
 
 @dataclass(slots=True)
@@ -66,8 +66,8 @@ class TradingEngine:
         self._agents: dict[str, Agent] = {}
         self._holders: dict[str, dict[str, OpenPosition]] = {}
         # (when, tie-breaker, what): it is over, or has to be looked at again.
-        self._ahead: list[tuple[int, int, OpenPosition]] = []
-        self._turn = count()
+        self._exits: list[tuple[int, int, OpenPosition]] = []
+        self._tie_breaker = count()
         self._now = 0.0
         # Whether everything is written down.
         self._sure = True
@@ -110,18 +110,18 @@ class TradingEngine:
         self._load(" AND id = ?", (agent_id,))
         self._find_next_exit()
 
-    def live(self, rows: Iterable[Row], upto: float) -> None:
+    def advance(self, rows: Iterable[Row], upto: float) -> None:
         """What agents do up to a time, with the signals published since the last one, in the order of time."""
         if not self._agents:
             return
         self._sure, self._now = False, self._world.now()
         for row in rows:
-            self._pass(row[0])
+            self._process_exits(row[0])
             if row[5] == "BUY":
                 self._buy(row)
             else:
                 self._sell(row)
-        self._pass(upto)
+        self._process_exits(upto)
 
     def flush(self) -> None:
         """Write down what has happened."""
@@ -157,10 +157,10 @@ class TradingEngine:
 
     # What happens
 
-    def _pass(self, upto: float) -> None:
-        ahead = self._ahead
-        while ahead and ahead[0][0] <= upto:
-            at, _, held = heappop(ahead)
+    def _process_exits(self, upto: float) -> None:
+        exits = self._exits
+        while exits and exits[0][0] <= upto:
+            at, _, held = heappop(exits)
             if held.gone:
                 continue
             position = held.position
@@ -169,14 +169,14 @@ class TradingEngine:
                 continue
             position.peak = trailing_peak(self._prices, held.token, position.peak, position.peak_at, at)
             position.peak_at = at
-            self._look(held)
+            self._forecast_exit(held)
 
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
         opportunity: _BuyOpportunity | None = None
         now, poor = self._now, set[tuple[str, float]]()
         active = self._active[chain_id]
-        for agent in active if len(active) <= _MANY else self._able(chain_id, int(at)):
+        for agent in active if len(active) <= _MANY else self._with_money(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
@@ -205,7 +205,7 @@ class TradingEngine:
     def _open(self, agent: Agent, opportunity: _BuyOpportunity) -> None:
         world, native = self._world, self._native
         token, second, price, rate = opportunity.token, opportunity.second, opportunity.price, opportunity.rate
-        spent = self._left(agent.wallet_id) * rate * agent.size
+        spent = self._balance(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
             opportunity.poor.add((agent.wallet_id, agent.size))
             return
@@ -237,33 +237,33 @@ class TradingEngine:
         held = self._hold(agent, position, token, kept=False)
         self._opened.append(trade)
         self._new.append(held)
-        self._look(held, opportunity.forecasts)
+        self._forecast_exit(held, opportunity.forecasts)
 
     def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
         end(self._world, trade, held.token, second, by)
         gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
-        self._native[trade.wallet_id] = self._left(trade.wallet_id) + gained
+        self._native[trade.wallet_id] = self._balance(trade.wallet_id) + gained
         self._closed.append(trade)
         if held.kept:
             self._ended.append(trade)
             self._gone.append(held.position.id)
         self._drop(held)
 
-    def _look(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
+    def _forecast_exit(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
         """Look ahead: either the second at which it is over is known then, or when to look again.
 
         `forecasts`: of what was bought at the same moment.
         """
         position = held.position
-        upto = (position.peak_at + _AHEAD) // 3_600 * 3_600 + 3_600
+        upto = (position.peak_at + _LOOK_AHEAD) // 3_600 * 3_600 + 3_600
         found = None if forecasts is None else forecasts.get(held.levels)
         if found is None:
             found = first_exit(self._prices, held.token, held.levels, position.peak, position.peak_at, upto)
             if forecasts is not None:
                 forecasts[held.levels] = found
         position.exits_at, position.exit_by = upto if found.at is None else found.at, found.by
-        heappush(self._ahead, (position.exits_at, next(self._turn), held))
+        heappush(self._exits, (position.exits_at, next(self._tie_breaker), held))
         if held.kept and not held.touched:
             held.touched = True
             self._touched.append(held)
@@ -278,9 +278,9 @@ class TradingEngine:
         return held
 
     def _find_next_exit(self) -> None:
-        while self._ahead and self._ahead[0][2].gone:
-            heappop(self._ahead)
-        self.next_exit = self._ahead[0][0] if self._ahead else math.inf
+        while self._exits and self._exits[0][2].gone:
+            heappop(self._exits)
+        self.next_exit = self._exits[0][0] if self._exits else math.inf
 
     def _drop(self, held: OpenPosition) -> None:
         held.gone = True
@@ -288,20 +288,20 @@ class TradingEngine:
         held.agent.held.pop(address, None)
         self._holders[address].pop(held.agent.id, None)
 
-    def _left(self, wallet_id: str) -> float:
+    def _balance(self, wallet_id: str) -> float:
         if wallet_id not in self._native:
             found = self._world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
             self._native[wallet_id] = float(found or 0.0)
         return self._native[wallet_id]
 
-    def _able(self, chain_id: int, second: int) -> list[Agent]:
+    def _with_money(self, chain_id: int, second: int) -> list[Agent]:
         """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
         active, by_wallet = self._active[chain_id], self._by_wallet.setdefault(chain_id, {})
         if not by_wallet:
             for agent in active:
                 by_wallet.setdefault((agent.wallet_id, agent.size), []).append(agent)
         rate = self._prices.native_usd(chain_id, second)
-        able = [of for (wallet, size), of in by_wallet.items() if self._left(wallet) * rate * size >= _LEAST]
+        able = [of for (wallet, size), of in by_wallet.items() if self._balance(wallet) * rate * size >= _LEAST]
         return active if len(able) == len(by_wallet) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
 
     def _ordinal(self, tenant: str, kind: str) -> int:
@@ -324,14 +324,14 @@ class TradingEngine:
             # All of them first: looking ahead changes nothing in the database, but reads from it.
             for found in list(positions.positions(store, self._world.seed, added, clause, args)):
                 self._watch(self._hold(*found, kept=True))
-            heapify(self._ahead)
+            heapify(self._exits)
 
     def _watch(self, held: OpenPosition) -> None:
         at = held.position.exits_at
         if at is None:
-            self._look(held)
+            self._forecast_exit(held)
         else:
-            self._ahead.append((at, next(self._turn), held))
+            self._exits.append((at, next(self._tie_breaker), held))
 
 
 def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:

@@ -132,17 +132,17 @@ def _add_closed(
         # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
         agent, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(agents)))
-        token = _other(agent, choices[agent.chain_id], which)
+        token = _another_token(agent, choices[agent.chain_id], which)
         hold = max(1, int(shortest + (longest - shortest) * how_long))
         made.append(builder.closed(trade_id, agent, token, at, hold))
         if len(made) == _AT_ONCE:
             ledger.write(world, opened=made, closed=made, native=builder.native)
             made = []
-    builder.settle()
+    builder.credit_all()
     ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
-def _other(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
+def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
     """One of the tokens that the agent doesn't hold."""
     place = int(roll * len(choice))
     while choice[place].address in agent.held:
@@ -181,7 +181,7 @@ def open_since(
     """A second of the last hours and a token that were good for a trade that is still open."""
     token = choice[0]
     for attempt in range(_TRIES):
-        token = _other(agent, choice, rng.unit())
+        token = _another_token(agent, choice, rng.unit())
         # Wild times are survived by what is young.
         opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
         if not guarded or builder.is_open(agent, token, opened_at, now):
@@ -228,14 +228,14 @@ class HistoryBuilder:
         self._agents = agents
         self.native = dict(native)
         # (when, ether or BNB) of what comes back to a wallet.
-        self._back: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
+        self._proceeds: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
         self._rates: dict[int, list[float]] = {}
         self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
 
-    def settle(self) -> None:
+    def credit_all(self) -> None:
         """Everything that is sold has been paid for."""
         for wallet_id in self.native:
-            self._come_back(wallet_id, None)
+            self._credit(wallet_id, None)
 
     def next_free(self, at: int, first: int, address: str | None = None) -> tuple[HistoricalAgent, int]:
         """(an agent that has room for a token, when): the first one from `first` on, later when there is none."""
@@ -250,11 +250,11 @@ class HistoryBuilder:
     def closed(self, trade_id: str, agent: HistoricalAgent, token: Token, opened_at: int, hold: int) -> Trade:
         """A trade that is over, at the latest after `hold` seconds (at least one)."""
         trade = self._bought(trade_id, agent, token, opened_at)
-        closed_at, by = self._end(agent, token, trade.entry_price_usd, opened_at, hold)
-        price, rate = self._both(token, closed_at)
+        closed_at, by = self._exit(agent, token, trade.entry_price_usd, opened_at, hold)
+        price, rate = self._prices_at(token, closed_at)
         trade.exit_price_usd, trade.closed_at, trade.closed_by = price, closed_at, by
         trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
-        heappush(self._back[agent.wallet_id], (closed_at, price * trade.amount / rate))
+        heappush(self._proceeds[agent.wallet_id], (closed_at, price * trade.amount / rate))
         agent.held[token.address] = closed_at
         return trade
 
@@ -279,8 +279,8 @@ class HistoryBuilder:
         return significant(significant(self._day(token, day)[0][place], DIGITS) * self._rates[day][place], DIGITS)
 
     def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
-        entry, rate = self._both(token, at)
-        self._come_back(agent.wallet_id, at)
+        entry, rate = self._prices_at(token, at)
+        self._credit(agent.wallet_id, at)
         money = self.native[agent.wallet_id]
         spent = max(_LEAST_USD, money * rate * agent.risk[RISK[0]] / 100)
         amount = significant(spent / entry, DIGITS)
@@ -298,12 +298,12 @@ class HistoryBuilder:
             at,
         )
 
-    def _come_back(self, wallet_id: str, upto: int | None) -> None:
-        heap = self._back[wallet_id]
+    def _credit(self, wallet_id: str, upto: int | None) -> None:
+        heap = self._proceeds[wallet_id]
         while heap and (upto is None or heap[0][0] <= upto):
             self.native[wallet_id] += heappop(heap)[1]
 
-    def _end(self, agent: HistoricalAgent, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
+    def _exit(self, agent: HistoricalAgent, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
         last = (opened_at + hold) // HOUR
         hour = opened_at // HOUR + 1
         if hour > last:
@@ -331,7 +331,7 @@ class HistoryBuilder:
         _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
         return ExitLevels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
 
-    def _both(self, token: Token, at: int) -> tuple[float, float]:
+    def _prices_at(self, token: Token, at: int) -> tuple[float, float]:
         """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether: it is looked up once."""
         hour, second = divmod(at, HOUR)
         if second:

@@ -72,7 +72,7 @@ def is_background_behind(world: World) -> bool:
 def _build_background_tenant(world: World, within: float | None = None) -> bool:
     """Whether it is ready now."""
     start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
-    place = signal_feed.live_through(world, BACKGROUND_TENANT, start, seq, within=within)
+    place = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
     if place is not None:
         background_tenant.save_progress(world, start, place)
         return False

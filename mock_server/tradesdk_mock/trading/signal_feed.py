@@ -61,14 +61,14 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         for rows, until in _in_order(world.prices, start, now, scheduled, step):
             world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
             count += len(rows)
-            trading.live(rows, until)
+            trading.advance(rows, until)
             if monotonic() > ends:
                 now = until
                 break
         if planned:
             world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
         upto = max(upto, now)
-        trading.live((), now)
+        trading.advance((), now)
         trading.flush()
         world.store.set_meta("signals_upto", repr(upto))
         world.due = _next(world, upto)
@@ -110,7 +110,7 @@ def up_to_date(world: World) -> None:
         catch_up(world)
 
 
-def live_through(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
+def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
     """Let a tenant's agents, made for the time `start`, live through what has been published since, and up to then.
 
     `within`: about so many real seconds; then comes the place from which to go on, as `seq`. None when it is done.
@@ -122,12 +122,12 @@ def live_through(world: World, tenant: str, start: float, seq: int = 0, *, withi
         # In the order of the table, which is that of time: there is no index of the time of publication.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
-            trading.live([row[:-1] for row in rows if row[0] > start], start)
+            trading.advance([row[:-1] for row in rows if row[0] > start], start)
             trading.flush()
             seq = rows[-1][-1]
             if monotonic() > ends:
                 return seq
-        trading.live((), min(float(upto), world.now()))
+        trading.advance((), min(float(upto), world.now()))
         trading.flush()
     return None
 
@@ -265,7 +265,7 @@ def _add(
             world.due = min(world.due, signal.published_at)
     else:
         trading = _engine(world)
-        trading.live([row], signal.published_at)
+        trading.advance([row], signal.published_at)
         trading.flush()
     world.notify_streams()
 
