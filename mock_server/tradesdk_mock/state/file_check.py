@@ -25,11 +25,11 @@ _MARKETS = ("live", "scripted")
 
 
 class Unusable(Exception):
-    """What is wrong with a file, as the end of a sentence about it."""
+    """A file that can't be used. The message is the end of a sentence that begins with its name."""
 
 
 def check(path: str) -> None:
-    """Nothing, for a state file of this version and for a place where one can be made. Changes and leaves nothing.
+    """Accept a state file of this version, or a path where one can be created. Nothing is written.
 
     Raises:
         MockServerError: it is something else, or damaged; the message has its name and the reason.
@@ -42,7 +42,7 @@ def check(path: str) -> None:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is a file with something in it."""
+    """Whether there is a file that isn't empty."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -56,13 +56,13 @@ def is_there(path: str) -> bool:
     if not os.access(path, os.R_OK | os.W_OK):
         raise Unusable("can't be read and written: no permission")
     if found.st_size == 0 and _size(path + "-wal"):
-        # SQLite would throw the log away.
+        # SQLite would discard the log.
         raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
     return found.st_size > 0
 
 
 def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
-    """Do something with a connection that only reads. Again, where another process changed the file meanwhile."""
+    """Call `what` with a read-only connection; again when another process has changed the file meanwhile."""
     failure: Exception = Unusable("is in use")
     for _ in range(_LOOKS):
         before = _stamp(path)
@@ -92,17 +92,17 @@ def _size(path: str) -> int | None:
 
 @contextmanager
 def _reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves the file and its folder as they are.
+    """A connection that changes neither the file nor its folder.
 
-    Never opened past SQLite where it may be in use: closing such a file would take away the locks that other
-    connections of this process have on it.
+    A file that may be in use is only opened by SQLite: closing it in any other way would release the locks that other
+    connections of this process hold on it.
     """
     with ExitStack() as stack:
         options = "mode=ro&immutable=1"
         if _size(path + "-wal"):
             options = "mode=ro"
             if not os.path.exists(path + "-shm"):
-                # Nobody uses it, and reading it with its log would leave an index of that beside it.
+                # It isn't in use. Reading it with its log would create an index file next to it.
                 import shutil
                 import tempfile
 
@@ -119,7 +119,7 @@ def _reading(path: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def named() -> Iterator[None]:
-    """What SQLite says about a file, in words."""
+    """Turn errors of SQLite into `Unusable`."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -127,14 +127,14 @@ def named() -> Iterator[None]:
             raise Unusable("is not a state file, or damaged: it is no database") from error
         if "locked" in str(error):
             raise Unusable("is in use") from error
-        # Of text that can't be read, SQLite quotes all there is.
+        # SQLite quotes text that it can't decode in full.
         raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
     except UnicodeDecodeError as error:
         raise Unusable("is damaged: a name in it is no text") from error
 
 
 def checked(db: sqlite3.Connection) -> None:
-    """Nothing, for a state of this version, and for a database with nothing in it."""
+    """Accept a state of this version, or an empty database; otherwise `Unusable`."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
     if not version and not found:
@@ -164,7 +164,7 @@ def sound(db: sqlite3.Connection, pragma: str) -> None:
 
 
 def settings(db: sqlite3.Connection) -> dict[str, str]:
-    """Seed, clock and what else a world begins with; none where a process ended before it had noted them."""
+    """Seed, clock and the other settings of a world; empty when the process that created it ended too early."""
     kept = dict(db.execute("SELECT name, value FROM meta"))
     try:
         if kept:

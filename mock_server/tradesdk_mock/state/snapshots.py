@@ -20,7 +20,7 @@ _COUNTS = ("agents", "trades", "signals", "tenants")
 
 
 class Snapshots:
-    """What can be done to a service's state as a whole. Part of `MockService`."""
+    """Snapshot and restore of the whole state. Part of `MockService`."""
 
     world: World
 
@@ -31,9 +31,9 @@ class Snapshots:
     def snapshot(self, path: str | os.PathLike[str]) -> None: ...
 
     def snapshot(self, path: str | os.PathLike[str] | None = None) -> bytes | None:
-        """The state as it is now: as bytes, or written into a file, which can be used as `db` too.
+        """The state as it is now, as bytes or written to a file. The file can be used as `db`, too.
 
-        A file that is there is replaced, when all of the new one is on the disk.
+        An existing file is replaced once all of the new one is on the disk.
 
         Raises:
             MockServerError: the file can't be written, or is a state file in use.
@@ -47,13 +47,13 @@ class Snapshots:
             raise MockServerError(error.message) from None
 
     def restore(self, source: bytes | str | os.PathLike[str]) -> None:
-        """Go back to a snapshot, or on from a state file, which stays as it is.
+        """Go back to a snapshot, or continue from a state file. The file itself isn't changed.
 
-        All is as it was: state, seed, scenario, market, clock, gap options, faults and keys. The journal is empty,
-        rate windows begin anew, and open streams end. A clock that was running shows the time that it would have now.
+        Restored are state, seed, scenario, market, clock, gap options, faults and keys. The journal is empty, rate
+        windows start over, and open streams end. A clock that was running has gone on since the snapshot.
 
         Raises:
-            MockServerError: `source` is no state, of another version, or damaged. Then nothing is changed.
+            MockServerError: `source` is no state, is of another version, or is damaged. Then nothing is changed.
         """
         try:
             restore(self.world, source)
@@ -73,7 +73,7 @@ def snapshot(world: World) -> bytes:
 
 
 def save(world: World, path: str | os.PathLike[str]) -> None:
-    """Write the state into a file of its own: all of it, or nothing. One that is there is replaced.
+    """Write the state to a file, completely or not at all. An existing file is replaced.
 
     Raises:
         MockServerError: it can't be written, or it is a state file in use.
@@ -105,16 +105,16 @@ def save(world: World, path: str | os.PathLike[str]) -> None:
 
 
 def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
-    """Put the state of a snapshot or a state file in the place of the world's.
+    """Replace the world's state with that of a snapshot or a state file.
 
     Raises:
-        MockServerError: it is none, of another version, or damaged; the world is as it was.
+        MockServerError: it is no state, is of another version, or is damaged. Then nothing is changed.
     """
     import tempfile
 
     name = "the snapshot" if isinstance(source, bytes) else os.fspath(source)
     with tempfile.TemporaryDirectory(prefix="tradesdk-mock-") as folder:
-        # A copy of our own: nobody changes it between the look and the use.
+        # Our own copy: nobody changes it between check and use.
         file = os.path.join(folder, "state")
         try:
             if isinstance(source, bytes):
@@ -135,13 +135,13 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
 
 def _copy(world: World, file: str) -> None:
     with world.transaction():
-        # In memory a world keeps no account of its clock. One that stands still has nothing to do with real time.
+        # In memory a world doesn't save its clock. A frozen clock is independent of real time.
         shown, real, speed, frozen = world.clock.state()
         world.store.set_meta("clock", json.dumps((shown, shown if frozen else real, speed, frozen)))
     target = sqlite3.connect(file, isolation_level=None)
     try:
         world.store.copy_to(target)
-        # One file, without a log beside it.
+        # One file, without a separate log.
         target.execute("PRAGMA journal_mode=DELETE")
     finally:
         target.close()
@@ -156,14 +156,14 @@ def _duplicate(db: sqlite3.Connection, file: str) -> None:
 
 
 def _prepare(file: str) -> None:
-    """Check a copy from its first to its last page, and make it one file."""
+    """Check all pages of a copy, and make it one file without a log."""
     if os.path.getsize(file) == 0:
         raise Unusable("is empty")
     db = sqlite3.connect(file, isolation_level=None)
     try:
         with named():
             checked(db)
-            # Comparing every index with its table takes ten times as long as reading all pages.
+            # Comparing every index with its table takes ten times as long as reading all pages, so small files only.
             sound(db, "integrity_check" if os.path.getsize(file) <= READ_WHOLE else "quick_check")
             if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not settings(db):
                 raise Unusable("has no world in it")
@@ -173,12 +173,12 @@ def _prepare(file: str) -> None:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Seed, scenario, market, clock and counts of a state file that may be in use.
+    """Seed, scenario, market, clock and counts of a state file, which may be in use.
 
-    `now` is what its clock would show now, `frozen` and `speed` how it runs, `streams` is not told by a file.
+    `now` is the time on its clock, `frozen` and `speed` say how that runs. A file doesn't tell the open streams.
 
     Raises:
-        MockServerError: it is not there, no state file, of another version, or damaged.
+        MockServerError: it doesn't exist, is no state file, is of another version, or is damaged.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -211,11 +211,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def in_use(path: str | os.PathLike[str]) -> bool:
-    """Whether another service, of this process or another, works on the state file; of what is none, nobody does."""
+    """Whether a service, in this process or another, uses the state file. False for other files."""
     uri = f"file:{quote(os.path.abspath(os.fspath(path)))}?mode=rw"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=0.2, isolation_level=None)) as db:
-            # Only whoever is alone with it gets this lock.
+            # Granted only when no other connection is open.
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("BEGIN EXCLUSIVE")
             db.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""One simulated service: its state, clock, settings and memory of what was asked."""
+"""One simulated service: its state, clock, settings and request log."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MARKETS = ("live", "scripted")
 
 
 class Trading(Protocol):
-    """What is held in memory of agents and their positions, and goes on trading.
+    """What a world asks of its trading engine: agents and positions, held in memory.
 
     Attributes:
-        changes: how often these have changed, as far as it knows.
-        next_exit: when something has to be done, whatever signals come; infinity for never.
+        changes: how often these had changed in the database when they were read or written last.
+        next_exit: when a position has to be closed or checked even without a signal; infinity for never.
     """
 
     changes: int
@@ -41,21 +41,21 @@ class Trading(Protocol):
 
     @property
     def is_current(self) -> bool:
-        """Whether the database says the same."""
+        """Whether it agrees with the database."""
 
 
 class World:
-    """Everything that routes and control work on. What must outlast the process is in `store`.
+    """Everything that routes and control work on. What must survive a restart is in `store`.
 
     Attributes:
-        market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
-        market_before: what the state file had, where another market was given; None otherwise.
+        market: `live`, or `scripted`: only emitted signals. Kept in the state file.
+        market_before: the market in the state file when another one was given; None otherwise.
         scenario: the course of the market. Kept in the state file.
-        first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
-        catch_up_limit: seconds of signals that a jump of the clock is made up for.
-        verifier: judges payments for market data; None until the first request that has to pay.
-        due: when the next signal is published (infinity: never), None when that has to be looked up.
-        trading: where agents trade; None until somebody needs it, and after changes elsewhere.
+        first_within: seconds within which a new stream gets a signal; None for no such promise.
+        catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
+        verifier: verifies payments for market data; None until the first one.
+        due: when the next signal is published (infinity: never); None when unknown.
+        trading: the trading engine; None until it is needed, and after changes by other processes.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class World:
         self.hub = Hub()
         self.faults = Faults(self)
         self._streams_to_notify = False
-        # Whether the clock was moved in the transaction that is open.
+        # Whether the clock was moved in the open transaction.
         self._moved = False
-        # How often the world was reset.
+        # How often the world was reset or restored.
         self._generation = 0
         self.market = MARKETS[0]
         self.market_before: str | None = None
@@ -96,7 +96,7 @@ class World:
         self._prices: Prices | None = None
         self.trading: Trading | None = None
         self.verifier: Verifier | None = None
-        # Whoever serves this world, when the gap options have changed.
+        # Called when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
         try:
@@ -135,7 +135,7 @@ class World:
 
     @property
     def prices(self) -> Prices:
-        """What everything costs."""
+        """The prices of the market."""
         if self._prices is None:
             anchor = 0.0 if self.scenario == ORDINARY else self.created_at
             self._prices = prices(self.seed, self.scenario, anchor)
@@ -149,7 +149,7 @@ class World:
         return int(self.now())
 
     def set_gaps(self, options: Mapping[str, object]) -> GapOptions:
-        """Change some gap options; ValueError names what is wrong, and then nothing changes."""
+        """Change some gap options. ValueError for a bad one; then nothing changes."""
         with self.transaction():
             self.gaps = self.gaps.changed(**options)
             self._save_gaps()
@@ -158,7 +158,7 @@ class World:
         return self.gaps
 
     def set_price_failure(self, tokens: bool | Sequence[str]) -> None:
-        """Which prices on Base fail: all, none, or those of some tokens, each by symbol, address or coin id.
+        """Let prices on Base fail: all, none, or those of some tokens, each by symbol, address or coin id.
 
         Only POST /v1/token-prices shows it, with 502. ValueError for an unknown token.
         """
@@ -173,17 +173,17 @@ class World:
             self.store.set_meta("price_failure", json.dumps(tokens if isinstance(tokens, bool) else symbols))
 
     def price_failure(self) -> bool | list[str]:
-        """What was set: true for all tokens, false for none, or the symbols."""
+        """Which prices fail: true for all, false for none, or the symbols."""
         found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
         return found
 
     def price_fails(self, token: Token) -> bool:
-        """Whether this token has no price now."""
+        """Whether the price of this token fails."""
         failing = self.price_failure()
         return failing if isinstance(failing, bool) else token.symbol in failing
 
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
-        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world."""
+        """Delete everything except the clock and the gap options; `seed` and `scenario` change the world."""
         if scenario not in (None, *SCENARIOS):
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         with self.transaction():
@@ -203,20 +203,20 @@ class World:
             self.hub.end_all()
 
     def replace(self, fill: Callable[[], object]) -> None:
-        """Put another state in the place of this one: `fill` writes it, or raises, and then nothing has changed."""
+        """Replace the state: `fill` writes the new one, or raises, and then nothing changes."""
         clock, gaps = self.clock.state(), self.gaps
         try:
             with self.transaction():
                 age = self._generation + 1
                 fill()
-                # Another age than that of any process here: open streams end, in all of them.
+                # A new generation in every process on the file: open streams end in all of them.
                 self.store.set_meta("age", str(age))
                 self._load_clock()
                 self.reload_from_file()
         except BaseException:
             self.clock.restore(*clock)
             raise
-        # It knows by heart whether there are any.
+        # It remembers whether there are any.
         self.faults = Faults(self)
         self.journal.clear()
         if self.gaps != gaps:
@@ -224,7 +224,7 @@ class World:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A write transaction that begins with what another process has changed in the file."""
+        """A write transaction. It begins by reading what another process has changed in the file."""
         try:
             with self.store:
                 if not self.store.nested:
@@ -232,7 +232,7 @@ class World:
                 self.sync()
                 yield
         except BaseException:
-            # What it changed is undone, and so is what of that was noted here.
+            # The changes are rolled back, so what was derived from them is read again.
             with suppress(sqlite3.Error, ApiError):
                 self.reload_from_file()
                 if self._moved:
@@ -244,7 +244,7 @@ class World:
 
     @property
     def generation(self) -> int:
-        """Another number after each reset and each restored snapshot, in every process on the file."""
+        """A number that changes with each reset and each restored snapshot, in every process on the file."""
         return self._generation
 
     @property
@@ -253,16 +253,16 @@ class World:
         return float(self.store.get_meta("born") or self.now())
 
     def set_created_at(self, when: float) -> None:
-        """Change that. The caller drops what was worked out from the prices so far."""
+        """Change that. The caller drops whatever depends on the prices so far."""
         self.store.set_meta("born", repr(when))
         self._prices = None
 
     def notify_streams(self) -> None:
-        """There is something that open streams have to look at. They are told after the transaction."""
+        """Wake open streams after the transaction."""
         self._streams_to_notify = True
 
     def sync(self) -> None:
-        """Take over what another process has changed in the file. Called within a transaction."""
+        """Read what another process has changed in the file. Called within a transaction."""
         if self.store.changed_elsewhere():
             before = self.gaps
             self.reload_from_file()
@@ -279,21 +279,21 @@ class World:
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
         if age != self._generation:
-            # The world is another one, reset or restored by this process or another: its signals are numbered anew.
+            # The world was reset or restored, here or in another process: its signals have other numbers.
             self._generation = age
             self.limiter.clear()
             self.hub.end_all()
         if self.trading is not None and not self.trading.is_current:
-            # Only then: to read what thousands of agents hold takes a second.
+            # Reading the positions of thousands of agents takes a second, so only when they have changed.
             self.trading = None
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is served any more."""
+        """Whether the world was closed."""
         return self._closed
 
     def close(self) -> None:
-        """Let go of the clock and the file. Doing it again does nothing."""
+        """Release the clock and the file. Calling it again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -303,7 +303,7 @@ class World:
 
     @contextmanager
     def _clock_change(self) -> Iterator[None]:
-        """What a change of the clock is made in: from the time in the file, and kept there. In memory, nothing."""
+        """Around a change of the clock: read the time from the file before, and save it after. In memory, neither."""
         if self.store.path is None:
             yield
         else:
@@ -317,7 +317,7 @@ class World:
         self.hub.ring()
 
     def _begin(self, market: str | None) -> None:
-        """Note when the world was made, and whether its market makes signals by itself; what is given wins."""
+        """Save when the world was made, and its market; the given market wins over the saved one."""
         now = self.now()
         if self.store.get_meta("born") is None:
             self.store.set_meta("born", repr(now))
@@ -327,7 +327,7 @@ class World:
         self.store.set_meta("scenario", self.scenario)
         self._prices = None
         if kept == "scripted" and self.market == "live" and upto is not None:
-            # For the time that it was off, it makes none.
+            # There are no signals for the time that it was off.
             self.store.set_meta("signals_upto", repr(max(now, float(upto))))
         self.due = None
         self.trading = None
@@ -348,6 +348,6 @@ class World:
     def _load_gaps(self) -> None:
         kept = self.store.get_meta("gaps")
         if kept is not None:
-            # Options that another version had and this one doesn't are left out.
+            # Options of another version that are unknown here are ignored.
             known = GapOptions().as_dict()
             self.gaps = GapOptions().changed(**{k: v for k, v in json.loads(kept).items() if k in known})
