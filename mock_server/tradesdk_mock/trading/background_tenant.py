@@ -1,4 +1,4 @@
-"""The house: a tenant whose agents trade half of Base, so that what is said about performance is about something."""
+"""A tenant of the mock's own. Its agents trade half of Base, so that performance statistics have data."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 BACKGROUND_TENANT = "house"
-# Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
+# In the database while its agents trade on the signals published so far: (time of creation, `seq` of the last one).
 _GROWING = "house_growing"
 _WALLETS, _AGENTS = 8, 40
 _TRADED = 320
-# The last of them have open trades only: bought, and never sold, for nobody watches them.
+# The last tokens have open trades only, held by agents that aren't running.
 _ONLY_OPEN = 8
 _OPEN = 40
 _STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
-# Size, stop loss, trailing stop and take profit in percent; some care for every little move, others hardly.
+# Size, stop loss, trailing stop and take profit in percent, from tight to wide.
 _RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
 _CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
 _MOST = (3, 4, 5)
@@ -33,7 +33,7 @@ _AT = itemgetter(0)
 
 
 def is_growing(world: World) -> bool:
-    """Whether its agents have traded on a part of the signals only: until they are done, the engine leaves them out."""
+    """Whether its agents have traded on some of the signals only. Until they are done, the engine excludes them."""
     return world.store.get_meta(_GROWING) is not None
 
 
@@ -42,7 +42,7 @@ def is_ready(world: World) -> bool:
 
 
 def progress(world: World) -> tuple[float, int] | None:
-    """(when it was made, place of the last signal that its agents traded on); None before it is made."""
+    """(time of creation, `seq` of the last signal that its agents traded on); None before the first one."""
     kept = world.store.get_meta(_GROWING)
     if kept is None:
         return None
@@ -60,7 +60,7 @@ def finish(world: World, at: float) -> None:
 
 
 def create(world: World) -> float:
-    """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
+    """Create the tenant, its wallets, its agents and their trades before the world was made; when that was."""
     with world.store:
         tenants.ensure_tenant(world, BACKGROUND_TENANT)
         at = min(world.now(), world.created_at)
@@ -80,7 +80,7 @@ def create(world: World) -> float:
 
 
 def _add_wallets(world: World, now: int) -> dict[str, float]:
-    """Their ether, by id."""
+    """Ether by wallet id."""
     native = {}
     for place in range(_WALLETS):
         ordinal = world.store.next(BACKGROUND_TENANT, "wallet")
@@ -130,21 +130,21 @@ def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[Hist
 
 
 def _plan(world: World, traded: tuple[Token, ...], now: int) -> list[tuple[int, Token, float, float]]:
-    """(second, token, a roll for the agent, one for how long) of each closed trade: many of the lively ones, of the
-    others few, of some too few to judge by.
+    """(second, token, random number for the agent, one for the duration) of each closed trade.
 
-    They are at full hours, and each token has a season of some days: days that nobody trades in need no prices.
+    Lively tokens have many trades, the others few, some too few for statistics. All are at full hours and within a few
+    days for each token, so that fewer prices are computed.
     """
     plan = []
     live = len(lively(world.seed, BASE))
     for place, token in enumerate(traded[:-_ONLY_OPEN]):
         rng = SeededRandom(world.seed, "house", token.address, draws=64)
-        # So few that more than 300 are left, which is what a list of top performers can hold.
+        # Rare, so that more than 300 tokens have enough trades: a list of top performers holds 300.
         some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
         count, days = (some + 8, 6) if place < live else (some, 2)
         first = (now - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
         plan += [((first + rng.below(24 * days)) * 3_600, token, rng.unit(), rng.unit()) for _ in range(count)]
-    # Of the same hour, as they stand in the list.
+    # Stable: trades of the same hour keep their order.
     return sorted(plan, key=_AT)
 
 
@@ -170,7 +170,7 @@ def _add_open(
     traded: tuple[Token, ...],
     now: int,
 ) -> None:
-    """What the house holds when the world is made."""
+    """Positions that are open when the world is made."""
     for agent in agents:
         agent.has_room(now, None)
     idle = [agent for agent, status in zip(agents, statuses, strict=True) if status == "idle"]

@@ -1,4 +1,4 @@
-"""Where agents trade: whose agents are running, what they hold, and what comes next. In memory; `books` keeps it."""
+"""The trading engine: running agents, what they hold, and when that is sold. In memory; `ledger` writes it down."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from ..market.indicators import Row
     from ..state.world import World
 
-# Less than a dollar isn't worth the gas.
+# USD. A smaller trade isn't worth the gas.
 _LEAST = 1.0
-# Of more agents than this, only those are asked whose wallets have enough.
+# With more agents than this, only those with enough money are tried.
 _MANY = 100
-# At least so far ahead a position's course is looked at, and up to a full hour: many aren't held for longer.
+# Seconds to look ahead for the end of a position, at least, and up to a full hour. Many aren't held for longer.
 _LOOK_AHEAD = 1_800
 
 
 @dataclass(slots=True)
 class _BuyOpportunity:
-    """What a signal lets agents buy, all of them at the same price."""
+    """What a signal lets agents buy, all at the same price."""
 
     token: Token
     signal_id: str
@@ -41,7 +41,7 @@ class _BuyOpportunity:
     price: float
     rate: float
     forecasts: dict[ExitLevels, ExitForecast] = field(default_factory=dict)
-    # (wallet, share of it) of which too little is left: while all buy, none gets more.
+    # (wallet, share of it) with too little money. It stays too little: nothing is sold meanwhile.
     poor: set[tuple[str, float]] = field(default_factory=set)
 
 
@@ -49,29 +49,28 @@ class TradingEngine:
     """The running agents of a world: of one tenant alone, or of all but one.
 
     Attributes:
-        next_exit: when something has to be done, whatever signals come; infinity for never. Known after each flush, and
-            read by other threads.
-        changes: as `Trading` has it.
+        next_exit: as in `Trading`. Set at each flush, and read by other threads.
+        changes: as in `Trading`.
     """
 
     def __init__(self, world: World, *, tenant: str | None = None, excluded_tenant: str | None = None) -> None:
         self._world = world
         self._prices = world.prices
         self._generation = world.generation
-        # Read before the agents: a change in between makes these stale, never the other way round.
+        # Read before the agents: after a change in between they are read again.
         self.changes = ledger.changes(world)
         self._active: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
-        # By wallet and share of it, where they are many.
+        # By chain, wallet and share of it; only when there are many.
         self._by_wallet: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
         self._holders: dict[str, dict[str, OpenPosition]] = {}
-        # (when, tie-breaker, what): it is over, or has to be looked at again.
+        # (second, tie-breaker, position): it is closed then, or checked again.
         self._exits: list[tuple[int, int, OpenPosition]] = []
         self._tie_breaker = count()
         self._now = 0.0
-        # Whether everything is written down.
+        # Whether everything is written to the database.
         self._sure = True
-        # What wallets have left, in ether or BNB.
+        # Ether or BNB left in wallets.
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
         self._opened: list[Trade] = []
@@ -90,17 +89,17 @@ class TradingEngine:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is as the database has it."""
+        """Whether it agrees with the database."""
         world = self._world
         return self._sure and self._generation == world.generation and self.changes == ledger.changes(world)
 
     @property
     def empty(self) -> bool:
-        """Whether nobody trades."""
+        """Whether no agent is running."""
         return not self._agents
 
     def reload(self, agent_id: str) -> None:
-        """An agent was changed, started, stopped or removed."""
+        """Read an agent again after it was changed, started, stopped or removed."""
         agent = self._agents.pop(agent_id, None)
         if agent is not None:
             if agent.active:
@@ -111,7 +110,7 @@ class TradingEngine:
         self._find_next_exit()
 
     def advance(self, rows: Iterable[Row], upto: float) -> None:
-        """What agents do up to a time, with the signals published since the last one, in the order of time."""
+        """Let agents trade up to a time, on the signals published since the last call, in the order of time."""
         if not self._agents:
             return
         self._sure, self._now = False, self._world.now()
@@ -124,11 +123,11 @@ class TradingEngine:
         self._process_exits(upto)
 
     def flush(self) -> None:
-        """Write down what has happened."""
+        """Write all changes to the database."""
         self._sure = True
         self._find_next_exit()
         if not (self._opened or self._gone or self._touched):
-            # Trades closed without the engine change what wallets have, too.
+            # Trades that are closed without the engine change wallets, too.
             self._native.clear()
             return
         touched = [held.position for held in self._touched if not held.gone]
@@ -155,7 +154,7 @@ class TradingEngine:
         for done in (self._opened, self._ended, self._closed, self._gone, self._new, self._touched):
             done.clear()
 
-    # What happens
+    # Trading
 
     def _process_exits(self, upto: float) -> None:
         exits = self._exits
@@ -186,7 +185,7 @@ class TradingEngine:
             ):
                 if opportunity is None:
                     token = known(self._world.seed, chain_id, address)
-                    # Ether isn't bought with ether.
+                    # Ether is never bought: it is what agents pay with.
                     if token is None or token.symbol == "ETH":
                         return
                     second = int(at)
@@ -197,9 +196,9 @@ class TradingEngine:
 
     def _sell(self, row: Row) -> None:
         for held in list(self._holders.get(row[2], {}).values()):
-            # A time in the future is from before the clock was set back.
+            # `since` is in the future when the clock was set back.
             if row[6] >= held.agent.min_confidence and not row[0] < held.agent.since <= self._now:
-                # Nor is anything sold before it was bought.
+                # Never sold before it was bought.
                 self._close(held, max(int(row[0]), held.position.trade.opened_at), "signal")
 
     def _open(self, agent: Agent, opportunity: _BuyOpportunity) -> None:
@@ -210,7 +209,7 @@ class TradingEngine:
             opportunity.poor.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
-        # The amount is rounded, and may be more than there is by a hair.
+        # The amount is rounded, and may cost slightly more than there is.
         native[agent.wallet_id] = max(0.0, native[agent.wallet_id] - price * amount / rate)
         trade = Trade(
             id=ident("trd", world.seed, agent.tenant, self._ordinal(agent.tenant, "trade")),
@@ -251,9 +250,9 @@ class TradingEngine:
         self._drop(held)
 
     def _forecast_exit(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
-        """Look ahead: either the second at which it is over is known then, or when to look again.
+        """Find the second at which a position is closed, or else the second at which to look again.
 
-        `forecasts`: of what was bought at the same moment.
+        `forecasts`: those for positions opened at the same moment.
         """
         position = held.position
         upto = (position.peak_at + _LOOK_AHEAD) // 3_600 * 3_600 + 3_600
@@ -268,7 +267,7 @@ class TradingEngine:
             held.touched = True
             self._touched.append(held)
 
-    # What there is
+    # Agents and positions
 
     def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> OpenPosition:
         levels = ExitLevels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
@@ -295,7 +294,7 @@ class TradingEngine:
         return self._native[wallet_id]
 
     def _with_money(self, chain_id: int, second: int) -> list[Agent]:
-        """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
+        """The agents whose wallets have enough, oldest first. While they buy, no wallet gains."""
         active, by_wallet = self._active[chain_id], self._by_wallet.setdefault(chain_id, {})
         if not by_wallet:
             for agent in active:
@@ -321,7 +320,7 @@ class TradingEngine:
             active += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
             active.sort(key=attrgetter("seq"))
         if added:
-            # All of them first: looking ahead changes nothing in the database, but reads from it.
+            # Read all of them first: looking ahead reads from the database, too.
             for found in list(positions.positions(store, self._world.seed, added, clause, args)):
                 self._watch(self._hold(*found, kept=True))
             heapify(self._exits)
@@ -335,20 +334,20 @@ class TradingEngine:
 
 
 def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
-    """A trade is over, at the market's price."""
+    """Close a trade at the market's price."""
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
 
 
 def changed(world: World, agent_id: str) -> None:
-    """An agent was changed, started, stopped or removed: it is read again."""
+    """Note that an agent was changed, started, stopped or removed."""
     ledger.note_change(world)
     if isinstance(world.trading, TradingEngine):
         world.trading.reload(agent_id)
 
 
 def forget(world: World) -> None:
-    """Agents and trades were made without the engine."""
+    """Note that agents and trades were added without the engine: all are read again."""
     ledger.note_change(world)
     world.trading = world.due = None

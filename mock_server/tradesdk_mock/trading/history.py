@@ -1,7 +1,7 @@
-"""A tenant's past, before the first moment that was simulated: who traded, with what money, and how it ended.
+"""A tenant's trades before the world was made: which agent, with what money, and how each trade ended.
 
-The past is judged at full hours: a trade is over at the first one at which its price is beyond its agent's stop loss,
-trailing stop or take profit, else when the dice say that a signal ended it.
+The past is checked at full hours: a trade ends at the first one at which its price is beyond the agent's stop loss,
+trailing stop or take profit, else at a random time, as if a signal had ended it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BASE = 8453
 HOUR = 3_600
 RISK: tuple[str, ...] = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
-# Prices of hours and levels are compared before they are rounded; so near to each other they are rounded first.
+# Prices and levels are compared before rounding; when they are nearer than this, after rounding.
 _NEAR = 1e-5
 _LEAST_USD = 1.0
 DAY = 86_400
@@ -42,14 +42,14 @@ _AGENTS = (
     ("bnb-scalper", 56, "error", (1.0, 1.0, 0.5, 2.0), 0.7, 10, 1),
     ("bnb-watch", 56, "idle", (3.0, 4.0, 2.5, 9.0), 0.95, 2, 0),
 )
-# Closed trades that are written at a time.
+# Closed trades to write at a time.
 _AT_ONCE = 20_000
-# How often an open trade is tried to be older than a moment.
+# Attempts to find an open trade that began in the past.
 _TRIES = 12
 
 
 def add_past(world: World, tenant: str, trades: int, now: int) -> None:
-    """Wallets, agents in every state, trades and open positions of a tenant that has none of them."""
+    """Give an empty tenant wallets, agents in every state, trades and open positions."""
     wallets = _add_wallets(world, tenant, now)
     agents = _add_agents(world, tenant, wallets, now)
     native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
@@ -103,7 +103,7 @@ def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) ->
 
 
 def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
-    """The next ordinals of a kind within a tenant, many at a time."""
+    """The next `count` ordinals of a kind within a tenant."""
     last = int(
         world.store.value(
             "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
@@ -116,11 +116,11 @@ def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
 def _add_closed(
     world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], count: int, now: int
 ) -> None:
-    """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
+    """Closed trades of the last 30 days, oldest first, all opened before those that are still open."""
     if not count:
         return
     seed, step = world.seed, 28 * DAY / count
-    # So many are open at once that somebody always has room for one more.
+    # Short enough that some agent always has room for one more.
     longest = min(1.5 * DAY, 0.9 * step * (sum(agent.max_positions for agent in agents) - 3))
     shortest = min(300.0, longest / 4)
     choices = {chain_id: lively(seed, chain_id) for chain_id, _ in _WALLETS}
@@ -129,7 +129,7 @@ def _add_closed(
     digest = ledger.digests(seed, "trd", tenant)
     for place, ordinal in enumerate(ordinals(world, tenant, "trade", count)):
         trade_id = "trd_" + digest(str(ordinal))[:24]
-        # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
+        # An id is random enough for four numbers, which saves time: there may be a million trades.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
         agent, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(agents)))
         token = _another_token(agent, choices[agent.chain_id], which)
@@ -143,7 +143,7 @@ def _add_closed(
 
 
 def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
-    """One of the tokens that the agent doesn't hold."""
+    """A token that the agent doesn't hold."""
     place = int(roll * len(choice))
     while choice[place].address in agent.held:
         place = (place + 1) % len(choice)
@@ -151,11 +151,11 @@ def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: floa
 
 
 def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
-    """Those of agents that watch what they hold are such as they would hold still."""
+    """Open positions. Those of running agents are such that they would not have been closed yet."""
     seed = world.seed
     chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for agent, (_, _, status, _, _, _, count) in zip(agents, _AGENTS, strict=True):
-        agent.has_room(now, None)  # what it sold long ago may be bought again
+        agent.has_room(now, None)  # drops what it has sold by now
         for place in range(count):
             rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
             at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, status != "error")
@@ -178,11 +178,11 @@ def open_since(
     now: int,
     guarded: bool,
 ) -> tuple[int, Token]:
-    """A second of the last hours and a token that were good for a trade that is still open."""
+    """(second within the last hours, token) for a trade that is still open."""
     token = choice[0]
     for attempt in range(_TRIES):
         token = _another_token(agent, choice, rng.unit())
-        # Wild times are survived by what is young.
+        # When prices move much, only a young trade is still open.
         opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
         if not guarded or builder.is_open(agent, token, opened_at, now):
             return opened_at, token
@@ -191,11 +191,11 @@ def open_since(
 
 @dataclass(slots=True, eq=False)
 class HistoricalAgent:
-    """An agent as far as its past is concerned.
+    """An agent while its past is built.
 
     Attributes:
-        risk: its rules in percent, all four.
-        held: when each token that it holds is sold, by address.
+        risk: all four rules, in percent.
+        held: for each token that it holds, the second of the sale, by address.
     """
 
     id: str
@@ -206,17 +206,17 @@ class HistoricalAgent:
     held: dict[str, int] = field(default_factory=dict)
 
     def has_room(self, at: int, address: str | None) -> bool:
-        """Whether it may buy one more token (this one) at a second."""
+        """Whether it may buy this token at a second."""
         if self.held:
             self.held = {each: until for each, until in self.held.items() if until > at}
         return len(self.held) < self.max_positions and address not in self.held
 
 
 class HistoryBuilder:
-    """A tenant's agents and the money of its wallets, while the past is made. Trades are made in the order of time.
+    """Builds a tenant's past: trades of its agents, in the order of time, with the money of its wallets.
 
     Attributes:
-        native: ether or BNB by wallet, as far as the story is told.
+        native: ether or BNB by wallet, after the trades so far.
     """
 
     def __init__(
@@ -227,18 +227,18 @@ class HistoryBuilder:
         self._tenant = tenant
         self._agents = agents
         self.native = dict(native)
-        # (when, ether or BNB) of what comes back to a wallet.
+        # By wallet: (second, ether or BNB) of sales that aren't credited yet.
         self._proceeds: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
         self._rates: dict[int, list[float]] = {}
         self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
 
     def credit_all(self) -> None:
-        """Everything that is sold has been paid for."""
+        """Credit all sales."""
         for wallet_id in self.native:
             self._credit(wallet_id, None)
 
     def next_free(self, at: int, first: int, address: str | None = None) -> tuple[HistoricalAgent, int]:
-        """(an agent that has room for a token, when): the first one from `first` on, later when there is none."""
+        """(an agent with room for a token, second): the first one from `first` on, later when there is none."""
         count = len(self._agents)
         while True:
             for place in range(first, first + count):
@@ -248,7 +248,7 @@ class HistoryBuilder:
             at = min(until for agent in self._agents for until in agent.held.values())
 
     def closed(self, trade_id: str, agent: HistoricalAgent, token: Token, opened_at: int, hold: int) -> Trade:
-        """A trade that is over, at the latest after `hold` seconds (at least one)."""
+        """A closed trade, open for at most `hold` seconds (at least one)."""
         trade = self._bought(trade_id, agent, token, opened_at)
         closed_at, by = self._exit(agent, token, trade.entry_price_usd, opened_at, hold)
         price, rate = self._prices_at(token, closed_at)
@@ -259,19 +259,19 @@ class HistoryBuilder:
         return trade
 
     def open(self, trade_id: str, position_id: str, agent: HistoricalAgent, token: Token, opened_at: int) -> Position:
-        """A trade that isn't over. How its price went since is left to whoever watches it."""
+        """An open trade. Its price since then is checked later, by the trading engine."""
         trade = self._bought(trade_id, agent, token, opened_at)
         entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
         trailing = agent.risk[RISK[2]]
         return Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, opened_at)
 
     def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
-        """Whether an agent that watched would still hold what it bought then."""
+        """Whether a running agent would still hold what it bought then."""
         entry = self.usd(token, opened_at)
         return first_exit(self._prices, token, self._levels(agent, entry), entry, opened_at, upto).at is None
 
     def usd(self, token: Token, at: int) -> float:
-        """`Prices.usd`; at a full hour without a look at what is between full hours."""
+        """`Prices.usd`, but faster at full hours."""
         hour, second = divmod(at, HOUR)
         if second:
             return self._prices.usd(token, at)
@@ -323,7 +323,7 @@ class HistoryBuilder:
                     peak = price
                     floor = max(stop, peak * kept) * (1 + _NEAR)
             hour = day * 24 + stopped
-        # Held for an hour or more, it is sold at a full hour, as hour candles have it.
+        # After an hour or more, the sale is at a full hour.
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
 
     @staticmethod
@@ -332,7 +332,7 @@ class HistoryBuilder:
         return ExitLevels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
 
     def _prices_at(self, token: Token, at: int) -> tuple[float, float]:
-        """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether: it is looked up once."""
+        """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether, computed once."""
         hour, second = divmod(at, HOUR)
         if second:
             rate = self._prices.rate(at)
@@ -342,7 +342,7 @@ class HistoryBuilder:
         return usd, rate if token.chain_id == BASE else self._prices.native_usd(token.chain_id, at)
 
     def _day(self, token: Token, day: int) -> tuple[list[float], list[float]]:
-        """(ether, USD not rounded) at the full hours of a day."""
+        """(ether, unrounded USD) at the full hours of a day."""
         found = self._hours.get((token.address, day))
         if found is None:
             rates = self._rates.get(day)
@@ -355,7 +355,7 @@ class HistoryBuilder:
 
 
 def _beyond(levels: ExitLevels, peak: float, price: float) -> str | None:
-    """Which of the levels a price is beyond."""
+    """Which level a price is beyond; None for none."""
     trailing = levels.trailing_stop(peak)
     if price >= levels.take_profit:
         return "take_profit"

@@ -1,4 +1,4 @@
-"""What tenants have from the start: those that are populated, and the background tenant."""
+"""Filling tenants with data: `populate`, and the background tenant."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Populated:
 
 
 def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
-    """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
+    """Fill a tenant, once: a second call changes nothing. A new tenant is created on the pro plan.
 
-    The tenant `house` gets what market data needs, whatever `trades` says.
+    For the background tenant `house`, `trades` has no effect.
     """
     if not history.OPEN_TRADES <= trades <= 1_000_000:
         raise MockServerError(f"populate: trades must be from {history.OPEN_TRADES} to 1,000,000")
@@ -54,7 +54,7 @@ def populate(world: World, tenant: str, *, trades: int = 250) -> Populated:
 
 
 def ensure_background_tenant(world: World) -> None:
-    """Make it, once. It is as old as the world: its agents trade on every signal published since."""
+    """Create it once. It is as old as the world: its agents trade on all signals published since."""
     if not background_tenant.is_ready(world):
         with world.store:
             _build_background_tenant(world)
@@ -62,7 +62,7 @@ def ensure_background_tenant(world: World) -> None:
 
 
 def is_background_behind(world: World) -> bool:
-    """Make it, or let its agents trade on a slice of the signals; whether more of that is left."""
+    """Do a part of that; whether more is left."""
     if background_tenant.is_ready(world):
         return False
     with world.transaction():
@@ -70,7 +70,7 @@ def is_background_behind(world: World) -> bool:
 
 
 def _build_background_tenant(world: World, within: float | None = None) -> bool:
-    """Whether it is ready now."""
+    """Returns whether it is ready."""
     start, seq = background_tenant.progress(world) or (background_tenant.create(world), 0)
     place = signal_feed.replay(world, BACKGROUND_TENANT, start, seq, within=within)
     if place is not None:
