@@ -1,4 +1,4 @@
-"""The tokens of both chains: what they are called and cost from a table, addresses from the seed."""
+"""The tokens of both chains: names and prices from a table, addresses from the seed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..core.seeding import SeededRandom, checksum_addresses, digest
 NATIVE_USD = {8453: 3_150.0, 56: 640.0}
 NETWORKS = {8453: "base", 56: "bsc"}
 COUNTS = {8453: 620, 56: 20}
-# Wrapped ether has the same address on Base everywhere, so here too.
+# Wrapped ether has the same address on every Base network.
 ETHER = ("ETH", "Ethereum", "ethereum", NATIVE_USD[8453])
 ETHER_ADDRESS = "0x4200000000000000000000000000000000000006"
 _LOGOS = "https://assets.example.test/tokens"
 
-# (symbol, name, coin id, price in USD) of the tokens that have a name of their own.
+# (symbol, name, coin id, price in USD) of well-known tokens.
 LIVELY: dict[int, tuple[tuple[str, str, str, float], ...]] = {
     8453: (
         ("AERO", "Aerodrome Finance", "aerodrome-finance", 1.12),
@@ -104,7 +104,7 @@ LIVELY: dict[int, tuple[tuple[str, str, str, float], ...]] = {
     ),
 }
 
-# 25 words each; the first three letters of each are its own, so that symbols made of them are too.
+# 25 words each, with different first three letters, so that symbols made of these differ, too.
 ADJECTIVES = (
     "Amber", "Brave", "Calm", "Dusty", "Eager", "Fuzzy", "Giant", "Happy", "Icy", "Jolly", "Keen", "Lucky", "Mellow",
     "Noble", "Odd", "Proud", "Quiet", "Rusty", "Shiny", "Tiny", "Urban", "Vivid", "Witty", "Young", "Zesty",
@@ -120,13 +120,13 @@ class Token:
     """One token.
 
     Attributes:
-        address: on the chain, with the checksum.
-        price_usd: about what it costs; `market` says what it costs when.
-        coin_id: its name in a public registry of coins.
-        pool_address: where it is traded.
+        address: on the chain, with its checksum.
+        price_usd: the price around which it moves; see `price_model`.
+        coin_id: its id in a public registry of coins.
+        pool_address: address of its liquidity pool.
         logo: URL of a picture.
         market_cap: in USD.
-        market_cap_rank: among all coins, not only these: 1 is the largest. Unique on a chain.
+        market_cap_rank: among all coins, not only these; 1 is the largest. Unique on a chain.
     """
 
     chain_id: int
@@ -143,19 +143,19 @@ class Token:
 
 @lru_cache(maxsize=8)
 def tokens(seed: int, chain_id: int) -> tuple[Token, ...]:
-    """Every token of a chain, the lively ones first; on Base ether (wrapped) comes next, then a long cheap tail."""
+    """All tokens of a chain, the lively ones first; on Base then wrapped ether, then many cheap ones."""
     live = lively(seed, chain_id)
     return live + tuple(_made(seed, chain_id, len(live), COUNTS[chain_id]))
 
 
 @lru_cache(maxsize=8)
 def lively(seed: int, chain_id: int) -> tuple[Token, ...]:
-    """The tokens that signals and trades are about: 60 on Base, all 20 on BNB."""
+    """The tokens with signals and trades: 60 on Base, all 20 on BNB."""
     return tuple(_made(seed, chain_id, 0, len(LIVELY[chain_id])))
 
 
 def find(seed: int, chain_id: int, identifier: str) -> Token | None:
-    """The token that an address, a coin id or a symbol names, whatever its case; None when there is none."""
+    """The token with this address, coin id or symbol, in upper or lower case; None when there is none."""
     return _names(seed, chain_id).get(identifier.lower())
 
 
@@ -167,7 +167,7 @@ def _names(seed: int, chain_id: int) -> dict[str, Token]:
 
 
 def _made(seed: int, chain_id: int, start: int, stop: int) -> Iterator[Token]:
-    """The tokens at some places of a chain's list. Their addresses are made together: one by one takes a second."""
+    """The tokens at some places of a chain's list. One by one, their addresses would take a second to compute."""
     rows = [_row(seed, chain_id, place) for place in range(start, stop)]
     kinds = ("token", "pool")
     bare = ["0x" + digest(seed, "address", kind, chain_id, row[0])[:20].hex() for kind in kinds for row in rows]
@@ -200,7 +200,7 @@ def _row(seed: int, chain_id: int, place: int) -> tuple[str, str, str, float]:
     if place == len(known):
         return ETHER
     place -= len(known) + 1
-    # Each pair of words once.
+    # Each pair of words occurs once.
     first = ADJECTIVES[place % len(ADJECTIVES)]
     second = NOUNS[(place + place // len(ADJECTIVES)) % len(NOUNS)]
     symbol = (first[:3] + second[:3]).upper()
@@ -209,5 +209,5 @@ def _row(seed: int, chain_id: int, place: int) -> tuple[str, str, str, float]:
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """A price with as many digits as anyone would quote."""
+    """Round to significant digits."""
     return float(f"{value:.{digits}g}")
