@@ -49,7 +49,7 @@ def timed(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def simulated_days() -> bool:
-    """Each day with the agents of a populated tenant and those of the house, up to the first answer after it."""
+    """Each day with the agents of a populated and of the background tenant, up to the first answer after it."""
     clock = MockClock(BEGIN)
     with MockService(clock=clock, gaps=GapOptions(paywall="open")) as mock:
         mock.populate("bench")

@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="the first one (1)")
     parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="one for all; by default each seed has another")
     parser.add_argument(
-        "--busy", type=int, default=judge.BUSY, help=f"how many agents of the house trade ({judge.BUSY})"
+        "--busy", type=int, default=judge.BUSY, help=f"how many agents of the background tenant trade ({judge.BUSY})"
     )
     parser.add_argument("--moments", type=int, default=2, help="at which each month is judged (2)")
     asked = parser.parse_args()

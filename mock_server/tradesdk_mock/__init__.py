@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .payments.wallet_proof import wallet_message
     from .serving.uvicorn_server import MockServer
     from .state.tenants import MockKey
-    from .trading.history import Seeded
+    from .trading.population import Populated
 
 __all__ = [
     "MockServer",
@@ -41,7 +41,7 @@ __all__ = [
     "MockServerError",
     "MockClock",
     "MockKey",
-    "Seeded",
+    "Populated",
     "JournalEntry",
     "MockSignal",
     "Candle",
@@ -63,7 +63,7 @@ _HOMES = {
     "MockServerError": "core.errors",
     "MockClock": "core.clock",
     "MockKey": "state.tenants",
-    "Seeded": "trading.history",
+    "Populated": "trading.population",
     "JournalEntry": "core.request_log",
     "MockSignal": "market.emitted_signals",
     "Candle": "market.candles",

@@ -189,9 +189,9 @@ def nothing(*_: Any, **__: Any) -> None:
 
 
 def faulty_populate(server: MockServer, tenant: str, *, trades: int) -> Any:
-    from tradesdk_mock.trading import history
+    from tradesdk_mock.trading import population
 
-    return history.populate(server.world, tenant, trades=trades - 1)
+    return population.populate(server.world, tenant, trades=trades - 1)
 
 
 def only_faults_of_the_stream(server: MockServer, kind: str, **options: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk_mock import MockServerError, MockService
-from tradesdk_mock.state.statefiles import describe
+from tradesdk_mock.state.snapshots import describe
 
 from ._terminal import Run, Terminal
 from .test_mock_serve import Serving, serve

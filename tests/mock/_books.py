@@ -19,7 +19,7 @@ from ._support import START, in_process, ok, walk
 
 BASE, BNB = 8453, 56
 HOUR, DAY = 3_600, 86_400
-HOUSE = "house"
+BACKGROUND_TENANT = "house"
 OPEN = GapOptions().changed(paywall="open", enterprise_limit=10**9)
 Record = dict[str, Any]
 _timestamp = itemgetter("timestamp")

@@ -25,7 +25,7 @@ def world(kind: str = "scripted", **options: Any) -> World:
 
 def before(made: World) -> int:
     """How many signals a world had when it was made."""
-    return len(past(made.prices, float(made.store.get_meta("born") or made.now())))
+    return len(past(made.prices, made.created_at))
 
 
 def wire(signal: MockSignal) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ._books import BASE, BNB, DAY, HOUR, HOUSE, Observer, service
+from ._books import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, Observer, service
 from ._books_sums import Accountant, judged
 from ._support import START, add_agent, add_wallet, ok
 
@@ -33,8 +33,8 @@ def begun(seed: int = SEED) -> Iterator[Observer]:
         for tenant in (MAIN, FRESH):
             mock.create_key(tenant=tenant, plan="enterprise")
         mock.populate(MAIN)
-        mock.populate(HOUSE)
-        with Observer(mock, [MAIN, FRESH, HOUSE], past={MAIN: START, HOUSE: START}) as observer:
+        mock.populate(BACKGROUND_TENANT)
+        with Observer(mock, [MAIN, FRESH, BACKGROUND_TENANT], past={MAIN: START, BACKGROUND_TENANT: START}) as observer:
             http = observer.http[FRESH]
             made = [
                 add_agent(http, add_wallet(http, chain), chain_id=chain, min_confidence=confidence)["id"]
@@ -58,14 +58,14 @@ def test_the_books_balance_all_day() -> None:
         look = found.look
         for tenant, account in look.accounts.items():
             for place, trade in enumerate(account.trades):
-                # Of the past of the house a part will do.
-                if tenant != HOUSE or trade["opened_at"] > START or place % 10 == 0:
+                # A part of the past of the background tenant is enough.
+                if tenant != BACKGROUND_TENANT or trade["opened_at"] > START or place % 10 == 0:
                     found.trade(tenant, trade)
         for tenant, account in look.accounts.items():
             new = [trade for trade in account.trades if trade["opened_at"] > START]
             assert found.missed(tenant, account, signals) == len(new) > 5
             assert any(trade["status"] == "closed" for trade in new)
-        for token in {trade["token_address"] for trade in look.accounts[HOUSE].trades[:20]}:
+        for token in {trade["token_address"] for trade in look.accounts[BACKGROUND_TENANT].trades[:20]}:
             found.signals(token)
         assert found.wrong == []
 
@@ -78,21 +78,21 @@ def test_what_is_wrong_is_found() -> None:
         found = judged(observer, every=False)
         assert found.wrong == []
         look = copy.deepcopy(found.look)
-        house, market = look.accounts[HOUSE], look.market
-        done = [each for each in house.trades if each["opened_at"] > START and each["status"] == "closed"]
+        background, market = look.accounts[BACKGROUND_TENANT], look.market
+        done = [each for each in background.trades if each["opened_at"] > START and each["status"] == "closed"]
         dearer, richer, longer, gone, larger, earlier = done[:6]
         dearer["entry_price_usd"] *= 1.0001
         richer["pnl_usd"] += 0.02
         longer["closed_at"] += 1
-        house.trades.remove(gone)
+        background.trades.remove(gone)
         units, wallet = look.amounts[larger["id"]]
         look.amounts[larger["id"]] = units * 1.01, wallet
         earlier["opened_at"] -= 1
-        house.positions[0]["trailing_stop_price"] *= 1.0001
-        other = house.positions.pop()
-        agent = next(each for each in house.agents.values() if each["id"] != gone["agent_id"])
+        background.positions[0]["trailing_stop_price"] *= 1.0001
+        other = background.positions.pop()
+        agent = next(each for each in background.agents.values() if each["id"] != gone["agent_id"])
         agent["stats"]["win_rate_pct"] += 0.02
-        rich = next(iter(house.balances.values()))
+        rich = next(iter(background.balances.values()))
         rich["native_balance_usd"] += 0.5
         tables = (market.win_rates, market.averages, market.prices)
         rated, averaged, dear = (next(iter(table.values())) for table in tables)
@@ -113,8 +113,8 @@ def test_what_is_wrong_is_found() -> None:
             (f"trade {larger['id']}", "spent at"),
             (f"trade {earlier['id']}", "no BUY signal"),
             (f"agent {agent['id']}", "win rate"),
-            (f"{HOUSE}: open trades", other["agent_id"]),
-            (f"position {house.positions[0]['id']}", "trailing_stop_price"),
+            (f"{BACKGROUND_TENANT}: open trades", other["agent_id"]),
+            (f"position {background.positions[0]['id']}", "trailing_stop_price"),
             (f"wallet {rich['wallet_id']}", ": native"),
             (f"win rate of {rated['tokenSymbol']}",),
             (f"average Sell of {averaged['tokenSymbol']}",),
@@ -171,7 +171,7 @@ def test_another_process_in_other_steps_has_the_same_day(leap: dict[str, bytes])
 
 @pytest.mark.long
 def test_it_does_not_matter_when_somebody_first_asks_for_market_data() -> None:
-    """The house is as old as the world, whenever it is first heard of."""
+    """The background tenant is as old as the world, whenever it is first asked for."""
     seen = []
     for early in (True, False):
         with service(SEED) as mock:
@@ -181,7 +181,7 @@ def test_it_does_not_matter_when_somebody_first_asks_for_market_data() -> None:
                 mock.clock.set(START + 2 * HOUR + 17)
                 ok(before.http[FRESH].get("/v1/signals?chain=8453&limit=1"))
                 before.buy("aggregate-metrics")
-            with Observer(mock, [HOUSE]) as observer:
+            with Observer(mock, [BACKGROUND_TENANT]) as observer:
                 seen.append(observer.answers())
     # When its tenant was made, and what else was written at that time, shows in the usage record and in cursors.
     first, second = (

@@ -1,8 +1,8 @@
 """The books balance at random moments of a month, for twenty seeds and every scenario.
 
 Two moments a seed, at which all sums are counted again, some trades are played again second by second, and no signal of
-some hours may be missed. Few agents trade here, so that it takes minutes: all of the house do so for a day in
-`test_books.py`, and for a month with `scripts/books_month.py --busy 99`.
+some hours may be missed. Few agents trade here, so that it takes minutes: all of the background tenant do so for a day
+in `test_books.py`, and for a month with `scripts/books_month.py --busy 99`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from tradesdk_mock.market.scenarios import SCENARIOS
 
-from ._books import BASE, BNB, DAY, HOUR, HOUSE, Observer, service
+from ._books import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, Observer, service
 from ._books_sums import Accountant, judged
 from ._support import START, add_agent, add_wallet, ok
 
@@ -24,8 +24,8 @@ SEEDS = range(1, 21)
 MAIN, FRESH = "main", "fresh"
 # Trades that are played again at each moment, and seconds in which no signal may be missed.
 PLAYED, SPAN = 60, 3 * HOUR
-# All agents together make 60,000 trades a month, and take a minute for it. So some of the house are enough here, and
-# the others want to be very sure.
+# All agents together make 60,000 trades a month, and take a minute for it. So some of the background tenant are enough
+# here, and the others want to be very sure.
 BUSY, SURE = 4, 0.97
 
 
@@ -69,9 +69,9 @@ def month(seed: int, scenario: str, moments: int = 2) -> Figures:
     with service(seed, scenario=scenario) as mock:
         for tenant in (MAIN, FRESH):
             mock.create_key(tenant=tenant, plan="enterprise")
-        for tenant in (MAIN, HOUSE):
+        for tenant in (MAIN, BACKGROUND_TENANT):
             mock.populate(tenant)
-        with Observer(mock, [MAIN, FRESH, HOUSE], past={MAIN: START, HOUSE: START}) as observer:
+        with Observer(mock, [MAIN, FRESH, BACKGROUND_TENANT], past={MAIN: START, BACKGROUND_TENANT: START}) as observer:
             _begin(observer)
             looks = []
             for moment in when:
@@ -99,7 +99,7 @@ def _begin(observer: Observer) -> None:
     made = [add_agent(http, w, chain_id=chain, min_confidence=SURE)["id"] for chain, w in wallets.items()]
     observer.note()
     lives = observer.lives.items()
-    busy = [name for name, life in lives if life.tenant == HOUSE and life.terms[0].status == "active"]
+    busy = [name for name, life in lives if life.tenant == BACKGROUND_TENANT and life.terms[0].status == "active"]
     for agent in busy[BUSY:]:
         observer.mock.set_agent_status(agent, "paused")
     for agent, life in lives:

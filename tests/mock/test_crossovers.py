@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock.market import indicators
-from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, followed, past
+from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, crossover_series, past
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.tokens import Token, lively
 
@@ -81,7 +81,7 @@ def test_signals_are_the_crossings_of_the_averages_and_no_others(
     chain_id: int, seed: int, hour: int, picked: int
 ) -> None:
     market = Prices(seed, "ordinary", 0.0)
-    rows = named(followed(market, chain_id).between(hour * HOUR, (hour + 2) * HOUR))
+    rows = named(crossover_series(market, chain_id).between(hour * HOUR, (hour + 2) * HOUR))
     for token in lively(seed, chain_id)[picked::20]:
         check(market, token, rows, range(hour * HOUR, (hour + 2) * HOUR, 60))
 
@@ -89,18 +89,18 @@ def test_signals_are_the_crossings_of_the_averages_and_no_others(
 @pytest.mark.parametrize("scenario", ["trending", "choppy", "crash", "quiet", "whipsaw"])
 def test_also_in_a_scenario_and_where_it_begins(scenario: str) -> None:
     market, hour = Prices(7, scenario, START + 1_234.5), START // HOUR
-    rows = named(followed(market, BASE).between(hour * HOUR, (hour + 3) * HOUR))
+    rows = named(crossover_series(market, BASE).between(hour * HOUR, (hour + 3) * HOUR))
     for token in lively(7, BASE)[::12]:
         check(market, token, rows, range(hour * HOUR, (hour + 3) * HOUR, 60))
 
 
-@pytest.mark.parametrize("born", [START, START + 1_799.25, 10**9 + 7])
-def test_before_the_world_was_made_candles_are_of_an_hour(born: float) -> None:
+@pytest.mark.parametrize("created_at", [START, START + 1_799.25, 10**9 + 7])
+def test_before_the_world_was_made_candles_are_of_an_hour(created_at: float) -> None:
     market = prices(7)
-    rows = named(past(market, born))
-    assert all(born - 7 * DAY < float(str(row["published_at"])) <= born for row in rows)
+    rows = named(past(market, created_at))
+    assert all(created_at - 7 * DAY < float(str(row["published_at"])) <= created_at for row in rows)
     # What was published in the first and in the last hour depends on the second.
-    marks = range(int(born // HOUR) * HOUR - 7 * DAY + HOUR, int(born // HOUR) * HOUR, HOUR)
+    marks = range(int(created_at // HOUR) * HOUR - 7 * DAY + HOUR, int(created_at // HOUR) * HOUR, HOUR)
     inner = [row for row in rows if marks.start <= int(str(row["timestamp"])) < marks.stop]
     for token in [*lively(7, BASE)[::15], *lively(7, BNB)[::7]]:
         check(market, token, inner, marks)
@@ -124,7 +124,7 @@ def test_the_past_has_both_chains_and_fewer_signals() -> None:
 @settings(max_examples=25, deadline=None)
 @given(start=st.floats(0, 1e11), lengths=st.lists(st.floats(0, 4_000), min_size=1, max_size=6))
 def test_pieces_of_time_give_what_the_whole_gives(chain_id: int, start: float, lengths: list[float]) -> None:
-    market_of = followed(prices(7), chain_id)
+    market_of = crossover_series(prices(7), chain_id)
     found, at = [], start
     for length in lengths:
         found += market_of.between(at, at + length)
@@ -145,7 +145,7 @@ def day() -> dict[int, list[indicators.Row]]:
     found: dict[int, list[indicators.Row]] = {BASE: [], BNB: []}
     for seed in range(7, 9):
         for chain_id in CHAINS:
-            found[chain_id] += followed(prices(seed), chain_id).between(START, START + DAY)
+            found[chain_id] += crossover_series(prices(seed), chain_id).between(START, START + DAY)
     return found
 
 
@@ -153,7 +153,7 @@ def test_base_has_one_in_six_seconds_and_bnb_one_in_eighteen(day: dict[int, list
     assert 5.5 < 2 * DAY / len(day[BASE]) < 6.6
     assert 16.5 < 2 * DAY / len(day[BNB]) < 19.8
     # At any time: no quarter of an hour has half or double of that.
-    times = Counter(int(row[0] // 900) for row in followed(prices(7), BASE).between(START, START + 8 * HOUR))
+    times = Counter(int(row[0] // 900) for row in crossover_series(prices(7), BASE).between(START, START + 8 * HOUR))
     assert 75 < min(times.values()) <= max(times.values()) < 260
     seconds = Counter(int(row[0] % 60) for row in day[BASE])
     assert set(seconds) == set(range(1, 59))
@@ -190,7 +190,7 @@ def test_what_a_signal_says(day: dict[int, list[indicators.Row]]) -> None:
 
 
 def test_a_token_is_bought_and_sold_in_turn(day: dict[int, list[indicators.Row]]) -> None:
-    rows = followed(prices(7), BASE).between(START, START + 8 * HOUR)
+    rows = crossover_series(prices(7), BASE).between(START, START + 8 * HOUR)
     for token in lively(7, BASE):
         mine = [row[5] for row in rows if row[2] == token.address]
         assert 50 < len(mine) < 117
@@ -199,10 +199,14 @@ def test_a_token_is_bought_and_sold_in_turn(day: dict[int, list[indicators.Row]]
 
 def test_another_process_and_a_cold_start_have_the_same_signals() -> None:
     code = (
-        "from tradesdk_mock.market.indicators import followed, past\n"
+        "from tradesdk_mock.market.indicators import crossover_series, past\n"
         "from tradesdk_mock.market.price_model import prices\n"
-        f"print(past(prices(7), {START})[-300:], followed(prices(7), 56).between({START + 5000}, {START + 9000}))"
+        f"print(past(prices(7), {START})[-300:])\n"
+        f"print(crossover_series(prices(7), 56).between({START + 5000}, {START + 9000}))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     market = Prices(7, "ordinary", 0.0)
-    assert printed == f"{past(market, START)[-300:]} {followed(market, BNB).between(START + 5000, START + 9000)}\n"
+    assert (
+        printed
+        == f"{past(market, START)[-300:]}\n{crossover_series(market, BNB).between(START + 5000, START + 9000)}\n"
+    )

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockServer, MockServerError
-from tradesdk_mock.state.database import Store
+from tradesdk_mock.state.database import Database
 
 from ._support import add_agent, add_wallet, client, connection, error, in_process, ok
 
@@ -280,13 +280,13 @@ def test_a_file_that_is_busy_and_one_that_cannot_be_used_are_told_apart(
     class Broken(sqlite3.OperationalError):
         sqlite_errorcode = sqlite3.SQLITE_FULL
 
-    def refuses(store: Store) -> None:
+    def refuses(store: Database) -> None:
         raise store._named(broken)
 
-    monkeypatch.setattr(Store, "_prepare", refuses)
+    monkeypatch.setattr(Database, "_prepare", refuses)
     broken = Broken("database or disk is full")
     with pytest.raises(MockServerError, match=r"^the state file .* can't be used: database or disk is full$"):
-        Store(tmp_path / "state.sqlite3")
+        Database(tmp_path / "state.sqlite3")
     broken.sqlite_errorcode = sqlite3.SQLITE_BUSY
     with pytest.raises(MockServerError, match="is in use: The state is busy"):
-        Store(tmp_path / "state.sqlite3")
+        Database(tmp_path / "state.sqlite3")

@@ -9,28 +9,28 @@ from hypothesis import strategies as st
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, lively
-from tradesdk_mock.trading.exits import Levels, Outlook, first_exit, trailing_peak
+from tradesdk_mock.trading.exits import ExitForecast, ExitLevels, first_exit, trailing_peak
 
 BORN = 1_800_000_000
 SPAN = 3 * 3_600
 
 
-def _walked(course: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
+def _walked(course: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> ExitForecast:
     """The same, second by second."""
     for second in range(since + 1, upto + 1):
         price = course.usd(token, second)
         trailing = levels.trailing_stop(peak)
         if price >= levels.take_profit:
-            return Outlook(second, "take_profit", peak)
+            return ExitForecast(second, "take_profit", peak)
         if price <= max(levels.stop_loss, trailing):
-            return Outlook(second, "stop_loss" if levels.stop_loss >= trailing else "trailing_stop", peak)
+            return ExitForecast(second, "stop_loss" if levels.stop_loss >= trailing else "trailing_stop", peak)
         if second % 60 == 0:
             peak = max(peak, price)
-    return Outlook(None, None, peak)
+    return ExitForecast(None, None, peak)
 
 
-def _levels(entry: float, stop: float, trailing: float, target: float) -> Levels:
-    return Levels(entry * (1 - stop), entry * (1 + target), trailing)
+def _levels(entry: float, stop: float, trailing: float, target: float) -> ExitLevels:
+    return ExitLevels(entry * (1 - stop), entry * (1 + target), trailing)
 
 
 @settings(max_examples=60, deadline=None)

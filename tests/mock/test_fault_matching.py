@@ -126,7 +126,7 @@ def test_whose_key_it_is_can_be_told_without_making_it(
     mock: MockService, sent: list[str], expected: str | None
 ) -> None:
     headers = [(b"authorization", value.encode("latin-1")) for value in sent]
-    assert tenants.peek(mock.world, headers) == (expected, None)
+    assert tenants.identify(mock.world, headers) == (expected, None)
     assert (mock.status()["tenants"], mock.status()["keys"]) == ([], 0)
 
 

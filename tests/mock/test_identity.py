@@ -6,7 +6,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from tradesdk_mock import MockServer
-from tradesdk_mock.core.seeding import Dice, address, checksum_address, digest, ident, keccak256
+from tradesdk_mock.core.seeding import SeededRandom, address, checksum_address, digest, ident, keccak256
 
 from ._support import add_agent, client, ok, walk
 
@@ -50,11 +50,11 @@ def test_parts_of_an_id_can_not_be_confused() -> None:
 
 
 def test_dice_stay_in_range_and_run_out() -> None:
-    dice = Dice(1, "test", rolls=200)
-    units = [dice.unit() for _ in range(100)]
+    rng = SeededRandom(1, "test", draws=200)
+    units = [rng.unit() for _ in range(100)]
     assert all(0 <= unit < 1 for unit in units)
     assert 0.35 < sum(units) / 100 < 0.65
-    assert {dice.below(3) for _ in range(50)} == {0, 1, 2}
-    assert all(5 <= dice.between(5, 6) < 6 for _ in range(50))
+    assert {rng.below(3) for _ in range(50)} == {0, 1, 2}
+    assert all(5 <= rng.between(5, 6) < 6 for _ in range(50))
     with pytest.raises(IndexError):
-        dice.unit()
+        rng.unit()

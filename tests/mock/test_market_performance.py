@@ -12,7 +12,7 @@ import pytest
 
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.market.tokens import tokens
-from tradesdk_mock.trading import agent_states, background_tenant, history, performance
+from tradesdk_mock.trading import agent_states, background_tenant, performance, population
 
 from ._market import Market
 from ._support import START
@@ -39,9 +39,9 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def shop() -> Market:
-    """The house and one more tenant. Nothing here changes it."""
+    """The background tenant and one more. Nothing here changes it."""
     shop = Market()
-    history.populate(shop.world, "somebody")
+    population.populate(shop.world, "somebody")
     shop.results("token-win-rate", "BRETT")
     return shop
 
@@ -193,7 +193,7 @@ def test_other_tenants_and_the_other_chain(shop: Market) -> None:
     """Everybody on Base counts; nobody on BNB does."""
     alone = Market()
     before = alone.post("aggregate-metrics", {}).data
-    history.populate(alone.world, "bot")
+    population.populate(alone.world, "bot")
     after = alone.post("aggregate-metrics", {}).data
     mine = alone.world.store.records(COLUMNS, "trades WHERE tenant = 'bot' AND chain_id = 8453 AND status = 'closed'")
     assert after["totalAgents"] == before["totalAgents"] + 3
@@ -210,7 +210,7 @@ def test_an_agent_that_is_stopped_is_not_active() -> None:
     assert after == {**before, "activeAgents": before["activeAgents"] - 1}
 
 
-def ask_as_house(shop: Market, path: str) -> list[dict[str, Any]]:
+def ask_as_background_tenant(shop: Market, path: str) -> list[dict[str, Any]]:
     return ask_as(shop, "house", path)
 
 
@@ -229,19 +229,19 @@ def ask_as(shop: Market, tenant: str, path: str) -> list[dict[str, Any]]:
         cursor = b"&cursor=" + page["next_cursor"].encode()
 
 
-def test_the_house_can_be_read(shop: Market) -> None:
-    agents = ask_as_house(shop, "/v1/agents")
+def test_the_background_tenant_can_be_read(shop: Market) -> None:
+    agents = ask_as_background_tenant(shop, "/v1/agents")
     known = {agent["id"] for agent in agents}
     assert len(known) == 40
     assert {agent["status"] for agent in agents} == {"active", "idle", "paused"}
-    trades = ask_as_house(shop, "/v1/trades")
+    trades = ask_as_background_tenant(shop, "/v1/trades")
     assert len({trade["token_address"] for trade in trades}) == 320
     assert {trade["agent_id"] for trade in trades} <= known
     for trade in trades:
         assert START - 30 * DAY <= trade["opened_at"] <= START
         if trade["status"] == "closed":
             assert trade["opened_at"] < trade["closed_at"] <= START
-    positions = ask_as_house(shop, "/v1/positions")
+    positions = ask_as_background_tenant(shop, "/v1/positions")
     assert len(positions) == sum(trade["status"] == "open" for trade in trades) == 40
     states = {agent["id"]: agent["status"] for agent in agents}
     for position in positions:
@@ -252,17 +252,21 @@ def test_the_house_can_be_read(shop: Market) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_a_day_of_the_house() -> None:
+def test_a_day_of_the_background_tenant() -> None:
     """It trades about a thousand times; what only idle agents hold is never sold."""
     shop = Market()
-    background_tenant.ensure(shop.world)
+    population.ensure_background_tenant(shop.world)
     sold = {address for (address,) in shop.world.store.all("SELECT token_address FROM trades WHERE status = 'closed'")}
-    kept = [position for position in ask_as_house(shop, "/v1/positions") if position["token_address"] not in sold]
-    states = {agent["id"]: agent["status"] for agent in ask_as_house(shop, "/v1/agents")}
+    kept = [
+        position
+        for position in ask_as_background_tenant(shop, "/v1/positions")
+        if position["token_address"] not in sold
+    ]
+    states = {agent["id"]: agent["status"] for agent in ask_as_background_tenant(shop, "/v1/agents")}
     idle = [position for position in kept if states[position["agent_id"]] == "idle"]
     assert len(idle) == 8
     shop.clock.advance(DAY)
-    later = {position["id"] for position in ask_as_house(shop, "/v1/positions")}
+    later = {position["id"] for position in ask_as_background_tenant(shop, "/v1/positions")}
     assert {position["id"] for position in idle} <= later
     for position in idle:
         (result,) = shop.results("token-avg-prices", position["token_address"])
@@ -275,14 +279,14 @@ def test_a_day_of_the_house() -> None:
     assert traders == 28, "all that are active"
 
 
-def test_the_house_is_the_same_whenever_it_is_made() -> None:
+def test_the_background_tenant_is_the_same_whenever_it_is_made() -> None:
     early, late = Market(), Market()
-    background_tenant.ensure(early.world)
+    population.ensure_background_tenant(early.world)
     for shop in (early, late):
         shop.clock.advance(DAY / 3 + 0.5)
         shop.results("token-signals", "BRETT")
-    history.populate(late.world, "house")
-    history.populate(late.world, "house", trades=10)
+    population.populate(late.world, "house")
+    population.populate(late.world, "house", trades=10)
     assert early.post("aggregate-metrics", {}).data == late.post("aggregate-metrics", {}).data
     assert early.world.store.all("SELECT * FROM books") == late.world.store.all("SELECT * FROM books")
     # The numbers of positions are given again once they are over.
@@ -294,11 +298,11 @@ def test_the_house_is_the_same_whenever_it_is_made() -> None:
         )
         assert one == two
         assert one
-    assert ask_as_house(early, "/v1/positions") == ask_as_house(late, "/v1/positions")
-    assert background_tenant.HOUSE == "house"
+    assert ask_as_background_tenant(early, "/v1/positions") == ask_as_background_tenant(late, "/v1/positions")
+    assert background_tenant.BACKGROUND_TENANT == "house"
 
 
-def test_the_house_is_made_once_and_again_after_a_reset() -> None:
+def test_the_background_tenant_is_made_once_and_again_after_a_reset() -> None:
     shop = Market()
     first = performance.totals(shop.world, START)
     assert performance.totals(shop.world, START) == first
@@ -308,17 +312,17 @@ def test_the_house_is_made_once_and_again_after_a_reset() -> None:
     assert Market(seed=8).post("aggregate-metrics", {}).data != shop.post("aggregate-metrics", {}).data
 
 
-def test_the_house_is_quickly_made() -> None:
+def test_the_background_tenant_is_quickly_made() -> None:
     """Whoever asks first waits for it. The bound is generous: a machine may be busy."""
     shop = Market()
     before = time.process_time()
-    background_tenant.ensure(shop.world)
+    population.ensure_background_tenant(shop.world)
     assert time.process_time() - before < 1.5
 
 
-def test_whoever_uses_the_house_key_first_gets_no_other_house() -> None:
+def test_whoever_uses_the_background_key_first_gets_no_other_tenant() -> None:
     shop = Market()
-    assert len(ask_as_house(shop, "/v1/trades")) > 1_500
+    assert len(ask_as_background_tenant(shop, "/v1/trades")) > 1_500
     assert shop.post("aggregate-metrics", {}).data == Market().post("aggregate-metrics", {}).data
     body = {"name": "mine", "wallet_id": "x", "chain_id": 8453}
     headers = [(b"authorization", b"Bearer mock_full_house"), (b"content-type", b"application/json")]

@@ -14,7 +14,6 @@ from tradesdk_mock import MockClock
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.tokens import ETHER_ADDRESS, Token, find, lively, tokens
 from tradesdk_mock.state.world import World
-from tradesdk_mock.trading import pricefailure
 
 from ._support import START
 
@@ -115,26 +114,26 @@ def test_tokens_swing_each_in_its_own_time() -> None:
 def test_prices_can_be_made_to_fail() -> None:
     world = World(clock=MockClock(START))
     brett, toshi = tokens(7, 8453)[1], tokens(7, 8453)[3]
-    assert pricefailure.price_failure(world) is False
-    pricefailure.set_price_failure(world, [brett.address.upper(), "based-brett"])
-    assert pricefailure.price_failure(world) == ["BRETT"]
-    assert pricefailure.price_fails(world, brett)
-    assert not pricefailure.price_fails(world, toshi)
-    pricefailure.set_price_failure(world, True)
-    assert pricefailure.price_fails(world, toshi)
-    pricefailure.set_price_failure(world, False)
-    assert not pricefailure.price_fails(world, toshi)
-    pricefailure.set_price_failure(world, True)
+    assert world.price_failure() is False
+    world.set_price_failure([brett.address.upper(), "based-brett"])
+    assert world.price_failure() == ["BRETT"]
+    assert world.price_fails(brett)
+    assert not world.price_fails(toshi)
+    world.set_price_failure(True)
+    assert world.price_fails(toshi)
+    world.set_price_failure(False)
+    assert not world.price_fails(toshi)
+    world.set_price_failure(True)
     world.reset()
-    assert pricefailure.price_failure(world) is False
+    assert world.price_failure() is False
     world.close()
 
 
 @pytest.mark.parametrize("wrong", [["NOPE"], ["CAKE"], [""], [3], [None], [["BRETT"]], ["BRETT", "x" * 1_000]])
 def test_prices_of_unknown_tokens_can_not_fail(wrong: list[str]) -> None:
     world = World(clock=MockClock(START))
-    pricefailure.set_price_failure(world, ["BRETT"])
+    world.set_price_failure(["BRETT"])
     with pytest.raises(ValueError, match=r"^price_failure: there is no token .{0,90} on Base$"):
-        pricefailure.set_price_failure(world, wrong)
-    assert pricefailure.price_failure(world) == ["BRETT"]
+        world.set_price_failure(wrong)
+    assert world.price_failure() == ["BRETT"]
     world.close()

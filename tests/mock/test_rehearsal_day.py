@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ._books import BASE, BNB, DAY, HOUR, HOUSE, Observer, service
+from ._books import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, Observer, service
 from ._books_sums import judged
 from ._support import START, add_agent, add_wallet, ok
 
@@ -54,8 +54,8 @@ PLAN: list[tuple[float, Callable[[Observer, list[str]], None]]] = [
 
 def test_a_day_of_agents_that_are_told_things_midway() -> None:
     """Every trade, every sum and every signal not taken is accounted for, in an ordinary market."""
-    with service(11) as mock, Observer(mock, ["me", HOUSE]) as observer:
-        mock.populate(HOUSE)
+    with service(11) as mock, Observer(mock, ["me", BACKGROUND_TENANT]) as observer:
+        mock.populate(BACKGROUND_TENANT)
         http = observer.http["me"]
         wallets = {chain: add_wallet(http, chain) for chain in (BASE, BNB)}
         agents = []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError
-from tradesdk_mock.market.indicators import Followed, past
+from tradesdk_mock.market.indicators import CrossoverSeries, past
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
 from tradesdk_mock.market.tokens import Token, lively
@@ -191,7 +191,7 @@ def test_rough_hours_meet_and_full_hours_are_on_the_course() -> None:
 def longest_silence(seed: int, scenario: str, first: int, last: int) -> float:
     """Seconds on Base between two hours after the beginning."""
     begin, end = ANCHOR + first * HOUR, ANCHOR + last * HOUR
-    times = [row[0] for row in Followed(Prices(seed, scenario, ANCHOR), 8453).between(begin, end)]
+    times = [row[0] for row in CrossoverSeries(Prices(seed, scenario, ANCHOR), 8453).between(begin, end)]
     return max(after - before for before, after in pairwise([begin, *times, end]))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.core.messages import Wake
-from tradesdk_mock.market.indicators import CHAINS, COLUMNS, followed
+from tradesdk_mock.market.indicators import CHAINS, COLUMNS, crossover_series
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 from tradesdk_mock.state.world import World
@@ -67,14 +67,16 @@ def test_scheduled_and_market_signals_come_in_the_order_of_time() -> None:
     assert rows == stepped.store.all(every)
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
     assert [row for row in rows if row[9] != "Emitted on request."] == alone.store.all(every)
-    assert len(rows) == 51 + sum(len(followed(prices(7), chain).between(START, START + HOUR)) for chain in CHAINS)
+    assert len(rows) == 51 + sum(
+        len(crossover_series(prices(7), chain).between(START, START + HOUR)) for chain in CHAINS
+    )
 
 
 def test_back_in_time_a_scheduled_signal_waits() -> None:
     made = world("live")
     signal = emit(made, at=START + 30)
     made.clock.set(START - HOUR, allow_backwards=True)
-    assert signal_feed.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
+    assert signal_feed.next_due(made) == min(crossover_series(prices(7), chain).next_after(START) for chain in CHAINS)
     soon = emit(made, at=START - HOUR + 5)
     assert signal_feed.next_due(made) == START - HOUR + 5
     made.clock.advance(5)
@@ -89,7 +91,7 @@ def test_the_oldest_of_a_long_jump_are_left_out_but_nothing_that_was_scheduled()
     made.clock.advance(HOUR)
     found = new(made)
     assert found[0] == wire(signal)
-    assert len(found) == 1 + len(followed(prices(7), BASE).between(START + HOUR - 60, START + HOUR))
+    assert len(found) == 1 + len(crossover_series(prices(7), BASE).between(START + HOUR - 60, START + HOUR))
 
 
 def test_ordinals_of_a_prompted_signal_are_its_own() -> None:

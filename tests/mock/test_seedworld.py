@@ -15,8 +15,8 @@ from tradesdk_mock import MockClock
 from tradesdk_mock.core.seeding import ident
 from tradesdk_mock.market.tokens import Token, find, lively
 from tradesdk_mock.state.world import World
-from tradesdk_mock.trading import history
-from tradesdk_mock.trading.background_tenant import HOUSE
+from tradesdk_mock.trading import history, population
+from tradesdk_mock.trading.background_tenant import BACKGROUND_TENANT
 from tradesdk_mock.trading.balances import initial_native
 
 from ._support import START
@@ -55,10 +55,11 @@ AGENT = (
 )
 Record = dict[str, Any]
 PROGRAM = """
-from tradesdk_mock import MockClock, seedworld
+from tradesdk_mock import MockClock
 from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import population
 world = World(seed=7, clock=MockClock(1_800_000_000), market="scripted")
-seedworld.populate(world, "main", trades=60)
+population.populate(world, "main", trades=60)
 print(world.store.all("SELECT * FROM trades ORDER BY seq"))
 """
 
@@ -69,7 +70,7 @@ def made(
     """A world with a tenant that is filled some seconds after the scenario has begun. Nothing happens by itself."""
     world = World(seed=seed, clock=MockClock(START), market="scripted", scenario=scenario)
     world.clock.advance(after)
-    history.populate(world, tenant, trades=trades)
+    population.populate(world, tenant, trades=trades)
     return world
 
 
@@ -271,7 +272,7 @@ def test_the_same_seed_is_the_same_past() -> None:
     # What another tenant has shifts nothing.
     third = World(seed=7, clock=MockClock(START), market="scripted")
     for tenant in ("else", "main"):
-        history.populate(third, tenant)
+        population.populate(third, tenant)
     assert trades_of(third) == trades_of(first)
     assert [row["amount"] for row in trades_of(third, "else")] != [row["amount"] for row in trades_of(first)]
     for world in (first, second, other, third):
@@ -310,9 +311,9 @@ def test_many_trades_crowd_together() -> None:
     world.close()
 
 
-def test_the_house_follows_the_same_rules() -> None:
-    world = made(11, tenant=HOUSE)
-    rows, agents = trades_of(world, HOUSE), agents_of(world, HOUSE)
+def test_the_background_tenant_follows_the_same_rules() -> None:
+    world = made(11, tenant=BACKGROUND_TENANT)
+    rows, agents = trades_of(world, BACKGROUND_TENANT), agents_of(world, BACKGROUND_TENANT)
     assert never_too_many(rows, agents, START) >= 2
     for row in rows:
         token = token_of(world, row)

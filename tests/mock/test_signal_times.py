@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError
-from tradesdk_mock.market.indicators import CHAINS, COLUMNS, followed, past
+from tradesdk_mock.market.indicators import CHAINS, COLUMNS, crossover_series, past
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import lively
 from tradesdk_mock.state.world import World
@@ -39,7 +39,7 @@ def times(at: World, chain_id: int) -> list[float]:
 
 def market(after: float, upto: float) -> int:
     """How many signals both chains publish in a time."""
-    return sum(len(followed(prices(7), chain_id).between(after, upto)) for chain_id in CHAINS)
+    return sum(len(crossover_series(prices(7), chain_id).between(after, upto)) for chain_id in CHAINS)
 
 
 def test_a_week_before_the_world_was_made_and_a_denser_market_since() -> None:
@@ -52,7 +52,7 @@ def test_a_week_before_the_world_was_made_and_a_denser_market_since() -> None:
     assert rows[: len(before)] == before
     for chain_id in CHAINS:
         mine = [row[1:] for row in rows[len(before) :] if row[5] == chain_id]
-        assert mine == followed(prices(7), chain_id).between(START, START + HOUR)
+        assert mine == crossover_series(prices(7), chain_id).between(START, START + HOUR)
         # In an hour a third of what there was in a week.
         assert len(mine) > sum(row[5] == chain_id for row in before) / 4
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
@@ -105,7 +105,7 @@ def test_a_day_at_once_a_day_in_steps_and_a_day_of_two_processes(tmp_path: Path)
 
 def test_what_is_published_is_next_due_before() -> None:
     made = world()
-    assert signal_feed.next_due(made) == min(followed(prices(7), chain).next_after(START) for chain in CHAINS)
+    assert signal_feed.next_due(made) == min(crossover_series(prices(7), chain).next_after(START) for chain in CHAINS)
     signal_feed.catch_up(made)
     for _ in range(50):
         due = signal_feed.next_due(made)
@@ -157,7 +157,7 @@ def test_the_beginning_of_time() -> None:
     assert published(made) == []
     made.set_gaps({"clock_skew": 0})
     made.clock.set(HOUR)
-    assert times(made, BASE) == [row[0] for row in followed(prices(7), BASE).between(0, HOUR)]
+    assert times(made, BASE) == [row[0] for row in crossover_series(prices(7), BASE).between(0, HOUR)]
     assert len(times(made, BASE)) > 500
 
 

@@ -10,7 +10,7 @@ import pytest
 from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.market.indicators import followed, past
+from tradesdk_mock.market.indicators import crossover_series, past
 from tradesdk_mock.market.price_model import prices
 
 from ._support import START, client, error, ok, walk
@@ -165,7 +165,7 @@ def test_a_query_that_can_not_be_read(api: httpx.Client) -> None:
 
 def minute() -> list[str]:
     """The ids of what Base publishes in the first minute."""
-    return [row[1] for row in followed(prices(7), 8453).between(START, START + 60)]
+    return [row[1] for row in crossover_series(prices(7), 8453).between(START, START + 60)]
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def test_another_process_on_the_file_notices(mock: MockService, tmp_path: Path) 
         assert (two.clock.now(), two.clock.frozen) == (FILLED, True)
         two.restore(mock.snapshot())
         one.create_key()
-        assert one.world._age == two.world._age
+        assert one.world.generation == two.world.generation
 
 
 def spoiled(good: bytes, kind: str) -> bytes:
@@ -245,14 +245,14 @@ def test_what_is_no_state_is_refused_by_name(plain: MockService, tmp_path: Path,
             change(path, "CREATE TABLE t (x)")
     was = path.read_bytes() if path.is_file() else None
     with in_process(plain) as http, http.stream("GET", "/v1/signals/stream?chain=8453", timeout=600) as stream:
-        before, age, now = rows(plain), plain.world._age, plain.clock.now()
+        before, age, now = rows(plain), plain.world.generation, plain.clock.now()
         with pytest.raises(MockServerError, match=r"wrong\.db can't be restored: it .{5,}"):
             plain.restore(path)
         if was is not None:
             with pytest.raises(MockServerError, match=r"the snapshot can't be restored: it .{5,}"):
                 plain.restore(was)
             assert path.read_bytes() == was
-        assert (plain.world._age, plain.clock.now(), len(plain.journal()) > 0) == (age, now, True)
+        assert (plain.world.generation, plain.clock.now(), len(plain.journal()) > 0) == (age, now, True)
         assert rows(plain) == before
         assert next(stream.iter_lines()).startswith("data: "), "it goes on"
     assert [item.name for item in tmp_path.iterdir()] == ([] if kind == "missing" else ["wrong.db"])

@@ -12,7 +12,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.core.errors import ApiError
-from tradesdk_mock.state.database import Store
+from tradesdk_mock.state.database import Database
 from tradesdk_mock.state.schema import TABLES, VERSION
 
 from ._support import START, add_agent, add_wallet, error, in_process, ok, walk
@@ -204,16 +204,16 @@ def body_for_new(wallet: str) -> dict[str, object]:
 
 
 def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    execute = Store._execute
+    execute = Database._execute
 
-    def full(store: Store, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
+    def full(store: Database, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
         if sql == "COMMIT":
             raise ApiError(503, "service_unavailable", "The disk is full.")
         return execute(store, sql, args)
 
     with MockService(db=path, clock=MockClock(START)) as service:
         with monkeypatch.context() as patched:
-            patched.setattr(Store, "_execute", full)
+            patched.setattr(Database, "_execute", full)
             with pytest.raises(MockServerError, match="disk is full"):
                 service.control("POST", "clock", {"advance": 10})
             with pytest.raises(MockServerError, match="disk is full"):

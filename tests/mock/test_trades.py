@@ -9,7 +9,7 @@ import httpx
 import pytest
 from eth_utils.address import is_checksum_address
 
-from tradesdk_mock import MockServer, MockServerError, Seeded
+from tradesdk_mock import MockServer, MockServerError, Populated
 from tradesdk_mock.market.tokens import find
 
 from ._support import START, client, error, ok, walk
@@ -185,12 +185,12 @@ def test_new_fields_come_after_the_known_ones(server: MockServer, rich: httpx.Cl
 def test_populating_twice_changes_nothing(server: MockServer, rich: httpx.Client) -> None:
     before = [rich.get(path).content for path in ("/v1/trades", "/v1/agents", "/v1/wallets", "/v1/positions")]
     server.clock.advance(0.5)
-    assert server.populate("main") == Seeded(wallets=2, agents=6, trades=250, positions=8)
+    assert server.populate("main") == Populated(wallets=2, agents=6, trades=250, positions=8)
     assert [rich.get(path).content for path in ("/v1/trades", "/v1/agents", "/v1/wallets", "/v1/positions")] == before
 
 
 def test_populating_as_many_as_wanted(server: MockServer) -> None:
-    assert server.populate("small", trades=8) == Seeded(wallets=2, agents=6, trades=8, positions=8)
+    assert server.populate("small", trades=8) == Populated(wallets=2, agents=6, trades=8, positions=8)
     assert server.populate("large", trades=1_000).trades == 1_000
     for trades in (7, -1, 10**9):
         with pytest.raises(MockServerError, match="trades must be"):

@@ -13,7 +13,7 @@ from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token, find
 from ..payments.requirements import Offer, PaidRequest
-from ..state.tenants import Caller
+from ..state.tenants import Principal
 from ..state.world import World
 from .market_requests import BASE, MarketQuery, Reader, shown
 from .validation import Query, json_body
@@ -115,7 +115,7 @@ class Context:
     market: MarketEndpoint | None = None
     matched: MatchedFaults | None = None
     faults: tuple[str, ...] = ()
-    principal: Caller | None = None
+    principal: Principal | None = None
     tenant: str = ""
     verdict: Verdict | None = None
     market_query: MarketQuery | ApiError | None = None
@@ -129,7 +129,7 @@ class Context:
     # For endpoints
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> Principal:
         """Whose key it is."""
         assert self.principal is not None  # noqa: S101 - endpoints are called for authenticated requests only
         return self.principal

@@ -20,7 +20,7 @@ from ..payments import settlements
 from ..payments.header import has_payment, read
 from ..payments.requirements import PaidRequest, make_offer
 from ..state import tenants
-from ..trading import background_tenant, signal_feed
+from ..trading import background_tenant, population, signal_feed
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
@@ -54,7 +54,7 @@ def _fault_route(context: Context) -> Route | None:
     return Route(context.pattern, frozenset(context.methods), stream=any(e.live for e in context.methods.values()))
 
 
-def _sender(context: Context) -> tenants.Caller | None:
+def _sender(context: Context) -> tenants.Principal | None:
     """Whose request it is, without counting or admitting it."""
     try:
         with context.world.transaction():
@@ -120,7 +120,7 @@ def log(context: Context) -> None:
     tenant = caller.tenant if caller else None
     if tenant is None and context.market is not None:
         # Market data asks for no key; one that is sent all the same says whose request it is.
-        tenant, _ = tenants.peek(context.world, request.headers)
+        tenant, _ = tenants.identify(context.world, request.headers)
     body: object = None
     if request.content and len(request.content) <= BODY_KEPT:
         try:
@@ -176,8 +176,8 @@ def authorize(context: Context) -> None:
 
 def bring_up_to_date(context: Context) -> None:
     """Let agents trade until now, where the answer shows it."""
-    if context.principal is not None and context.principal.tenant == background_tenant.HOUSE:
-        background_tenant.ensure(context.world)
+    if context.principal is not None and context.principal.tenant == background_tenant.BACKGROUND_TENANT:
+        population.ensure_background_tenant(context.world)
     if context.endpoint is not None and context.endpoint.trading:
         signal_feed.up_to_date(context.world)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.errors import ApiError
 from ..market.price_model import DIGITS
 from ..market.tokens import NETWORKS, find, significant, tokens
-from ..trading import performance, pricefailure, signal_feed
+from ..trading import performance, signal_feed
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
@@ -39,7 +39,7 @@ def token_signals(call: MarketCall) -> Record:
 def token_prices(call: MarketCall) -> Record:
     found = [token for _, token in call.tokens()]
     for token in found:
-        if pricefailure.price_fails(call.world, token):
+        if call.world.price_fails(token):
             raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
     return {
         "results": [

@@ -74,9 +74,9 @@ def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple
     if token.symbol == "ETH" or token not in lively(world.seed, BASE):
         return
     prices, moment = world.prices, moments(world.seed, BASE)[token.address]
-    born = float(world.store.get_meta("born") or world.now())
-    first = max(born - PAST, wanted.start or 0.0, 0.0)
-    last = world.now() if world.market == "live" else born
+    created_at = world.created_at
+    first = max(created_at - PAST, wanted.start or 0.0, 0.0)
+    last = world.now() if world.market == "live" else created_at
     last = last if wanted.end is None else min(last, wanted.end)
     count = 0
     for day in range(int(last // DAY), int(first // DAY) - 1, -1):

@@ -17,7 +17,7 @@ from ..faults.rules import Faults
 from ..payments import eip3009
 from ..payments.header import has_payment
 from ..state import tenants
-from ..trading import background_tenant, signal_feed
+from ..trading import background_tenant, population, signal_feed
 from . import handlers
 from .context import Context, Endpoint, MarketEndpoint, Parts
 from .routes import MARKET_ROUTES, ROUTES
@@ -204,7 +204,7 @@ class Pipeline:
         if not about_signals and (endpoint is None or not endpoint.trading):
             return False
         try:
-            if self._shows_background_tenant(context) and background_tenant.is_behind(self.world):
+            if self._shows_background_tenant(context) and population.is_background_behind(self.world):
                 return True
             return signal_feed.is_behind(self.world, goal, trading=not about_signals)
         except ApiError:  # the answer says so
@@ -213,6 +213,6 @@ class Pipeline:
     def _shows_background_tenant(self, context: Context) -> bool:
         market = context.market
         if market is None:
-            return tenants.peek(self.world, context.request.headers)[0] == background_tenant.HOUSE
+            return tenants.identify(self.world, context.request.headers)[0] == background_tenant.BACKGROUND_TENANT
         free = not market.price or self.world.gaps.paywall == "open"
         return market.trading and (free or has_payment(context.request))

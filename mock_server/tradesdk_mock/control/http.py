@@ -25,7 +25,6 @@ from ..core.router import Router
 from ..payments import settlements
 from ..payments.report import MockPayments
 from ..state import snapshots, tenants
-from ..trading import pricefailure
 from .operations import Operations
 
 log = logging.getLogger("tradesdk_mock")
@@ -310,7 +309,7 @@ def _agent(mock: Operations, _: object, given: Given) -> object:
 
 
 def _market(mock: Operations) -> object:
-    return {"price_failure": pricefailure.price_failure(mock.world)}
+    return {"price_failure": mock.world.price_failure()}
 
 
 def _known_fault(mock: Operations, given: Given) -> None:

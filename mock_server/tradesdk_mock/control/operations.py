@@ -12,8 +12,8 @@ from ..core.gap_options import GapOptions
 from ..state import tenants
 from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
-from ..trading import agent_states, history, pricefailure
-from ..trading.history import Seeded
+from ..trading import agent_states, population
+from ..trading.population import Populated
 from .assertions import RequestAssertions
 from .scripted_signals import Scripting
 
@@ -98,7 +98,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
 
     # The world
 
-    def populate(self, tenant: str, *, trades: int = 250) -> Seeded:
+    def populate(self, tenant: str, *, trades: int = 250) -> Populated:
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
 
         Args:
@@ -106,7 +106,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             trades: how many in all, 8 of them open; 8 to 1,000,000.
         """
         with self._transaction() as world:
-            return history.populate(world, tenant, trades=trades)
+            return population.populate(world, tenant, trades=trades)
 
     def start_agent(self, agent_id: str) -> None:
         """Make an agent `active`. MockServerError when it is active already, or for an unknown id."""
@@ -138,7 +138,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         with self._transaction() as world:
             world.reset(seed, scenario)
             for tenant in populate:
-                history.populate(world, tenant)
+                population.populate(world, tenant)
 
     # Payments
 
@@ -249,7 +249,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
                 "speed": world.clock.speed,
                 "market": world.market,
                 "scenario": world.scenario,
-                "price_failure": pricefailure.price_failure(world),
+                "price_failure": world.price_failure(),
                 "db": world.store.path,
                 "tenants": [name for (name,) in world.store.all("SELECT name FROM tenants ORDER BY name")],
                 "keys": count("SELECT count(*) FROM keys"),

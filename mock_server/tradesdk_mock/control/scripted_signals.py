@@ -11,7 +11,7 @@ from ..core.errors import ApiError, MockServerError, as_mock_error
 from ..market.indicators import CHAINS
 from ..market.tokens import find
 from ..state.world import World
-from ..trading import pricefailure, signal_feed
+from ..trading import signal_feed
 from ..trading.signal_feed import MockSignal
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Scripting:
     def set_price_failure(self, failing: bool | list[str]) -> None:
         """Make token prices fail with 502: all (True), none (False), or those of some symbols or addresses."""
         with self._transaction() as world:
-            pricefailure.set_price_failure(world, failing)
+            world.set_price_failure(failing)
 
     def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
         """A token's prices as candles in USD, oldest first. Times in the future work too.
@@ -200,7 +200,7 @@ class Scripting:
         """The transaction of a change. Open streams check for news afterwards."""
         with self._reading() as world:
             yield world
-            world.announce()
+            world.notify_streams()
 
     @contextmanager
     def _reading(self) -> Iterator[World]:

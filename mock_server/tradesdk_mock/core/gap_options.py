@@ -1,4 +1,4 @@
-"""Where the specification is silent: every choice of the mock is an option with a default and its other values."""
+"""Gap options: choices of the mock where the specification says nothing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class GapInfo:
 
     Attributes:
         name: the argument of `GapOptions`.
-        default: the value that holds when nothing is said.
-        others: the other values, or examples of them where there are too many.
-        text: what the option is about.
+        default: the default value.
+        others: the other values, or examples when there are too many.
+        text: what the option does.
     """
 
     name: str
@@ -43,11 +43,11 @@ class GapInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class GapOptions:
-    """What the mock does where nothing is written. Values may be given as text, as a command line has them.
+    """What the mock does where the specification says nothing. Values may be text, as on a command line.
 
     Raises:
-        ValueError: an option doesn't have this value.
-        TypeError: there is no such option.
+        ValueError: a bad value of an option.
+        TypeError: an unknown option.
     """
 
     write_status: str = _choice("status of a successful POST / PATCH", "201/200", "200/200", "201/201")
@@ -132,7 +132,7 @@ class GapOptions:
     payer_balance: int = _number("US dollars that each payer has to begin with", 1_000, 0, 10**9, 0, 1)
 
     def __new__(cls, **options: object) -> GapOptions:
-        # Before the generated __init__, whose own words name no option that there is.
+        # Before the generated __init__, whose message doesn't list the options.
         unknown = _unknown(options)
         if unknown is not None:
             raise TypeError(unknown)
@@ -140,7 +140,7 @@ class GapOptions:
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            # Frozen: the checked value is put in place past the guard, once.
+            # The class is frozen: set the checked value directly, once.
             object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
 
     def quota(self, plan: str) -> tuple[int, int]:
@@ -151,14 +151,14 @@ class GapOptions:
         return found[plan]
 
     def as_dict(self) -> dict[str, str | int]:
-        """Every option and its value."""
+        """All options and their values."""
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
     def changed(self, /, **options: object) -> GapOptions:
         """A copy with some options changed.
 
         Raises:
-            ValueError: an unknown option, or a value that the option doesn't have; the message names it.
+            ValueError: an unknown option or a bad value; the message names the option.
         """
         known = self.as_dict()
         unknown = _unknown(options)
@@ -169,7 +169,7 @@ class GapOptions:
 
     @classmethod
     def describe(cls) -> list[GapInfo]:
-        """Every option with its default, its other values and a line of explanation."""
+        """All options, each with its default, its other values and a line of explanation."""
         found = []
         for option in fields(cls):
             others = option.metadata.get("examples") or option.metadata.get("values", ())[1:]
@@ -180,7 +180,7 @@ class GapOptions:
 
 
 def _unknown(options: Iterable[str]) -> str | None:
-    """What is to be said when not all of these names are options."""
+    """The message for the first name that is no option; None when all are."""
     known = [option.name for option in fields(GapOptions)]
     for name in options:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Ids, numbers and addresses that follow from the seed alone: the same seed gives the same world."""
+"""Ids, random numbers and addresses that follow from the seed alone: the same seed gives the same world."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def ident(prefix: str, seed: int, *parts: object) -> str:
     return f"{prefix}_{digest(seed, prefix, *parts).hex()[:24]}"
 
 
-class Dice:
-    """Numbers in [0, 1) drawn one after the other from (seed, parts); no state outlives the object."""
+class SeededRandom:
+    """Random numbers that follow from (seed, parts), at most `draws` of them."""
 
-    def __init__(self, seed: int, *parts: object, rolls: int = 16) -> None:
-        self._bytes = hashlib.shake_128(digest(seed, *parts)).digest(rolls * 6)
+    def __init__(self, seed: int, *parts: object, draws: int = 16) -> None:
+        self._bytes = hashlib.shake_128(digest(seed, *parts)).digest(draws * 6)
         self._at = 0
 
     def unit(self) -> float:
         start, self._at = self._at, self._at + 6
         if self._at > len(self._bytes):
-            raise IndexError("more rolls than were asked for")
+            raise IndexError("more draws than were asked for")
         return int.from_bytes(self._bytes[start : self._at], "big") / (1 << 48)
 
     def between(self, low: float, high: float) -> float:
@@ -65,8 +65,8 @@ def checksum_addresses(texts: Sequence[str]) -> list[str]:
     return found
 
 
-# Keccak-256 in pure Python: no import that costs a tenth of a second at start. A lane is 64 bits of each message that
-# is hashed at the same time, side by side in one integer: Python's integers are as wide as one likes.
+# Keccak-256 in pure Python: a library would take a tenth of a second to import. A lane holds 64 bits of each message
+# hashed at the same time, side by side in one integer of any width.
 
 _MASK = (1 << 64) - 1
 _RATE = 136
@@ -92,7 +92,7 @@ _ROUNDS, _STEPS = _constants()
 
 
 def _permute(lanes: list[int], ones: int = 1) -> None:
-    """One permutation. `ones` has the lowest bit of each message's 64 set; by default there is one message."""
+    """One permutation. In `ones` the lowest bit of each message's 64 is set; by default for one message."""
     full = _MASK * ones
     kept = [((1 << turn) - 1) * ones for turn in range(64)]
 
@@ -122,7 +122,7 @@ def _padded(data: bytes) -> bytearray:
 
 
 def keccak256(data: bytes) -> bytes:
-    """The hash that Ethereum addresses are checked with (the padding before SHA-3 was standardised)."""
+    """The hash for checksums of Ethereum addresses (with the padding from before SHA-3 was standardized)."""
     padded = _padded(data)
     lanes = [0] * 25
     for start in range(0, len(padded), _RATE):
@@ -133,7 +133,7 @@ def keccak256(data: bytes) -> bytes:
 
 
 def _keccak_short(messages: Sequence[bytes]) -> list[bytes]:
-    """The hashes of messages of less than 136 bytes, all in one permutation."""
+    """The hashes of messages shorter than 136 bytes, all in one permutation."""
     blocks = [_padded(message) for message in messages]
     width = 8 * len(blocks)
     lanes = [

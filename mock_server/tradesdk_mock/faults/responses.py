@@ -33,7 +33,7 @@ _WRAPPED = (400, 404, 502)
 _BODYLESS = (204, 304)
 
 
-def replacement(matched: MatchedFaults, world: World, caller: tenants.Caller | None) -> tuple[Answer, str | None]:
+def replacement(matched: MatchedFaults, world: World, caller: tenants.Principal | None) -> tuple[Answer, str | None]:
     """The answer in place of the service's own, and its error code."""
     if matched.error is not None:
         return error_answer(matched.error, world.gaps), matched.error.code
@@ -42,7 +42,7 @@ def replacement(matched: MatchedFaults, world: World, caller: tenants.Caller | N
     return answer(match, world, caller), _code_of(match)
 
 
-def answer(match: MatchedRule, world: World, caller: tenants.Caller | None) -> Answer:
+def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -> Answer:
     """The answer of one rule, in place of the service's own."""
     if match.resets:
         return Answer(0, body=b"")
@@ -86,7 +86,7 @@ def _phrase(status: int) -> str:
     return "".join(letter if letter.isalpha() else "_" for letter in words)
 
 
-def _rate_limit(world: World, caller: tenants.Caller | None) -> rate_limit.Verdict:
+def _rate_limit(world: World, caller: tenants.Principal | None) -> rate_limit.Verdict:
     """The caller's rate limit, without counting the request."""
     if caller is None:
         return rate_limit.untouched(world.gaps, world.now())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from ..core.errors import ApiError, MockServerError
-from ..core.seeding import Dice, ident
+from ..core.seeding import SeededRandom, ident
 from ..state import tenants
 from .payment_faults import PaymentFaults
 
@@ -273,7 +273,7 @@ class Faults:
         pattern = None if route is None else route.pattern
         every, seen, due = self._load(), [], []
         needs_key = any(rule.tenant or rule.key for rule in every)
-        tenant, key = tenants.peek(world, request.headers) if needs_key else (None, None)
+        tenant, key = tenants.identify(world, request.headers) if needs_key else (None, None)
         now, pays = world.now(), has_payment(request)
         for rule in every:
             if (
@@ -343,7 +343,7 @@ def matches_route(route: str | None, path: str, pattern: str | None) -> bool:
 
 def chance(seed: int, rule: FaultRule, *parts: object) -> float:
     """A number in [0, 1) for a rule and one use of it."""
-    return Dice(seed, "fault", rule.id, *parts, rolls=1).unit()
+    return SeededRandom(seed, "fault", rule.id, *parts, draws=1).unit()
 
 
 def _is_due(seed: int, rule: FaultRule, ordinal: int) -> bool:

@@ -1,4 +1,4 @@
-"""Candles: what a token cost from the beginning of a span of time to its end, in USD."""
+"""Candles: open, high, low and close of a token's price in USD."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Candle:
     """Prices of one token in USD, with eight digits.
 
     Attributes:
-        at: when it begins, Unix seconds; it ends where the next one begins.
-        open: price at its beginning.
+        at: start, Unix seconds; it ends where the next one starts.
+        open: price at the start.
         high: highest price at a full minute, both ends included.
         low: lowest price at a full minute, both ends included.
-        close: price at its end.
+        close: price at the end.
     """
 
     at: int
@@ -32,17 +32,18 @@ class Candle:
 
 
 def candles(prices: Prices, token: Token, start: float, end: float, seconds: int = CANDLE) -> list[Candle]:
-    """The candles that lie between two times, oldest first. Each begins at a multiple of its length.
+    """The candles between two times, oldest first. Each starts at a multiple of its length.
 
     Args:
         prices: of the market.
         token: one of its tokens.
-        start: no candle begins before, Unix seconds.
-        end: no candle ends after, Unix seconds. The future may be looked at, too.
-        seconds: of a candle: 60, or a multiple of it up to a day.
+        start: no candle starts before, Unix seconds.
+        end: no candle ends after, Unix seconds. It may be in the future.
+        seconds: length of a candle: a multiple of 60 up to a day.
 
     Raises:
-        ValueError: one of them can't be, or it would be more than 100,000 candles; the message begins with its name.
+        ValueError: an argument is out of range, or there are more than 100,000 candles; the message begins with the
+            argument's name.
     """
     for name, value in (("start", start), ("end", end)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < END:

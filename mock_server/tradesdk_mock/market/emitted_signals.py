@@ -1,4 +1,4 @@
-"""A signal that somebody asks for: what may be asked, and what follows from the seed where nothing is said."""
+"""Signals that a test emits: checking the request, and filling in the rest from the seed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..core.clock import check_time
-from ..core.seeding import Dice, address, checksum_address, ident, is_evm_address
+from ..core.seeding import SeededRandom, address, checksum_address, ident, is_evm_address
 from .indicators import CHAINS, standing
 from .price_model import Prices
 from .tokens import Token, find, lively, significant
 
 DIRECTIONS = ("BUY", "SELL")
-# Largest integer that every reader of JSON takes exactly.
+# The largest integer that every JSON reader keeps exact.
 _LAST_TIMESTAMP = 2**53 - 1
-# A clock that runs is a little further on than the caller thought.
+# Seconds by which `at` may be in the past: a running clock has gone on since the call.
 _GRACE = 60.0
 
 
@@ -24,7 +24,7 @@ class MockSignal:
     """A signal that was emitted.
 
     Attributes:
-        id: as in every list.
+        id: as in lists of signals.
         token_address: EVM address with its checksum.
         token_symbol: ticker.
         chain_id: 8453 or 56.
@@ -32,7 +32,7 @@ class MockSignal:
         confidence: 0.0 to 1.0.
         price_usd: USD for one token.
         timestamp: the date in the record, Unix seconds.
-        published_at: when it is to be had, Unix seconds on the service's clock; in the future when it is scheduled.
+        published_at: time of publication, Unix seconds on the service's clock; in the future when it is scheduled.
     """
 
     id: str
@@ -47,11 +47,11 @@ class MockSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody wants of a signal. None: nothing in particular.
+class EmitRequest:
+    """The requested fields of a signal; None for any value.
 
     Raises:
-        ValueError: it can't be; the message begins with the field's name.
+        ValueError: a field is out of range; the message begins with its name.
     """
 
     chain_id: int
@@ -86,7 +86,7 @@ class Wish:
                 raise ValueError(f"at: {error}") from None
 
     def when(self, now: float, asked: float) -> float:
-        """When it is published; ValueError for a time that was over before it was asked for, at the time `asked`."""
+        """When it is published; ValueError when that was in the past at the time `asked`."""
         if self.at is None or asked - _GRACE <= self.at <= now:
             return now
         if self.at < now:
@@ -94,38 +94,38 @@ class Wish:
         return float(self.at)
 
 
-def signal(prices: Prices, kind: str, ordinal: int, wish: Wish, when: float) -> tuple[MockSignal, int]:
-    """(the signal that a wish comes to, green candles before it). The same arguments give the same signal."""
+def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: float) -> tuple[MockSignal, int]:
+    """(signal, green candles before it). The same arguments give the same signal."""
     seed = prices.seed
-    dice = Dice(seed, kind, ordinal)
-    choice = lively(seed, wish.chain_id)
-    # All are rolled every time: what is asked for doesn't change what isn't.
-    random, direction = choice[dice.below(len(choice))], DIRECTIONS[dice.below(2)]
-    confidence, green = round(0.5 + 0.5 * dice.unit() ** 1.5, 3), dice.below(8)
-    where, symbol, token = _named(seed, wish.chain_id, random.symbol if wish.token is None else wish.token)
-    price = wish.price_usd
+    rng = SeededRandom(seed, kind, ordinal)
+    choice = lively(seed, request.chain_id)
+    # All are drawn every time, so that a requested field doesn't change the others.
+    random, direction = choice[rng.below(len(choice))], DIRECTIONS[rng.below(2)]
+    confidence, green = round(0.5 + 0.5 * rng.unit() ** 1.5, 3), rng.below(8)
+    where, symbol, token = _named(seed, request.chain_id, random.symbol if request.token is None else request.token)
+    price = request.price_usd
     if price is None:
         price = _made_up_price(seed, where) if token is None else prices.usd(token, when)
     made = MockSignal(
         id=ident("sig", seed, kind, ordinal),
         token_address=where,
         token_symbol=symbol,
-        chain_id=wish.chain_id,
-        direction=wish.direction or direction,
-        confidence=confidence if wish.confidence is None else float(wish.confidence),
+        chain_id=request.chain_id,
+        direction=request.direction or direction,
+        confidence=confidence if request.confidence is None else float(request.confidence),
         price_usd=float(price),
-        timestamp=int(when) if wish.timestamp is None else wish.timestamp,
+        timestamp=int(when) if request.timestamp is None else request.timestamp,
         published_at=when,
     )
     return made, green
 
 
 def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[MockSignal, int, str, float, float]:
-    """(signal, green candles, reason, short average, long average) for whoever opens a stream.
+    """(signal, green candles, reason, short average, long average) for a new stream.
 
-    It says where the averages stand when the last candle before `when` has closed.
+    The averages are those of the last candle closed before `when`.
     """
-    made, _ = signal(prices, "prompt", ordinal, Wish(chain_id), when)
+    made, _ = signal(prices, "prompt", ordinal, EmitRequest(chain_id), when)
     token = _named(prices.seed, chain_id, made.token_address)[2]
     assert token is not None  # noqa: S101 - one of the lively ones
     short, long, green = standing(prices, token, when)
@@ -136,7 +136,7 @@ def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[
 
 @lru_cache(maxsize=1_024)
 def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]:
-    """(address, symbol, token) of a token that the market has, or of one that is made up for this name."""
+    """(address, symbol, token) of a token of the market, or of one made up for this name."""
     token = find(seed, chain_id, name)
     if token is not None:
         return token.address, token.symbol, token
@@ -146,7 +146,7 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
 
 
 def _made_up_price(seed: int, where: str) -> float:
-    return significant(10 ** Dice(seed, "made-up price", where, rolls=1).between(-4, 1))
+    return significant(10 ** SeededRandom(seed, "made-up price", where, draws=1).between(-4, 1))
 
 
 def _check_token(token: object) -> None:
@@ -160,7 +160,7 @@ def _check_token(token: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a finite number that a float can hold."""
+    """Whether it is a finite number that fits a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -172,6 +172,6 @@ def _is_number(value: object) -> bool:
 def _shown(value: object) -> str:
     try:
         text = repr(value)
-    except ValueError:  # an integer of too many digits to be written out
+    except ValueError:  # an integer with too many digits for repr
         return "that"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,4 @@
-"""The market's signals: two moving averages of each lively token's price, and the candles at which they cross."""
+"""The market's signals: where two moving averages of a lively token's price cross."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .price_model import CANDLE, Prices, keep
 from .tokens import Token, lively
 
 CHAINS = (8453, 56)
-# Candles of the averages. Those of a price without any trend cross at every sixth candle.
+# Lengths of the averages in candles. Without a trend they cross at every sixth candle.
 SHORT, LONG = 2, 7
 HOUR, DAY = 3_600, 86_400
-# Of a minute, in an hour.
+# Minute candles in an hour.
 CANDLES = 60
-# In the days before a world was made its market looked at candles of an hour.
+# For these days before the world was made, signals come from hour candles.
 PAST = 7 * DAY
 
 COLUMNS = (
@@ -39,37 +39,37 @@ COLUMNS = (
     "crossover",
     "green_candles",
 )
-# The values of these columns.
+# Values of these columns.
 Row = tuple[float, str, str, str, int, str, float, float, int, str, float | None, float | None, int, int]
 
-# Closes that are known before the first candle: for the averages, the recent movement and green candles.
+# Closes needed before the first candle: for the averages, the recent range and green candles.
 BEFORE = 12
-# The gap of the averages is taken in parts of the long one: short / SHORT - long / LONG, times LONG.
+# The gap of the averages is scaled: (short sum / SHORT - long sum / LONG) * LONG.
 _NOW, _SHORT_AGO = LONG / SHORT - 1, LONG / SHORT
-_ROLLS = Struct("<60H").unpack
+_DRAWS = Struct("<60H").unpack
 _ABOVE = [
     "The short moving average crossed above the long one"
     + ("." if green < 2 else f" after {green} green candles in a row.")
     for green in range(BEFORE)
 ]
 _BELOW = "The short moving average crossed below the long one."
-# A crossing is as sure as it is strong, counted in hundredths; green candles add to one upwards, and to one downwards
-# those that are missing.
+# Confidence follows from the strength in hundredths. Green candles add to it for a crossing upwards, missing ones for a
+# crossing downwards.
 _FINE = 100
 _ADDED = {True: [10 * green for green in range(BEFORE)], False: [20, 10] + [0] * (BEFORE - 2)}
 _STRONGEST = _FINE * (LONG + SHORT) // SHORT + 10 * BEFORE
-# Hours of a chain's signals that are held, a quarter of a megabyte each on Base.
+# Hours of a chain's signals to keep, a quarter of a megabyte each on Base.
 _HOURS = 8
 
 Crossing = tuple[int, bool, float, float, int, float]
-"""(candle, 0 is the first one after `BEFORE`; whether the short average is now the higher one; the short and the long
-one a candle before; how many candles in a row up to this one closed above the one before, at most 11; strength)"""
+"""(candle, 0 is the first one after `BEFORE`; whether the short average is now above; short and long average a candle
+before; number of green candles in a row up to this one, at most 11; strength)"""
 
 
 def crossings(closes: list[float]) -> list[Crossing]:
-    """Where the averages of a row of candles cross; `BEFORE` closes and more.
+    """Where the averages of some candles cross. Needs more than `BEFORE` closes.
 
-    The strength is by how much a candle changed the gap of the averages, in how far the price went in the last twelve.
+    Strength is the change of the gap in one candle, divided by the price range of the last twelve.
     """
     gaps, sums = averaged(closes)
     above = [gap > 0 for gap in gaps]
@@ -91,7 +91,7 @@ def crossings(closes: list[float]) -> list[Crossing]:
 
 
 def averaged(closes: list[float]) -> tuple[list[float], list[float]]:
-    """(by how much the short average is above the long one, times `LONG`; the sum of the closes before each)
+    """(gaps: short average minus long average, times `LONG`; running sums of the closes)
 
     The first gap is that of the candle before the first one.
     """
@@ -104,7 +104,7 @@ def averaged(closes: list[float]) -> tuple[list[float], list[float]]:
 
 
 def greens(recent: list[float]) -> int:
-    """How many of the last candles in a row closed above the one before."""
+    """Green candles in a row at the end: those that closed above the one before."""
     last = len(recent) - 1
     while last and recent[last] > recent[last - 1]:
         last -= 1
@@ -112,14 +112,14 @@ def greens(recent: list[float]) -> int:
 
 
 def standing(prices: Prices, token: Token, at: float) -> tuple[float, float, int]:
-    """(short average, long average, green candles) when the last candle closed before a service time."""
+    """(short average, long average, green candles) at the last candle closed before a service time."""
     hour, place = divmod(int(at) // CANDLE, CANDLES)
     closes = (prices.marks(token, hour - 1)[:CANDLES] + prices.marks(token, hour))[: CANDLES + place + 1][-BEFORE:]
     return sum(closes[-SHORT:]) / SHORT, sum(closes[-LONG:]) / LONG, greens(closes)
 
 
-class Followed:
-    """One chain's signals since its world was made, hour by hour."""
+class CrossoverSeries:
+    """A chain's signals since its world was made, computed by the hour."""
 
     def __init__(self, prices: Prices, chain_id: int) -> None:
         self._prices = prices
@@ -139,7 +139,7 @@ class Followed:
         return rows
 
     def next_after(self, ts: float) -> float:
-        """When the first signal after `ts` comes."""
+        """The time of the first signal after `ts`."""
         hour = max(0, int(ts // HOUR))
         found = self._hour(hour)
         place = bisect_right(found, ts, key=itemgetter(0))
@@ -160,16 +160,16 @@ class Followed:
 
 
 @lru_cache(maxsize=16)
-def followed(prices: Prices, chain_id: int) -> Followed:
+def crossover_series(prices: Prices, chain_id: int) -> CrossoverSeries:
     """A chain's signals since the world was made."""
-    return Followed(prices, chain_id)
+    return CrossoverSeries(prices, chain_id)
 
 
 @lru_cache(maxsize=4)
-def past(prices: Prices, born: float) -> tuple[Row, ...]:
-    """Both chains' signals before the world was made, of candles of an hour, oldest first. Kept: tests make many."""
-    first = max(0, ceil((born - PAST) / HOUR) - 1)
-    closes = range(first - BEFORE, int(born // HOUR) + 1)
+def past(prices: Prices, created_at: float) -> tuple[Row, ...]:
+    """Both chains' signals before the world was made, from hour candles, oldest first. Cached for tests."""
+    first = max(0, ceil((created_at - PAST) / HOUR) - 1)
+    closes = range(first - BEFORE, int(created_at // HOUR) + 1)
     rows: list[Row] = []
     for chain_id in CHAINS:
         for token in lively(prices.seed, chain_id):
@@ -181,24 +181,24 @@ def past(prices: Prices, born: float) -> tuple[Row, ...]:
                 at_ms = timestamp * 1_000 + int.from_bytes(raw[:2], "little") % 1_000
                 rows.append(_row(token, at_ms, raw[2:].hex(), prices.usd(token, timestamp), crossing))
     rows.sort()
-    return tuple(row for row in rows if max(0, born - PAST) < row[0] <= born)
+    return tuple(row for row in rows if max(0, created_at - PAST) < row[0] <= created_at)
 
 
 def _minutes(prices: Prices, token: Token, moment: int, hour: int) -> list[Row]:
-    """A token's signals of an hour: what a world costs while its time goes by."""
+    """A token's signals of an hour. Most of the time of a jump of the clock is spent here."""
     marks, rates = prices.marks(token, hour), prices.rates(hour)
     raw = hashlib.shake_128(f"{prices.seed} signals {token.address} {hour}".encode()).digest(480)
-    rolls, ends = _ROLLS(raw[:120]), raw[120:].hex()
+    draws, ends = _DRAWS(raw[:120]), raw[120:].hex()
     moment_ms = hour * HOUR * 1_000 + moment * 1_000
     part = moment / CANDLE
     rows = []
     for crossing in crossings(prices.marks(token, hour - 1)[CANDLES - BEFORE : CANDLES] + marks[:CANDLES]):
         place = crossing[0]
-        # As `Prices.usd` has it, without its look-ups and calls: a third of the time.
+        # The same as `Prices.usd`, in a third of the time.
         low, rate = marks[place], rates[place]
         eth = float(f"{low + (marks[place + 1] - low) * part:.8g}")
         usd = float(f"{eth * (int(100 * (rate + (rates[place + 1] - rate) * part) + 0.5) / 100):.8g}")
-        at_ms = moment_ms + place * 60_000 + rolls[place] % 1_000
+        at_ms = moment_ms + place * 60_000 + draws[place] % 1_000
         rows.append(_row(token, at_ms, ends[12 * place : 12 * place + 12], usd, crossing))
     return rows
 
@@ -207,8 +207,8 @@ def _row(token: Token, at_ms: int, end: str, usd: float, crossing: Crossing) -> 
     _, buy, short, long, green, strength = crossing
     return (
         at_ms / 1_000,
-        # In the order of time, so that a long history is stored fast.
-        "sig_%012x%s" % (at_ms, end),  # noqa: UP031 - takes two thirds of an f-string's time
+        # Ids in the order of time make inserts fast.
+        "sig_%012x%s" % (at_ms, end),  # noqa: UP031 - faster than an f-string
         token.address,
         token.symbol,
         token.chain_id,
@@ -224,13 +224,13 @@ def _row(token: Token, at_ms: int, end: str, usd: float, crossing: Crossing) -> 
     )
 
 
-# For each hundredth of strength. Of the signals about 37 % are at 0.75 or above, and 14 % at 0.9.
+# By hundredth of strength. About 37 % of the signals have 0.75 or more, and 14 % have 0.9 or more.
 _CONFIDENCES = [round(1 - 0.5 * exp(-((step / _FINE / 2.15) ** 2.5)), 3) for step in range(_STRONGEST + 1)]
 
 
 @lru_cache(maxsize=8)
 def moments(seed: int, chain_id: int) -> dict[str, int]:
-    """By address, the second of the minute (1 to 58) in which a token's signals come: they share the minute out."""
+    """By address, the second of the minute (1 to 58) of a token's signals, spread over the minute."""
     order = sorted(lively(seed, chain_id), key=lambda token: digest(seed, "moment", chain_id, token.symbol))
     return {token.address: 1 + place * (CANDLE - 2) // len(order) for place, token in enumerate(order)}
 

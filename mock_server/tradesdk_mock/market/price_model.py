@@ -1,4 +1,4 @@
-"""What tokens cost at a moment: functions of the seed, the scenario and the time alone."""
+"""Prices of tokens: functions of seed, scenario and time alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from math import ceil, exp, log, sqrt
 from operator import mul
 from typing import TypeVar
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from .scenarios import ORDINARY, Course
 from .tokens import NATIVE_USD, Token, significant
 
 DIGITS = 8
 CANDLE = 60
-# How far a day takes a price, as its logarithm: of lively and other tokens between these two, of ether and of BNB.
+# Daily deviation of the logarithm of a price: of tokens between these two, of ether and of BNB.
 _DEVIATIONS = (0.03, 0.05)
 _NATIVE = {"rate": 0.02, "bnb": 0.022}
-# Every 64 days a price is about where the table has it; as a logarithm, within this much as a rule.
+# Every 64 days a price is near the one in the table; deviation of its logarithm there.
 _SPAN, _APART = 64, 0.12
-# (how loud, drift) of six hours, both in an hour's ordinary movement; of 16 as many as it stands here.
+# (volatility, drift) of six hours, both relative to an hour's ordinary movement; 16 equally likely ones.
 _MOODS = (
     *[(0.5, 0.0)] * 5,  # calm
     *[(0.95, 0.0)] * 5,  # ordinary
@@ -29,7 +29,7 @@ _MOODS = (
     *[(0.9, 0.8)] * 2,  # rising
     *[(0.9, -0.8)] * 2,  # falling
 )
-# How many are held: hours of 61 prices and spans of 65 days (2 KB each), and days.
+# Sizes of caches: hours of 61 prices and spans of 65 days (2 KB each), and days.
 _HOURS, _CLOSES, _SPANS, _DAYS = 2_560, 1_024, 512, 1_024
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -37,9 +37,9 @@ _Value = TypeVar("_Value")
 
 @dataclass(slots=True)
 class _Path:
-    """One price: `name` for its dice, the logarithm it swings around, how far in a day.
+    """One price: `name` for random numbers, the mean of its logarithm, and its daily deviation.
 
-    `measure`, `delay` (minutes): how it follows a scenario; `origin`: what it is where that begins.
+    `measure`, `delay` (minutes): how it follows a scenario; `origin`: the price where that begins.
     """
 
     name: str
@@ -51,15 +51,15 @@ class _Path:
 
 
 class Prices:
-    """Every price of a world. Made by `prices`, and shared by the worlds whose market is the same.
+    """All prices of a world. Made by `prices`, and shared by worlds with the same market.
 
-    A price is a random walk with marks: one in 64 days, between them one a day, an hour, a minute, each row bent so
-    that it meets the marks of the row above. So any moment of the next three thousand years is near at hand.
+    A price is a random walk with marks: one every 64 days, then one a day, an hour and a minute. Each level is a bridge
+    between two marks of the level above, so any moment of the next three thousand years is computed directly.
 
     Args:
         seed: of the world.
         scenario: one of `SCENARIOS`.
-        anchor: when it begins, Unix seconds; before, and without one (`ordinary`), the market is the ordinary one.
+        anchor: when the scenario begins, Unix seconds; before that, the market is `ordinary`.
     """
 
     def __init__(self, seed: int, scenario: str, anchor: float) -> None:
@@ -92,11 +92,11 @@ class Prices:
         return significant(low + (marks[place + 1] - low) * (second / 60), DIGITS)
 
     def usd(self, token: Token, at: float) -> float:
-        """One token in USD at a service time: its price in ether times the rate of ether."""
+        """One token in USD at a service time: price in ether times rate of ether."""
         return significant(self.eth(token, at) * self.rate(at), DIGITS)
 
     def closes(self, token: Token, hour: int) -> list[float]:
-        """USD (not rounded) at the 60 full minutes from `hour * 3600` on. Not to be changed."""
+        """Unrounded USD at the 60 full minutes from `hour * 3600` on. Don't change the list."""
         found = self._closes.get((token.address, hour))
         if found is None:
             found = list(map(mul, self.marks(token, hour), self.rates(hour)))
@@ -105,14 +105,14 @@ class Prices:
         return found
 
     def hours(self, token: Token, day: int) -> list[float]:
-        """Ether at the 24 full hours from `day * 86400` on, without a look at what is between."""
+        """Ether at the 24 full hours from `day * 86400` on, without computing minutes."""
         if token.symbol == "ETH":
             return [1.0] * 24
         path = self._path(token)
         return self._bent(path, list(map(exp, self._day(path, day)[0][:24])), day * 1_440, 60)
 
     def marks(self, token: Token, hour: int) -> list[float]:
-        """Ether (not rounded) at the 61 full minutes from `hour * 3600` on, straight lines between. Not to change."""
+        """Unrounded ether at the 61 full minutes from `hour * 3600` on; linear in between. Don't change the list."""
         found = self._hours.get((token.address, hour))
         if found is None:
             found = [1.0] * 61 if token.symbol == "ETH" else self._made(self._path(token), hour)
@@ -120,7 +120,7 @@ class Prices:
         return found
 
     def rates(self, hour: int) -> list[float]:
-        """One ether in USD, in cents, at the 61 full minutes from `hour * 3600` on, straight lines between."""
+        """One ether in USD, in cents, at the 61 full minutes from `hour * 3600` on; linear in between."""
         return self._native_marks("rate", 8453, hour)
 
     def _native(self, name: str, chain_id: int, at: float) -> float:
@@ -146,7 +146,7 @@ class Prices:
         path = self._paths.get(token.address)
         if path is None:
             name = f"{token.chain_id} {token.symbol}"
-            deviation = Dice(self.seed, "deviation", name, rolls=1).between(*_DEVIATIONS)
+            deviation = SeededRandom(self.seed, "deviation", name, draws=1).between(*_DEVIATIONS)
             measure, delay = (0.0, 0) if self._course is None else self._course.followed_by(name)
             middle = log(token.price_usd / NATIVE_USD[8453])
             path = self._paths[token.address] = _Path(f"{self.seed} {name}", middle, deviation, measure, delay)
@@ -157,57 +157,57 @@ class Prices:
         return found if self._course is None else self._bent(path, found, hour * 60, 1)
 
     def _bent(self, path: _Path, found: list[float], first: int, step: int) -> list[float]:
-        """Ordinary prices as the scenario has them, `step` minutes apart from the minute `first` on."""
+        """Apply the scenario to ordinary prices, `step` minutes apart from the minute `first` on."""
         course, since = self._course, first - self._begin
         if course is None or since + step * len(found) <= 0:
             return found
         if path.origin is None:
             hour, place = divmod(self._begin, 60)
             path.origin = self._minutes(path, hour)[place]
-        origin, measure, loud = path.origin, path.measure, course.volatility
+        origin, measure, volatility = path.origin, path.measure, course.volatility
         heights = course.heights(since - path.delay, len(found), step)
-        # At full hours it is 0, so who looks at these alone needs none of it.
+        # It is 0 at full hours, so it isn't needed for these.
         rough = course.roughness(since - path.delay, len(found)) if step == 1 else None
         if rough is not None:
             waves = _bridge(f"{path.name} rough {first // 60}")
             heights = [height + each * wave for height, each, wave in zip(heights, rough, waves, strict=True)]
         minutes = range(since, since + step * len(found), step)
         return [
-            price if minute <= 0 else origin * (price / origin) ** loud * exp(measure * height)
+            price if minute <= 0 else origin * (price / origin) ** volatility * exp(measure * height)
             for minute, price, height in zip(minutes, found, heights, strict=True)
         ]
 
     def _minutes(self, path: _Path, hour: int) -> list[float]:
-        """61 prices, a minute apart. Within an hour the walk is one of the price itself: its logarithm takes longer."""
+        """61 prices, a minute apart. Within an hour the price itself is the random walk: its logarithm is slower."""
         day, place = divmod(hour, 24)
         logs, moods = self._day(path, day)
         start, end = exp(logs[place]), exp(logs[place + 1])
-        loud = start * moods[place // 6]
+        volatility = start * moods[place // 6]
         steps = _normals(f"{path.name} hour {hour}", 60)
-        slope = (end - start - loud * sum(steps)) / 60
-        found = list(accumulate([loud * each + slope for each in steps], initial=start))
+        slope = (end - start - volatility * sum(steps)) / 60
+        found = list(accumulate([volatility * each + slope for each in steps], initial=start))
         found[60] = end
         return found
 
     def _day(self, path: _Path, day: int) -> tuple[list[float], tuple[float, ...]]:
-        """(25 logarithms, an hour apart; how far a minute goes in each quarter of the day)"""
+        """(25 logarithms, an hour apart; deviation of a minute in each quarter of the day)"""
         found = self._days.get((path.name, day))
         if found is None:
             span, place = divmod(day, _SPAN)
             start, end = self._span(path, span)[place : place + 2]
             hourly = path.deviation / sqrt(24)
-            dice = hashlib.shake_128(f"{path.name} day {day}".encode()).digest(28)
-            moods = [_MOODS[byte % 16] for byte in dice[24:]]
+            raw = hashlib.shake_128(f"{path.name} day {day}".encode()).digest(28)
+            moods = [_MOODS[byte % 16] for byte in raw[24:]]
             table = _quantiles()
             steps = [
-                hourly * (loud * table[byte] + drift)
-                for (loud, drift), six in zip(moods, (dice[:6], dice[6:12], dice[12:18], dice[18:24]), strict=True)
+                hourly * (volatility * table[byte] + drift)
+                for (volatility, drift), six in zip(moods, (raw[:6], raw[6:12], raw[12:18], raw[18:24]), strict=True)
                 for byte in six
             ]
             slope = (end - start - sum(steps)) / 24
             logs = list(accumulate([each + slope for each in steps], initial=start))
             logs[24] = end
-            found = logs, tuple([hourly * loud / sqrt(60) for loud, _ in moods])
+            found = logs, tuple([hourly * volatility / sqrt(60) for volatility, _ in moods])
             keep(self._days, (path.name, day), found, _DAYS)
         return found
 
@@ -227,22 +227,22 @@ class Prices:
 
 @lru_cache(maxsize=8)
 def prices(seed: int, scenario: str = ORDINARY, anchor: float = 0.0) -> Prices:
-    """The prices of a market, with what has been worked out of them already."""
+    """The prices of a market, with their caches."""
     return Prices(seed, scenario, anchor)
 
 
 def cents(usd: float) -> float:
-    """To whole cents: in half the time that `round` takes."""
+    """Round to whole cents, twice as fast as `round`."""
     return int(100 * usd + 0.5) / 100
 
 
 def _normals(name: str, count: int) -> list[float]:
-    """Numbers of the normal distribution that follow from a name."""
+    """Normally distributed numbers that follow from a name."""
     return list(map(_quantiles().__getitem__, hashlib.shake_128(name.encode()).digest(count)))
 
 
 def _bridge(name: str) -> list[float]:
-    """61 places of a walk that ends where it began, at 0; each step is about 1."""
+    """61 places of a random walk from 0 to 0; each step is about 1."""
     steps = _normals(name, 60)
     slope = sum(steps) / 60
     found = list(accumulate([each - slope for each in steps], initial=0.0))
@@ -252,14 +252,14 @@ def _bridge(name: str) -> list[float]:
 
 @lru_cache(maxsize=1)
 def _quantiles() -> list[float]:
-    """For each byte one. Finer steps cost a third more time, and nobody would see them in a price."""
-    from statistics import NormalDist  # some milliseconds, which nobody pays who asks for no price
+    """Normal quantiles, one for each byte. Finer steps take a third longer and don't show in a price."""
+    from statistics import NormalDist  # takes milliseconds, only needed for prices
 
     return [NormalDist().inv_cdf((place + 0.5) / 256) for place in range(256)]
 
 
 def keep(cache: dict[_Key, _Value], key: _Key, value: _Value, limit: int) -> None:
-    """Hold a value; of too many, let a quarter go that has been there longest."""
+    """Cache a value; when there are too many, drop the oldest quarter."""
     if len(cache) >= limit:
         for old in list(islice(cache, limit // 4)):
             cache.pop(old, None)

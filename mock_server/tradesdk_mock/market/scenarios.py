@@ -1,4 +1,4 @@
-"""Named courses of the market, for bots to be tried on."""
+"""Named courses of the market, to test bots with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import cos, pi
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 
 ORDINARY = "ordinary"
 SCENARIOS = {
@@ -18,20 +18,20 @@ SCENARIOS = {
     "quiet": "hardly any movement",
     "whipsaw": "sudden moves that are taken back within minutes",
 }
-"""Names of scenarios, and what each does."""
+"""Names of scenarios and their descriptions."""
 
 _HOUR, _DAY = 60, 1_440
 _MONTH = 30 * _DAY
-# Minutes that are worked out together.
+# Minutes computed together.
 _BLOCK = 60
 
 
 class Course:
-    """What a scenario does to the logarithm of every price, from its first minute on, for ever within bounds.
+    """The effect of a scenario on the logarithm of every price, from its first minute on, always within bounds.
 
     Attributes:
-        volatility: what is left of the ordinary movement.
-        share: how much of it the rates of ether and BNB take part in, beside the tokens' prices in ether.
+        volatility: the part of the ordinary movement that is left.
+        share: the part of the effect on the rates of ether and BNB, in addition to that on prices in ether.
     """
 
     def __init__(self, seed: int, scenario: str) -> None:
@@ -41,12 +41,12 @@ class Course:
         self._block = lru_cache(maxsize=128)(self._made)
 
     def followed_by(self, name: str) -> tuple[float, int]:
-        """(how much of it a token takes part in, minutes by which it is late)"""
-        dice = Dice(self._seed, "follows", name, rolls=2)
-        return dice.between(1 - self._spread, 1 + self._spread), dice.below(self._late)
+        """(part of the effect on a token, delay in minutes)"""
+        rng = SeededRandom(self._seed, "follows", name, draws=2)
+        return rng.between(1 - self._spread, 1 + self._spread), rng.below(self._late)
 
     def heights(self, first: int, count: int, step: int) -> list[float]:
-        """The logarithm at minutes since the beginning, `step` apart; 0 before it."""
+        """Change of the logarithm at minutes since the beginning, `step` apart; 0 before it."""
         if step > 1:
             return [self._height(self._seed, max(0, first + step * turn)) for turn in range(count)]
         block, place = divmod(first, _BLOCK)
@@ -57,10 +57,10 @@ class Course:
         return found[:count]
 
     def roughness(self, first: int, count: int) -> list[float] | None:
-        """How far a minute takes a token to and fro beside all that, as a logarithm; None where there is none."""
+        """Additional deviation of the logarithm in each minute; None for none."""
         if not self._rough:
             return None
-        # Since the fall of this month began.
+        # Minutes since the fall of this month began.
         minute = first % _MONTH - 2 * _DAY
         if minute + count <= 60 * self._rough[0][0] or minute >= 60 * self._rough[-1][0]:
             return None
@@ -73,24 +73,24 @@ class Course:
 
 
 def _trending(seed: int, minute: int) -> float:
-    """Legs of two to six days, between a quarter and a half up or down."""
+    """Rises and falls of two to six days, each by a quarter to a half."""
     return _between_turns(seed, "trending", minute, 4 * _DAY, (0.12, 0.24), smooth=False)
 
 
 def _choppy(seed: int, minute: int) -> float:
-    """Waves of some hours in a range of some percent."""
+    """Waves of some hours and some percent."""
     return _between_turns(seed, "choppy", minute, 3 * _HOUR, (0.015, 0.03), smooth=True)
 
 
-# (hours since the fall began, share of it): in three goes, with a little relief after each.
+# (hours since the fall began, share of it): in three steps, with a small recovery after each.
 _FALL = ((0.0, 0.0), (1.2, 0.38), (1.9, 0.30), (3.4, 0.74), (4.1, 0.66), (5.8, 1.0))
-# (hours since the fall began, how rough a minute is): averages of a price that falls straight down would never cross,
-# so that the worst hours had no signals.
+# (hours since the fall began, deviation of a minute): the averages of a price that only falls never cross, and there
+# would be no signals in the worst hours.
 _CRASH_IS_ROUGH = ((-0.2, 0.0), (0.1, 0.007), (5.8, 0.007), (9.0, 0.0025), (20.0, 0.0))
 
 
 def _crash(seed: int, minute: int) -> float:
-    """A month: two quiet days, a fall within six hours, back after four weeks."""
+    """Each month: two quiet days, a fall within six hours, back after four weeks."""
     month, minute = divmod(minute, _MONTH)
     hours = (minute - 2 * _DAY) / 60
     depth = _depth(seed, month)
@@ -98,17 +98,17 @@ def _crash(seed: int, minute: int) -> float:
     if hours <= last:
         return depth * _along(_FALL, hours)
     left: float = 1 - (hours - last) / (_MONTH / 60 - 48 - last)
-    # Faster at first.
+    # The recovery is faster at first.
     return depth * float(left**1.5)
 
 
 @lru_cache(maxsize=64)
 def _depth(seed: int, month: int) -> float:
-    return -Dice(seed, "crash", month, rolls=1).between(0.46, 0.5)
+    return -SeededRandom(seed, "crash", month, draws=1).between(0.46, 0.5)
 
 
 def _along(line: tuple[tuple[float, float], ...], place: float) -> float:
-    """The height of a line through points; level before the first one and after the last."""
+    """The height of a line through points; constant before the first one and after the last."""
     for (start, low), (end, high) in pairwise(line):
         if place <= end:
             return low + (high - low) * max(0.0, place - start) / (end - start)
@@ -119,13 +119,13 @@ def _quiet(seed: int, minute: int) -> float:
     return 0.0
 
 
-# (minutes of a spike, share of it)
+# Share of a spike in each of its minutes.
 _SPIKE = (0.0, 0.45, 1.0, 0.8, 0.35, 0.0)
 _SPIKES_APART = 75
 
 
 def _whipsaw(seed: int, minute: int) -> float:
-    """In every 75 minutes a spike of some percent, up or down, over after five."""
+    """Every 75 minutes a spike of some percent, up or down, for five minutes."""
     turn, minute = divmod(minute, _SPIKES_APART)
     begin, height = _spike(seed, turn)
     return height * _SPIKE[minute - begin] if begin < minute < begin + len(_SPIKE) else 0.0
@@ -133,15 +133,15 @@ def _whipsaw(seed: int, minute: int) -> float:
 
 @lru_cache(maxsize=256)
 def _spike(seed: int, turn: int) -> tuple[int, float]:
-    dice = Dice(seed, "whipsaw", turn, rolls=3)
-    begin, height = dice.below(_SPIKES_APART - len(_SPIKE)), dice.between(0.055, 0.085)
-    return begin, height if dice.unit() < 0.5 else -height
+    rng = SeededRandom(seed, "whipsaw", turn, draws=3)
+    begin, height = rng.below(_SPIKES_APART - len(_SPIKE)), rng.between(0.055, 0.085)
+    return begin, height if rng.unit() < 0.5 else -height
 
 
 def _between_turns(
     seed: int, name: str, minute: int, apart: int, bounds: tuple[float, float], *, smooth: bool
 ) -> float:
-    """Up and down in turn, at most from `-bounds[1]` to `bounds[1]`; a turn about every `apart` minutes."""
+    """Alternately up and down, at most from `-bounds[1]` to `bounds[1]`; a turn about every `apart` minutes."""
     turn = minute // apart
     if minute < _turn(seed, name, turn, apart, bounds)[0]:
         turn -= 1
@@ -157,19 +157,19 @@ def _between_turns(
 
 @lru_cache(maxsize=1_024)
 def _turn(seed: int, name: str, turn: int, apart: int, bounds: tuple[float, float]) -> tuple[int, float]:
-    """(minute, height) of a turn; the first is at the beginning, where nothing has happened yet."""
+    """(minute, height) of a turn; the first one is at 0, 0."""
     if turn <= 0:
         return 0, 0.0
-    dice = Dice(seed, name, turn, rolls=2)
-    up = turn % 2 == Dice(seed, name, "first", rolls=1).below(2)
-    height = dice.between(*bounds)
-    return turn * apart + int(dice.between(-0.25, 0.25) * apart), height if up else -height
+    rng = SeededRandom(seed, name, turn, draws=2)
+    up = turn % 2 == SeededRandom(seed, name, "first", draws=1).below(2)
+    height = rng.between(*bounds)
+    return turn * apart + int(rng.between(-0.25, 0.25) * apart), height if up else -height
 
 
-# (what it does, ordinary movement that is left, share of the rates, by how much tokens differ, and by how many minutes)
+# (heights, volatility, share, by how much the parts of tokens differ, maximum delay in minutes)
 _COURSES: dict[str, tuple[Callable[[int, int], float], float, float, float, int]] = {
     "trending": (_trending, 0.6, 0.3, 0.3, 6),
-    # So late that they don't all turn at once.
+    # A large delay, so that tokens don't turn at the same time.
     "choppy": (_choppy, 0.55, 0.15, 0.3, 181),
     "crash": (_crash, 0.4, 0.45, 0.2, 6),
     "quiet": (_quiet, 0.25, 0.0, 0.3, 6),

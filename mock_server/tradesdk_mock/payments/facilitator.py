@@ -70,7 +70,7 @@ class Facilitator:
         """Take the money: nonce, balance and settlement change together, with the request's transaction."""
         payment = paid.payment
         assert payment is not None  # noqa: S101 - nobody settles what was not checked
-        tenant, _ = tenants.peek(world, paid.request.headers)
+        tenant, _ = tenants.identify(world, paid.request.headers)
         failing = paid.fault("settlement")
         if failing is not None:
             return self._unsettled(world, paid, payment, offer, tenant, **failing)

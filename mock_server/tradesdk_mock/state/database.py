@@ -12,21 +12,21 @@ from types import TracebackType
 from typing import Any
 
 from ..core.errors import ApiError, MockServerError, closed, overloaded, unusable
-from ..core.seeding import Dice
-from . import schema, snapshots
+from ..core.seeding import SeededRandom
+from . import file_check, schema
 
 Row = tuple[Any, ...]
-# Results of SQLite: what the file has become, and what keeps it from being used.
+# Results of SQLite: the file is damaged, or can't be used now.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
-# Seconds to wait for another process that makes the same file.
+# Seconds to wait for another process that creates the same file.
 _PATIENCE = 5.0
 
 
-class Store:
+class Database:
     """One connection under one lock. `with store:` is a write transaction; nested ones join the outer.
 
-    Another thread may close it at any time: from then on, whatever is asked of it is answered with 503.
+    Another thread may close it at any time; every call after that fails with 503.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -37,13 +37,13 @@ class Store:
         self._depth = 0
         self._version = 0
         self._closed = False
-        # Why the transaction that is open can't be committed any more.
+        # Why the open transaction can't be committed.
         self._failure: ApiError | None = None
         if self.path is not None:
-            # Before SQLite opens it for writing: what is none of ours stays as it is.
-            snapshots.check(self.path)
+            # Before SQLite opens it for writing: a file that isn't ours is never changed.
+            file_check.check(self.path)
         try:
-            # Commits and rollbacks are ours (isolation_level None); the lock makes sharing between threads safe.
+            # We commit and roll back ourselves (isolation_level None); the lock makes it safe to share between threads.
             self._db = sqlite3.connect(
                 self.path or ":memory:", timeout=5, isolation_level=None, check_same_thread=False
             )
@@ -72,14 +72,14 @@ class Store:
             if version == schema.VERSION:
                 return
             if version or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                # Another process has made it since it was looked at.
+                # Another process has created it since the check.
                 raise MockServerError(f"the state file {self.path} is not of this version of the mock server")
             for statement in filter(str.strip, schema.TABLES.split(";")):
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={schema.VERSION}")
 
     def _log_ahead(self) -> None:
-        # SQLite's own timeout doesn't hold here.
+        # SQLite's own timeout doesn't apply to this.
         ends = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -90,7 +90,7 @@ class Store:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Database:
         self._lock.acquire()
         if self._depth == 0:
             try:
@@ -109,22 +109,22 @@ class Store:
         try:
             if self._depth == 0 and kind is None:
                 if self._failure is not None:
-                    # Somebody took it for an answer like any other; but a part of the changes may be missing.
+                    # The caller handled the error and went on, but some of the changes may be missing.
                     raise self._failure
                 self._execute("COMMIT")
         finally:
-            # After a crash inside, or when the commit itself failed (a full disk), nothing stays half done.
+            # After a crash inside, or a failed commit (a full disk), nothing stays half done.
             if self._depth == 0 and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self._lock.release()
 
     @property
     def nested(self) -> bool:
-        """Whether the transaction that is open is part of another one."""
+        """Whether the open transaction is part of another one."""
         return self._depth > 1
 
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
-        """Change something; the number of rows changed."""
+        """Run a statement; the number of rows changed."""
         with self._lock:
             return self._execute(sql, args).rowcount
 
@@ -151,27 +151,27 @@ class Store:
             return row
 
     def value(self, sql: str, args: Sequence[object] = ()) -> Any:
-        """The first column of the first row, None without one."""
+        """The first column of the first row; None when there is no row."""
         row = self.one(sql, args)
         return None if row is None else row[0]
 
     def add(self, table: str, **values: object) -> None:
-        """Insert a row. Table and columns are named by this package, never by a request."""
+        """Insert a row. The names of table and columns come from this package, never from a request."""
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
         self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))  # noqa: S608 - our own names
 
     def records(self, columns: Sequence[str], source: str, args: Sequence[object] = ()) -> list[dict[str, Any]]:
-        """Rows by column name. `source` is what stands behind FROM; what a request brings goes into `args` only."""
+        """Rows by column name. `source` is the text after FROM; values of a request go into `args` only."""
         sql = f"SELECT {', '.join(columns)} FROM {source}"  # noqa: S608 - names and clauses of our own routes
         return [dict(zip(columns, row, strict=True)) for row in self.all(sql, args)]
 
     def count(self, table: str, tenant: str) -> int:
-        """How many rows of a table are a tenant's."""
+        """The number of a tenant's rows in a table."""
         return int(self.records(("count(*)",), f"{table} WHERE tenant = ?", (tenant,))[0]["count(*)"])
 
     def next(self, tenant: str, kind: str) -> int:
-        """The next ordinal of a kind within a tenant, from 1: an unrelated call never shifts it."""
+        """The next ordinal of a kind within a tenant, from 1. An unrelated call never changes it."""
         return int(
             self.value(
                 "INSERT INTO counters VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1 RETURNING n", (tenant, kind)
@@ -186,14 +186,14 @@ class Store:
         self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
 
     def changed_elsewhere(self) -> bool:
-        """Whether another process has written to the file since the last question."""
+        """Whether another process has written to the file since the last call."""
         if not self.is_behind():
             return False
         self._version = int(self.value("PRAGMA data_version"))
         return True
 
     def is_behind(self) -> bool:
-        """The same, without an end to the question."""
+        """The same, but the next call answers the same again."""
         return self.path is not None and int(self.value("PRAGMA data_version")) != self._version
 
     def clear(self) -> None:
@@ -203,7 +203,7 @@ class Store:
                 self.run(f"DELETE FROM {name}")  # noqa: S608 - names of our own tables
 
     def copy_to(self, target: sqlite3.Connection) -> None:
-        """Fill another database with all that is here, as it is at one moment. Not within a transaction."""
+        """Copy everything to another database, as it is at one moment. Not within a transaction."""
         with self._lock:
             self._outside()
             try:
@@ -212,8 +212,8 @@ class Store:
                 raise self._named(error) from error
 
     @contextmanager
-    def beside(self, file: str) -> Iterator[None]:
-        """While it lasts, the state in another file is there for `take_over`. Not within a transaction."""
+    def attached(self, file: str) -> Iterator[None]:
+        """Attach another state file, for `replace_from_attached`. Not within a transaction."""
         with self._lock:
             self._outside()
             self._execute("ATTACH ? AS other", (file,))
@@ -222,8 +222,8 @@ class Store:
             finally:
                 self._db.execute("DETACH other")
 
-    def take_over(self) -> None:
-        """Replace every row by those of the state that is `beside`."""
+    def replace_from_attached(self) -> None:
+        """Replace all rows with those of the attached file."""
         with self:
             for name in schema.NAMES:
                 self.run(f"DELETE FROM main.{name}")  # noqa: S608 - names of our own tables
@@ -245,8 +245,8 @@ class Store:
             raise self._named(error) from error
 
     def _named(self, error: sqlite3.DatabaseError) -> Exception:
-        """What is wrong with the file, as an answer that has its name; other errors are the mock's own mistakes."""
-        # The lowest byte is the kind; the rest says more about it.
+        """The error as an API error that names the file. Other errors are bugs of the mock and stay as they are."""
+        # The lowest byte is the kind; the others add detail.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
         where = "The state in memory" if self.path is None else f"The state file {self.path}"
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -267,5 +267,5 @@ class Store:
 
 
 def _chance(seed: str, kind: str, ident: str) -> float:
-    """For SQL: a number in [0, 1) for something that happens to a row, the same whenever it is asked for."""
-    return Dice(int(seed), kind, ident, rolls=1).unit()
+    """For SQL: a number in [0, 1) for a row, always the same for the same arguments."""
+    return SeededRandom(int(seed), kind, ident, draws=1).unit()

@@ -1,4 +1,4 @@
-"""The tables. Every id column is unique; `seq` is the order of insertion and breaks ties between equal times."""
+"""The tables. Every id column is unique. `seq` is the order of insertion and breaks ties between equal times."""
 
 from __future__ import annotations
 

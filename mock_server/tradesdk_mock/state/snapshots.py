@@ -1,35 +1,26 @@
-"""State files: what one is before anything is written to it, and a world's state as such a file."""
+"""A world's state as a file: snapshots, and what a state file holds."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, overload
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
+from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError
-from ..core.gap_options import GapOptions
-from ..market.scenarios import SCENARIOS
-from . import schema
+from .file_check import LOGS, READ_WHOLE, Unusable, check, checked, is_there, look, named, settings, sound
 
 if TYPE_CHECKING:
     from .world import World
 
-# Reading a whole file costs 2 ms for each MiB. Larger ones are looked at where they are used, and damage is answered
-# there: nobody wants to wait for seconds until a server listens.
-_READ_WHOLE = 16 * 1024 * 1024
-# How often to look again at a file that others are changing.
-_LOOKS = 10
-_LOGS = ("-wal", "-shm", "-journal")
-_MARKETS = ("live", "scripted")
+_COUNTS = ("agents", "trades", "signals", "tenants")
 
 
 class Snapshots:
-    """What can be done to a service's state as a whole. Part of `MockService`."""
+    """Snapshot and restore of the whole state. Part of `MockService`."""
 
     world: World
 
@@ -40,9 +31,9 @@ class Snapshots:
     def snapshot(self, path: str | os.PathLike[str]) -> None: ...
 
     def snapshot(self, path: str | os.PathLike[str] | None = None) -> bytes | None:
-        """The state as it is now: as bytes, or written into a file, which can be used as `db` too.
+        """The state as it is now, as bytes or written to a file. The file can be used as `db`, too.
 
-        A file that is there is replaced, when all of the new one is on the disk.
+        An existing file is replaced once all of the new one is on the disk.
 
         Raises:
             MockServerError: the file can't be written, or is a state file in use.
@@ -56,35 +47,18 @@ class Snapshots:
             raise MockServerError(error.message) from None
 
     def restore(self, source: bytes | str | os.PathLike[str]) -> None:
-        """Go back to a snapshot, or on from a state file, which stays as it is.
+        """Go back to a snapshot, or continue from a state file. The file itself isn't changed.
 
-        All is as it was: state, seed, scenario, market, clock, gap options, faults and keys. The journal is empty,
-        rate windows begin anew, and open streams end. A clock that was running shows the time that it would have now.
+        Restored are state, seed, scenario, market, clock, gap options, faults and keys. The journal is empty, rate
+        windows start over, and open streams end. A clock that was running has gone on since the snapshot.
 
         Raises:
-            MockServerError: `source` is no state, of another version, or damaged. Then nothing is changed.
+            MockServerError: `source` is no state, is of another version, or is damaged. Then nothing is changed.
         """
         try:
             restore(self.world, source)
         except ApiError as error:
             raise MockServerError(error.message) from None
-
-
-class Unusable(Exception):
-    """What is wrong with a file, as the end of a sentence about it."""
-
-
-def check(path: str) -> None:
-    """Nothing, for a state file of this version and for a place where one can be made. Changes and leaves nothing.
-
-    Raises:
-        MockServerError: it is something else, or damaged; the message has its name and the reason.
-    """
-    try:
-        if _is_there(path):
-            look(path, _checked)
-    except Unusable as error:
-        raise MockServerError(f"the state file {path} {error}") from error.__cause__
 
 
 def snapshot(world: World) -> bytes:
@@ -99,7 +73,7 @@ def snapshot(world: World) -> bytes:
 
 
 def save(world: World, path: str | os.PathLike[str]) -> None:
-    """Write the state into a file of its own: all of it, or nothing. One that is there is replaced.
+    """Write the state to a file, completely or not at all. An existing file is replaced.
 
     Raises:
         MockServerError: it can't be written, or it is a state file in use.
@@ -107,7 +81,7 @@ def save(world: World, path: str | os.PathLike[str]) -> None:
     import tempfile
 
     target = os.path.abspath(os.fspath(path))
-    if any(os.path.exists(target + end) for end in _LOGS):
+    if any(os.path.exists(target + end) for end in LOGS):
         raise MockServerError(f"{path} is a state file in use, or one that wasn't closed: take another file")
     part: str | None = None
     try:
@@ -131,22 +105,22 @@ def save(world: World, path: str | os.PathLike[str]) -> None:
 
 
 def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
-    """Put the state of a snapshot or a state file in the place of the world's.
+    """Replace the world's state with that of a snapshot or a state file.
 
     Raises:
-        MockServerError: it is none, of another version, or damaged; the world is as it was.
+        MockServerError: it is no state, is of another version, or is damaged. Then nothing is changed.
     """
     import tempfile
 
     name = "the snapshot" if isinstance(source, bytes) else os.fspath(source)
     with tempfile.TemporaryDirectory(prefix="tradesdk-mock-") as folder:
-        # A copy of our own: nobody changes it between the look and the use.
+        # Our own copy: nobody changes it between check and use.
         file = os.path.join(folder, "state")
         try:
             if isinstance(source, bytes):
                 with open(file, "wb") as copy:
                     copy.write(source)
-            elif _is_there(name):
+            elif is_there(name):
                 look(name, lambda db: _duplicate(db, file))
             else:
                 raise Unusable("is not there")
@@ -155,19 +129,19 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
             raise MockServerError(f"{name} can't be restored: it {error}") from error.__cause__
         except (OSError, sqlite3.Error) as error:
             raise MockServerError(f"{name} can't be restored: {error}") from error
-        with world.store.beside(file):
-            world.replace(world.store.take_over)
+        with world.store.attached(file):
+            world.replace(world.store.replace_from_attached)
 
 
 def _copy(world: World, file: str) -> None:
     with world.transaction():
-        # In memory a world keeps no account of its clock. One that stands still has nothing to do with real time.
+        # In memory a world doesn't save its clock. A frozen clock is independent of real time.
         shown, real, speed, frozen = world.clock.state()
         world.store.set_meta("clock", json.dumps((shown, shown if frozen else real, speed, frozen)))
     target = sqlite3.connect(file, isolation_level=None)
     try:
         world.store.copy_to(target)
-        # One file, without a log beside it.
+        # One file, without a separate log.
         target.execute("PRAGMA journal_mode=DELETE")
     finally:
         target.close()
@@ -182,158 +156,71 @@ def _duplicate(db: sqlite3.Connection, file: str) -> None:
 
 
 def _prepare(file: str) -> None:
-    """Check a copy from its first to its last page, and make it one file."""
+    """Check all pages of a copy, and make it one file without a log."""
     if os.path.getsize(file) == 0:
         raise Unusable("is empty")
     db = sqlite3.connect(file, isolation_level=None)
     try:
-        with _named():
-            _checked(db)
-            # Comparing every index with its table takes ten times as long as reading all pages.
-            _sound(db, "integrity_check" if os.path.getsize(file) <= _READ_WHOLE else "quick_check")
-            if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not _settings(db):
+        with named():
+            checked(db)
+            # Comparing every index with its table takes ten times as long as reading all pages, so small files only.
+            sound(db, "integrity_check" if os.path.getsize(file) <= READ_WHOLE else "quick_check")
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not settings(db):
                 raise Unusable("has no world in it")
             db.execute("PRAGMA journal_mode=DELETE")
     finally:
         db.close()
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is a file with something in it."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise Unusable(f"can't be opened: {error.strerror}") from error
-    if stat.S_ISDIR(found.st_mode):
-        raise Unusable("is a folder")
-    if not stat.S_ISREG(found.st_mode):
-        raise Unusable("is no ordinary file")
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise Unusable("can't be read and written: no permission")
-    if found.st_size == 0 and _size(path + "-wal"):
-        # SQLite would throw the log away.
-        raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
-    return found.st_size > 0
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Seed, scenario, market, clock and counts of a state file, which may be in use.
 
+    `now` is the time on its clock, `frozen` and `speed` say how that runs. A file doesn't tell the open streams.
 
-def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
-    """Do something with a connection that only reads. Again, where another process changed the file meanwhile."""
-    failure: Exception = Unusable("is in use")
-    for _ in range(_LOOKS):
-        before = _stamp(path)
-        try:
-            with _named(), _reading(path) as db:
-                what(db)
-            return
-        except (Unusable, OSError) as error:
-            failure = error
-        if _stamp(path) == before:
-            break
-    if isinstance(failure, OSError):
-        raise Unusable(f"can't be opened: {failure.strerror}") from failure
-    raise failure
-
-
-def _stamp(path: str) -> object:
-    return [_size(path + end) for end in ("", *_LOGS)], os.stat(path).st_mtime_ns
-
-
-def _size(path: str) -> int | None:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return None
-
-
-@contextmanager
-def _reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves the file and its folder as they are.
-
-    Never opened past SQLite where it may be in use: closing such a file would take away the locks that other
-    connections of this process have on it.
+    Raises:
+        MockServerError: it doesn't exist, is no state file, is of another version, or is damaged.
     """
-    with ExitStack() as stack:
-        options = "mode=ro&immutable=1"
-        if _size(path + "-wal"):
-            options = "mode=ro"
-            if not os.path.exists(path + "-shm"):
-                # Nobody uses it, and reading it with its log would leave an index of that beside it.
-                import shutil
-                import tempfile
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise MockServerError(f"the state file {name} is not there")
+    check(name)
+    found: dict[str, Any] = {}
 
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tradesdk-mock-"))
-                for end in ("", "-wal"):
-                    shutil.copyfile(path + end, os.path.join(folder, "state" + end))
-                path = os.path.join(folder, "state")
-        place = quote(os.path.abspath(path).replace(os.sep, "/"))
-        uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None)
-        stack.callback(db.close)
-        yield db
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    """What SQLite says about a file, in words."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-            raise Unusable("is not a state file, or damaged: it is no database") from error
-        if "locked" in str(error):
-            raise Unusable("is in use") from error
-        # Of text that can't be read, SQLite quotes all there is.
-        raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
-    except UnicodeDecodeError as error:
-        raise Unusable("is damaged: a name in it is no text") from error
-
-
-def _checked(db: sqlite3.Connection) -> None:
-    """Nothing, for a state of this version, and for a database with nothing in it."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-    if not version and not found:
-        return
-    ours = found.keys() & set(schema.NAMES)
-    if len(ours) < len(schema.NAMES) // 2:
-        raise Unusable("is not a state file: it is a database of something else")
-    if version != schema.VERSION:
-        raise Unusable(
-            f"is of version {version}, and this mock reads version {schema.VERSION}: "
-            "take another file, or the release that made this one"
+    def read(db: sqlite3.Connection) -> None:
+        meta = dict(db.execute("SELECT name, value FROM meta"))
+        clock = MockClock()
+        if "clock" in meta:
+            clock.restore(*json.loads(meta["clock"]))
+        found.update(
+            seed=int(meta["seed"]),
+            scenario=meta.get("scenario"),
+            market=meta.get("market"),
+            now=clock.now(),
+            frozen=clock.frozen,
+            speed=clock.speed,
+            **{each: db.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in _COUNTS},  # noqa: S608 - ours
         )
-    for statement in filter(None, map(str.strip, schema.TABLES.split(";"))):
-        kind, name = statement.split(None, 3)[1:3]
-        if found.get(name) != statement:
-            raise Unusable(f"is damaged: the {kind.lower()} {name} is {'another' if name in found else 'missing'}")
-    _settings(db)
-    pages, size = (db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "page_size"))
-    if pages * size <= _READ_WHOLE:
-        _sound(db, "quick_check")
 
-
-def _sound(db: sqlite3.Connection, pragma: str) -> None:
-    (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
-    if said != "ok":
-        raise Unusable(f"is damaged: {' '.join(said.split())}")
-
-
-def _settings(db: sqlite3.Connection) -> dict[str, str]:
-    """Seed, clock and what else a world begins with; none where a process ended before it had noted them."""
-    kept = dict(db.execute("SELECT name, value FROM meta"))
     try:
-        if kept:
-            int(kept["seed"])
-            float(kept["born"])
-            shown, real, speed, _ = json.loads(kept["clock"])
-            if not 0 <= shown < 1e12 or not 0 <= real < 1e12 or not 0 < speed < 1e6:
-                raise ValueError(kept["clock"])
-            known = GapOptions().as_dict()
-            GapOptions().changed(**{name: value for name, value in json.loads(kept["gaps"]).items() if name in known})
-            if kept["scenario"] not in SCENARIOS or kept["market"] not in _MARKETS:
-                raise ValueError(kept["scenario"])
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise Unusable("is damaged: its settings can't be read") from error
-    return kept
+        look(name, read)
+    except Unusable as error:
+        raise MockServerError(f"the state file {name} {error}") from error
+    except (KeyError, ValueError, TypeError) as error:
+        raise MockServerError(f"the state file {name} is damaged: {error}") from error
+    return found
+
+
+def in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether a service, in this process or another, uses the state file. False for other files."""
+    uri = f"file:{quote(os.path.abspath(os.fspath(path)))}?mode=rw"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0.2, isolation_level=None)) as db:
+            # Granted only when no other connection is open.
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("BEGIN EXCLUSIVE")
+            db.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    except sqlite3.DatabaseError:
+        return False
+    return False

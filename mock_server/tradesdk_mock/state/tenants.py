@@ -1,4 +1,4 @@
-"""Tenants and their API keys: who is calling, with which scope, on which plan."""
+"""Tenants and their API keys: scope, plan, and who sent a request."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class MockKey:
     """An API key.
 
     Attributes:
-        id: names the key in the server's methods.
-        value: what a client sends. It is shown here and nowhere else; the server keeps a hash.
-        name: what it was called when it was made.
+        id: identifies the key in the server's methods.
+        value: what a client sends. It is shown only here; the server keeps a hash.
+        name: the name given when it was created.
         scope: `full-access` or `read-only`.
-        tenant: whose key it is.
-        last4: the end of `value`, as the account shows it.
+        tenant: the owner.
+        last4: the last four characters of `value`, as the account shows them.
     """
 
     id: str
@@ -47,8 +47,8 @@ class MockKey:
 
 
 @dataclass(slots=True)
-class Caller:
-    """Who sent a request: the key and its tenant as they are now."""
+class Principal:
+    """The sender of a request: its key and tenant as they are now."""
 
     key_id: str
     last4: str
@@ -60,7 +60,7 @@ class Caller:
 
 
 def check_tenant(tenant: str) -> None:
-    """MockServerError for what can't be a tenant's name."""
+    """MockServerError for a bad tenant name."""
     if not isinstance(tenant, str):
         raise MockServerError(f"a tenant is a name such as 'me', not of type {type(tenant).__name__}")
     if not _TENANT.fullmatch(tenant):
@@ -89,7 +89,7 @@ def create(
     tenant: str | None = None,
     value: str | None = None,
 ) -> MockKey:
-    """A new key; without `tenant` it is for a tenant that is new, too, and has nothing yet."""
+    """Create a key; without `tenant`, for a new and empty tenant."""
     if scope not in SCOPES:
         raise MockServerError(f"{scope!r} is not a scope: {', '.join(SCOPES)}")
     with world.store:
@@ -120,7 +120,7 @@ def revoke(world: World, key_id: str) -> None:
 
 
 def expire(world: World, key_id: str, at: float | None = None) -> None:
-    """The key stops working at `at` (Unix seconds), by default now. MockServerError when that is no time."""
+    """Let the key expire at `at` (Unix seconds), by default now. MockServerError for a bad time."""
     if at is not None:
         try:
             check_time(at)
@@ -136,7 +136,7 @@ def set_scope(world: World, key_id: str, scope: str) -> None:
 
 
 def rotate(world: World, key_id: str) -> MockKey:
-    """Revoke a key and make one of the same name, scope and tenant. MockServerError when it is revoked already."""
+    """Revoke a key and create one with the same name, scope and tenant. MockServerError when it is revoked already."""
     with world.store:
         row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
         if row is None:
@@ -154,7 +154,7 @@ def _change(world: World, key_id: str, sql: str, value: object) -> None:
 
 
 def no_key(key_id: object) -> str:
-    """What is said where there is no key of this id. It may be a value by mistake, which is never repeated."""
+    """The message for an unknown key id. Never repeats the id when it may be a key's value, passed by mistake."""
     text = str(key_id)
     if text.startswith("key_"):
         return f"there is no key {text[:80]!r}"
@@ -164,13 +164,13 @@ def no_key(key_id: object) -> str:
 
 
 def set_plan(world: World, tenant: str, plan: str) -> None:
-    """An upgrade holds at once, a downgrade from the end of the billing period."""
+    """Change the plan: an upgrade at once, a downgrade at the end of the billing period."""
     with world.store:
         if plan not in PLANS:
             raise MockServerError(f"{plan!r} is not a plan: {', '.join(PLANS)}")
         ensure_tenant(world, tenant, plan)
         row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
-        assert row is not None  # noqa: S101 - made sure of above
+        assert row is not None  # noqa: S101 - created above
         current = roll(world, tenant, str(row[0]), int(row[1]))[0]
         if PLANS.index(plan) >= PLANS.index(current):
             world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
@@ -179,7 +179,7 @@ def set_plan(world: World, tenant: str, plan: str) -> None:
 
 
 def roll(world: World, tenant: str, plan: str, reset_at: int) -> tuple[str, int]:
-    """Begin a new billing period when the old one is over; (plan, reset_at) afterwards."""
+    """Start a new billing period when the old one is over; (plan, reset_at) afterwards."""
     now = world.second()
     if now < reset_at:
         return plan, reset_at
@@ -215,11 +215,11 @@ def listing(world: World) -> list[dict[str, object]]:
     return found
 
 
-def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
-    """The caller behind an Authorization header; 401 for a key that is missing, unknown, revoked or expired.
+def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Principal:
+    """The owner of the key in the Authorization header; 401 when it is missing, unknown, revoked or expired.
 
-    A key such as `mock_full_free_NAME` is made on first use. Its plan counts only when that makes the tenant as well:
-    one that exists keeps its plan, whatever its other keys say.
+    A key such as `mock_full_free_NAME` is created on first use. Its plan applies only when the tenant is new, too: an
+    existing tenant keeps its plan.
     """
     given = [value for name, value in headers if name == b"authorization"]
     if not given:
@@ -245,13 +245,13 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Caller:
     rolled_plan, rolled_reset = roll(world, tenant, plan, reset_at)
     if rolled_reset != reset_at:
         used = 0
-    return Caller(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
+    return Principal(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
 
 
-def peek(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
-    """(tenant, id) of the key that a request carries, whether or not it is let in.
+def identify(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
+    """(tenant, id) of the key that a request carries, valid or not.
 
-    Nothing is made: a key that isn't there yet has no id, and nobody's has no tenant either.
+    Nothing is created: a key before its first use has no id, and an unknown key has no tenant either.
     """
     given = [value for name, value in headers if name == b"authorization"]
     match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
@@ -278,6 +278,6 @@ def _hash(value: str) -> bytes:
 
 
 def is_valid(world: World, key_id: str) -> bool:
-    """Whether requests with this key are still let in."""
+    """Whether the key is neither revoked nor expired."""
     row = world.store.one("SELECT revoked_at, expires_at FROM keys WHERE id = ?", (key_id,))
     return row is not None and row[0] is None and (row[1] is None or row[1] > world.now())

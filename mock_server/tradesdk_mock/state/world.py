@@ -1,14 +1,13 @@
-"""One simulated service: its state, clock, settings and memory of what was asked."""
+"""One simulated service: its state, clock, settings and request log."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError, unusable
@@ -18,27 +17,40 @@ from ..core.request_log import Journal
 from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
-from .database import Store
-
-if TYPE_CHECKING:
-    from ..trading.engine import Floor
+from ..market.tokens import Token, find
+from .database import Database
 
 DEFAULT_SEED = 7
 MARKETS = ("live", "scripted")
 
 
-class World:
-    """Everything that routes and control work on. What must outlast the process is in `store`.
+class Trading(Protocol):
+    """What a world asks of its trading engine: agents and positions, held in memory.
 
     Attributes:
-        market: `live`, or `scripted`: no signals but emitted ones. Kept in the state file.
-        market_before: what the state file had, where another market was given; None otherwise.
+        changes: how often these had changed in the database when they were read or written last.
+        next_exit: when a position has to be closed or checked even without a signal; infinity for never.
+    """
+
+    changes: int
+    next_exit: float
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it agrees with the database."""
+
+
+class World:
+    """Everything that routes and control work on. What must survive a restart is in `store`.
+
+    Attributes:
+        market: `live`, or `scripted`: only emitted signals. Kept in the state file.
+        market_before: the market in the state file when another one was given; None otherwise.
         scenario: the course of the market. Kept in the state file.
-        first_within: seconds within which whoever opens a stream gets a signal; None promises nothing.
-        catch_up_limit: seconds of signals that a jump of the clock is made up for.
-        due: when the next signal is published (infinity: never), None when that has to be looked up.
-        floor: where agents trade; None when that has to be looked up.
-        exits_due: when the next thing happens on that floor.
+        first_within: seconds within which a new stream gets a signal; None for no such promise.
+        catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
+        due: when the next signal is published (infinity: never); None when unknown.
+        trading: the trading engine; None until it is needed, and after changes by other processes.
     """
 
     def __init__(
@@ -59,16 +71,16 @@ class World:
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         if clock is not None and not isinstance(clock, MockClock):
             raise MockServerError(f"clock: must be a MockClock such as MockClock(1_800_000_000), not {clock!r}")
-        self.store = Store(db)
+        self.store = Database(db)
         self.clock = clock or MockClock()
         self.limiter = RateLimiter()
         self.journal = Journal()
         self.subscribers = Subscribers()
-        self._news = False
-        # Whether the clock was moved in the transaction that is open.
+        self._streams_to_notify = False
+        # Whether the clock was moved in the open transaction.
         self._moved = False
-        # How often the world was reset.
-        self._age = 0
+        # How often the world was reset or restored.
+        self._generation = 0
         self.market = MARKETS[0]
         self.market_before: str | None = None
         self.scenario = ORDINARY
@@ -76,11 +88,8 @@ class World:
         self.catch_up_limit = catch_up_limit
         self.due: float | None = None
         self._prices: Prices | None = None
-        self.floor: Floor | None = None
-        self.exits_due = math.inf
-        # How often trading has changed when the floor was right.
-        self._traded = 0
-        # Whoever serves this world, when the gap options have changed.
+        self.trading: Trading | None = None
+        # Called when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
         try:
@@ -106,7 +115,7 @@ class World:
                 before = self.store.get_meta("market")
                 self._begin(market)
                 self.market_before = None if before == self.market else before
-                self._age = int(self.store.get_meta("age") or 0)
+                self._generation = int(self.store.get_meta("age") or 0)
                 self.store.changed_elsewhere()
         except ApiError as error:
             self.store.close()
@@ -119,16 +128,11 @@ class World:
 
     @property
     def prices(self) -> Prices:
-        """What everything costs."""
+        """The prices of the market."""
         if self._prices is None:
-            anchor = 0.0 if self.scenario == ORDINARY else float(self.store.get_meta("born") or 0.0)
+            anchor = 0.0 if self.scenario == ORDINARY else self.created_at
             self._prices = prices(self.seed, self.scenario, anchor)
         return self._prices
-
-    @property
-    def generation(self) -> int:
-        """How often the world was reset or restored."""
-        return self._age
 
     def now(self) -> float:
         """The service's time in Unix seconds."""
@@ -138,7 +142,7 @@ class World:
         return int(self.now())
 
     def set_gaps(self, options: Mapping[str, object]) -> GapOptions:
-        """Change some gap options; ValueError names what is wrong, and then nothing changes."""
+        """Change some gap options. ValueError for a bad one; then nothing changes."""
         with self.transaction():
             self.gaps = self.gaps.changed(**options)
             self._save_gaps()
@@ -146,18 +150,43 @@ class World:
         self.subscribers.notify()
         return self.gaps
 
+    def set_price_failure(self, tokens: bool | Sequence[str]) -> None:
+        """Let prices on Base fail: all, none, or those of some tokens, each by symbol, address or coin id.
+
+        Only POST /v1/token-prices shows it, with 502. ValueError for an unknown token.
+        """
+        symbols: list[str] = []
+        for name in () if isinstance(tokens, bool) else tokens:
+            token = find(self.seed, 8453, name) if isinstance(name, str) else None
+            if token is None:
+                raise ValueError(f"price_failure: there is no token {str(name)[:80]!r} on Base")
+            if token.symbol not in symbols:
+                symbols.append(token.symbol)
+        with self.store:
+            self.store.set_meta("price_failure", json.dumps(tokens if isinstance(tokens, bool) else symbols))
+
+    def price_failure(self) -> bool | list[str]:
+        """Which prices fail: true for all, false for none, or the symbols."""
+        found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
+        return found
+
+    def price_fails(self, token: Token) -> bool:
+        """Whether the price of this token fails."""
+        failing = self.price_failure()
+        return failing if isinstance(failing, bool) else token.symbol in failing
+
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
-        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world."""
+        """Delete everything except the clock and the gap options; `seed` and `scenario` change the world."""
         if scenario not in (None, *SCENARIOS):
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         with self.transaction():
-            market, age = self.market, self._age + 1
+            market, age = self.market, self._generation + 1
             self.store.clear()
             self.seed = self.seed if seed is None else seed
             self.scenario = scenario or self.scenario
             self.store.set_meta("seed", str(self.seed))
             self.store.set_meta("age", str(age))
-            self._age = age
+            self._generation = age
             self._save_gaps()
             self._save_clock()
             self._begin(market)
@@ -166,16 +195,16 @@ class World:
             self.subscribers.end_all()
 
     def replace(self, fill: Callable[[], object]) -> None:
-        """Put another state in the place of this one: `fill` writes it, or raises, and then nothing has changed."""
+        """Replace the state: `fill` writes the new one, or raises, and then nothing changes."""
         clock, gaps = self.clock.state(), self.gaps
         try:
             with self.transaction():
-                age = self._age + 1
+                age = self._generation + 1
                 fill()
-                # Another age than that of any process here: open streams end, in all of them.
+                # A new generation in every process on the file: open streams end in all of them.
                 self.store.set_meta("age", str(age))
                 self._load_clock()
-                self._recall()
+                self.reload_from_file()
         except BaseException:
             self.clock.restore(*clock)
             raise
@@ -185,7 +214,7 @@ class World:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A write transaction that begins with what another process has changed in the file."""
+        """A write transaction. It begins by reading what another process has changed in the file."""
         try:
             with self.store:
                 if not self.store.nested:
@@ -193,41 +222,45 @@ class World:
                 self.sync()
                 yield
         except BaseException:
-            # What it changed is undone, and so is what of that was noted here.
+            # The changes are rolled back, so what was derived from them is read again.
             with suppress(sqlite3.Error, ApiError):
-                self._recall()
+                self.reload_from_file()
                 if self._moved:
                     self._load_clock()
             raise
-        if self._news:
-            self._news = False
+        if self._streams_to_notify:
+            self._streams_to_notify = False
             self.subscribers.notify()
 
-    def born_at(self, when: float) -> None:
-        """Note when it was made; a scenario begins then."""
+    @property
+    def generation(self) -> int:
+        """A number that changes with each reset and each restored snapshot, in every process on the file."""
+        return self._generation
+
+    @property
+    def created_at(self) -> float:
+        """When the world was made; a scenario begins then."""
+        return float(self.store.get_meta("born") or self.now())
+
+    def set_created_at(self, when: float) -> None:
+        """Change that. The caller drops whatever depends on the prices so far."""
         self.store.set_meta("born", repr(when))
-        self._prices = self.floor = None
-        self.note_trading()
+        self._prices = None
 
-    def note_trading(self) -> None:
-        """Agents or their positions have changed: other processes look them up again."""
-        self._traded = int(self.store.get_meta("traded") or 0) + 1
-        self.store.set_meta("traded", str(self._traded))
-
-    def announce(self) -> None:
-        """There is something that open streams have to look at. They are told after the transaction."""
-        self._news = True
+    def notify_streams(self) -> None:
+        """Wake open streams after the transaction."""
+        self._streams_to_notify = True
 
     def sync(self) -> None:
-        """Take over what another process has changed in the file. Called within a transaction."""
+        """Read what another process has changed in the file. Called within a transaction."""
         if self.store.changed_elsewhere():
             before = self.gaps
-            self._recall()
+            self.reload_from_file()
             self._load_clock()
             if self.gaps != before:
                 self.on_gaps()
 
-    def _recall(self) -> None:
+    def reload_from_file(self) -> None:
         self.due = None
         self.seed = int(self.store.get_meta("seed") or self.seed)
         self.market = self.store.get_meta("market") or self.market
@@ -235,24 +268,22 @@ class World:
         self._prices = None
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
-        traded = int(self.store.get_meta("traded") or 0)
-        if self.floor is not None and not (self.floor.sure and traded == self._traded and age == self._age):
-            # To look up what thousands of agents hold takes a second: not for what has nothing to do with them.
-            self.floor = None
-        self._traded = traded
-        if age != self._age:
-            # The world is another one, reset or restored by this process or another: its signals are numbered anew.
-            self._age = age
+        if age != self._generation:
+            # The world was reset or restored, here or in another process: its signals have other numbers.
+            self._generation = age
             self.limiter.clear()
             self.subscribers.end_all()
+        if self.trading is not None and not self.trading.is_current:
+            # Reading the positions of thousands of agents takes a second, so only when they have changed.
+            self.trading = None
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is served any more."""
+        """Whether the world was closed."""
         return self._closed
 
     def close(self) -> None:
-        """Let go of the clock and the file. Doing it again does nothing."""
+        """Release the clock and the file. Calling it again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -262,7 +293,7 @@ class World:
 
     @contextmanager
     def _clock_change(self) -> Iterator[None]:
-        """What a change of the clock is made in: from the time in the file, and kept there. In memory, nothing."""
+        """Around a change of the clock: read the time from the file before, and save it after. In memory, neither."""
         if self.store.path is None:
             yield
         else:
@@ -276,7 +307,7 @@ class World:
         self.subscribers.notify()
 
     def _begin(self, market: str | None) -> None:
-        """Note when the world was made, and whether its market makes signals by itself; what is given wins."""
+        """Save when the world was made, and its market; the given market wins over the saved one."""
         now = self.now()
         if self.store.get_meta("born") is None:
             self.store.set_meta("born", repr(now))
@@ -286,10 +317,10 @@ class World:
         self.store.set_meta("scenario", self.scenario)
         self._prices = None
         if kept == "scripted" and self.market == "live" and upto is not None:
-            # For the time that it was off, it makes none.
+            # There are no signals for the time that it was off.
             self.store.set_meta("signals_upto", repr(max(now, float(upto))))
         self.due = None
-        self.floor = None
+        self.trading = None
 
     def _save_clock(self) -> None:
         if self.store.path is not None:
@@ -307,6 +338,6 @@ class World:
     def _load_gaps(self) -> None:
         kept = self.store.get_meta("gaps")
         if kept is not None:
-            # Options that another version had and this one doesn't are left out.
+            # Options of another version that are unknown here are ignored.
             known = GapOptions().as_dict()
             self.gaps = GapOptions().changed(**{k: v for k, v in json.loads(kept).items() if k in known})

@@ -1,11 +1,11 @@
-"""Agents' states as control moves them, and what becomes of their positions."""
+"""Changing agents' states, and the effect on their positions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..core.errors import conflict, invalid, missing
-from . import background_tenant, engine, ledger, signal_feed
+from . import background_tenant, engine, ledger, population, signal_feed
 from .exits import trailing_peak
 from .ledger import Trade
 from .positions import GUARDED, known
@@ -33,7 +33,7 @@ def stop(world: World, agent_id: str) -> None:
 
 
 def set_status(world: World, agent_id: str, status: str) -> None:
-    """To any state, as something outside might move it."""
+    """To any state."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
     with world.transaction():
@@ -50,24 +50,24 @@ def _status(world: World, agent_id: str) -> str:
 def _set(world: World, agent_id: str, status: str) -> None:
     before = _status(world, agent_id)
     if background_tenant.is_growing(world):
-        background_tenant.ensure(world)
+        population.ensure_background_tenant(world)
     signal_feed.up_to_date(world)
     if before in GUARDED and status not in GUARDED:
-        _let_go(world, agent_id)
+        _stop_watching(world, agent_id)
     elif before not in GUARDED and status in GUARDED:
-        # What happened in between doesn't count.
-        # What was bought before the clock was set back isn't watched before that time.
+        # Prices while it was stopped don't count. After the clock was set back, a position may have been opened later
+        # than now: it is watched from then on.
         world.store.run(
             "UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (world.second(), agent_id)
         )
-    # A state isn't configuration: updated_at stays.
+    # The state isn't configuration, so `updated_at` doesn't change.
     if before != status:
         world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, world.now(), agent_id))
     engine.changed(world, agent_id)
 
 
-def _let_go(world: World, agent_id: str) -> None:
-    """Nobody watches an agent's positions any more: their trailing stops stay where they are."""
+def _stop_watching(world: World, agent_id: str) -> None:
+    """Freeze the trailing stops of an agent's positions."""
     now = world.second()
     rows = []
     for position_id, chain_id, address, peak, peak_at in world.store.all(
@@ -82,7 +82,7 @@ def _let_go(world: World, agent_id: str) -> None:
 
 
 def close_all(world: World, tenant: str, agent_id: str) -> None:
-    """Close an agent's open trades at the latest price: a deleted agent leaves no position behind."""
+    """Close the open trades of a deleted agent at the latest price."""
     now, closed, gone = world.second(), list[Trade](), list[str]()
     for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
         "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"

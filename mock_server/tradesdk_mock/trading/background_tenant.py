@@ -1,4 +1,4 @@
-"""The house: a tenant whose agents trade half of Base, so that what is said about performance is about something."""
+"""A tenant of the mock's own. Its agents trade half of Base, so that performance statistics have data."""
 
 from __future__ import annotations
 
@@ -6,114 +6,92 @@ import json
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from ..core.seeding import Dice, address, ident
+from ..core.seeding import SeededRandom, address, ident
 from ..market.tokens import Token, lively, tokens
 from ..state import tenants
 from . import ledger
 from .balances import initial_native
+from .history import BASE, DAY, RISK, HistoricalAgent, HistoryBuilder, open_since, ordinals
 
 if TYPE_CHECKING:
     from ..state.world import World
-    from .pasttrades import Desk, Worker
 
-HOUSE = "house"
-# Kept while it lives through what was published since: since when, and the place of the signal up to which it has.
+BACKGROUND_TENANT = "house"
+# In the database while its agents trade on the signals published so far: (time of creation, `seq` of the last one).
 _GROWING = "house_growing"
-BASE = 8453
-DAY = 86_400
 _WALLETS, _AGENTS = 8, 40
 _TRADED = 320
-# The last of them have open trades only: bought, and never sold, for nobody watches them.
+# The last tokens have open trades only, held by agents that aren't running.
 _ONLY_OPEN = 8
 _OPEN = 40
 _STATUSES = ("active",) * 7 + ("idle",) * 2 + ("paused",)
-# Size, stop loss, trailing stop and take profit in percent; some care for every little move, others hardly.
+# Size, stop loss, trailing stop and take profit in percent, from tight to wide.
 _RISKS = ((2.0, 3.0, 2.0, 6.0), (3.0, 5.0, 4.0, 9.0), (2.5, 8.0, 6.0, 15.0), (4.0, 12.0, 9.0, 20.0))
 _CONFIDENCES = (0.95, 0.94, 0.92, 0.95, 0.93)
 _MOST = (3, 4, 5)
 _AT = itemgetter(0)
 
 
-def ensure(world: World) -> None:
-    """Make the house, once. It is made for the time when the world was; what was published since, it lives through."""
-    if not _is_there(world):
-        from . import signal_feed
-
-        with world.store:
-            _grow(world)
-            signal_feed.catch_up(world)
-
-
-def is_behind(world: World) -> bool:
-    """Make it, or let it live through a slice of what was published since; whether more of that is left."""
-    if _is_there(world):
-        return False
-    from . import signal_feed
-
-    with world.transaction():
-        return not (_is_there(world) or _grow(world, within=signal_feed.SLICE))
-
-
 def is_growing(world: World) -> bool:
-    """Whether it was made, and hasn't lived through all yet: until then nobody else lets its agents trade."""
+    """Whether its agents have traded on some of the signals only. Until they are done, the engine excludes them."""
     return world.store.get_meta(_GROWING) is not None
 
 
-def _is_there(world: World) -> bool:
-    return world.store.get_meta(HOUSE) is not None
+def is_ready(world: World) -> bool:
+    return world.store.get_meta(BACKGROUND_TENANT) is not None
 
 
-def _grow(world: World, within: float | None = None) -> bool:
-    """Whether it is there now."""
-    from . import engine, signal_feed
-
+def progress(world: World) -> tuple[float, int] | None:
+    """(time of creation, `seq` of the last signal that its agents traded on); None before the first one."""
     kept = world.store.get_meta(_GROWING)
-    at, seq = (_begin(world), 0) if kept is None else json.loads(kept)
-    place = signal_feed.live_through(world, HOUSE, at, seq, within=within)
-    if place is not None:
-        world.store.set_meta(_GROWING, json.dumps((at, place)))
-        return False
+    if kept is None:
+        return None
+    at, seq = json.loads(kept)
+    return at, seq
+
+
+def save_progress(world: World, at: float, seq: int) -> None:
+    world.store.set_meta(_GROWING, json.dumps((at, seq)))
+
+
+def finish(world: World, at: float) -> None:
     world.store.run("DELETE FROM meta WHERE name = ?", (_GROWING,))
-    world.store.set_meta(HOUSE, str(int(at)))
-    engine.forget(world)
-    return True
+    world.store.set_meta(BACKGROUND_TENANT, str(int(at)))
 
 
-def _begin(world: World) -> float:
-    """Its tenant, wallets, agents and what they traded before the world was made; when that was."""
-    from .pasttrades import Desk
-
+def create(world: World) -> float:
+    """Create the tenant, its wallets, its agents and their trades before the world was made; when that was."""
     with world.store:
-        tenants.ensure_tenant(world, HOUSE)
-        at = min(world.now(), float(world.store.get_meta("born") or world.now()))
-        born = int(at)
-        native = _add_wallets(world, born)
-        workers, statuses = _add_agents(world, list(native), at)
-        desk = Desk(world, HOUSE, workers, native)
+        tenants.ensure_tenant(world, BACKGROUND_TENANT)
+        at = min(world.now(), world.created_at)
+        now = int(at)
+        native = _add_wallets(world, now)
+        agents, statuses = _add_agents(world, list(native), at)
+        builder = HistoryBuilder(world, BACKGROUND_TENANT, agents, native)
         traded = tokens(world.seed, BASE)[:_TRADED]
-        _add_closed(world, desk, workers, traded, born)
-        _add_open(world, desk, workers, statuses, traded, born)
+        _add_closed(world, builder, agents, traded, now)
+        _add_open(world, builder, agents, statuses, traded, now)
         world.store.run(
             "UPDATE tenants SET populated = 1, plan = 'enterprise', next_plan = NULL, created_at = min(created_at, ?)"
             " WHERE name = ?",
-            (born - 90 * DAY, HOUSE),
+            (now - 90 * DAY, BACKGROUND_TENANT),
         )
         return at
 
 
-def _add_wallets(world: World, born: int) -> dict[str, float]:
-    """Their ether, by id."""
+def _add_wallets(world: World, now: int) -> dict[str, float]:
+    """Ether by wallet id."""
     native = {}
     for place in range(_WALLETS):
-        ordinal = world.store.next(HOUSE, "wallet")
-        wallet_id = ident("wal", world.seed, HOUSE, ordinal)
+        ordinal = world.store.next(BACKGROUND_TENANT, "wallet")
+        wallet_id = ident("wal", world.seed, BACKGROUND_TENANT, ordinal)
         native[wallet_id] = initial_native(world.seed, wallet_id, BASE)
-        created_at = born - 60 * DAY + place * 3_600
+        created_at = now - 60 * DAY + place * 3_600
         world.store.add(
             "wallets",
             id=wallet_id,
-            tenant=HOUSE,
-            address=address(world.seed, "wallet", HOUSE, ordinal),
+            tenant=BACKGROUND_TENANT,
+            address=address(world.seed, "wallet", BACKGROUND_TENANT, ordinal),
             chain_id=BASE,
             label=f"House {place + 1}",
             created_at=created_at,
@@ -123,94 +101,101 @@ def _add_wallets(world: World, born: int) -> dict[str, float]:
     return native
 
 
-def _add_agents(world: World, wallets: list[str], born: float) -> tuple[list[Worker], list[str]]:
+def _add_agents(world: World, wallets: list[str], now: float) -> tuple[list[HistoricalAgent], list[str]]:
     """(agents, their states)"""
-    from .pasttrades import RISK, Worker
-
-    workers, statuses = [], []
+    agents, statuses = [], []
     for place in range(_AGENTS):
-        agent_id = ident("agt", world.seed, HOUSE, world.store.next(HOUSE, "agent"))
-        created_at = int(born) - 45 * DAY + place * 3_600
+        agent_id = ident("agt", world.seed, BACKGROUND_TENANT, world.store.next(BACKGROUND_TENANT, "agent"))
+        created_at = int(now) - 45 * DAY + place * 3_600
         risk = dict(zip(RISK, _RISKS[place % len(_RISKS)], strict=True))
-        worker = Worker(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
-        workers.append(worker)
+        agent = HistoricalAgent(agent_id, BASE, wallets[place % _WALLETS], risk, _MOST[place % len(_MOST)])
+        agents.append(agent)
         statuses.append(_STATUSES[place % len(_STATUSES)])
         world.store.add(
             "agents",
             id=agent_id,
-            tenant=HOUSE,
+            tenant=BACKGROUND_TENANT,
             name=f"house-{place + 1:02}",
             status=statuses[-1],
             chain_id=BASE,
-            wallet_id=worker.wallet_id,
+            wallet_id=agent.wallet_id,
             risk=json.dumps(risk),
             min_confidence=_CONFIDENCES[place % len(_CONFIDENCES)],
-            max_positions=worker.max_positions,
+            max_positions=agent.max_positions,
             created_at=created_at,
             updated_at=created_at + 7 * 3_600,
-            since=born,
+            since=now,
         )
-    return workers, statuses
+    return agents, statuses
 
 
-def _plan(world: World, traded: tuple[Token, ...], born: int) -> list[tuple[int, Token, float, float]]:
-    """(second, token, a roll for the agent, one for how long) of each closed trade: many of the lively ones, of the
-    others few, of some too few to judge by.
+def _plan(world: World, traded: tuple[Token, ...], now: int) -> list[tuple[int, Token, float, float]]:
+    """(second, token, random number for the agent, one for the duration) of each closed trade.
 
-    They are at full hours, and each token has a season of some days: days that nobody trades in need no prices.
+    Lively tokens have many trades, the others few, some too few for statistics. All are at full hours and within a few
+    days for each token, so that fewer prices are computed.
     """
     plan = []
     live = len(lively(world.seed, BASE))
     for place, token in enumerate(traded[:-_ONLY_OPEN]):
-        dice = Dice(world.seed, "house", token.address, rolls=64)
-        # So few that more than 300 are left, which is what a list of top performers can hold.
-        some = dice.below(2) + 1 if place % 40 == 39 else 3 + dice.below(4)
+        rng = SeededRandom(world.seed, "house", token.address, draws=64)
+        # Rare, so that more than 300 tokens have enough trades: a list of top performers holds 300.
+        some = rng.below(2) + 1 if place % 40 == 39 else 3 + rng.below(4)
         count, days = (some + 8, 6) if place < live else (some, 2)
-        first = (born - 30 * DAY) // 3_600 + 1 + dice.below(24 * (28 - days))
-        plan += [((first + dice.below(24 * days)) * 3_600, token, dice.unit(), dice.unit()) for _ in range(count)]
-    # Of the same hour, as they stand in the list.
+        first = (now - 30 * DAY) // 3_600 + 1 + rng.below(24 * (28 - days))
+        plan += [((first + rng.below(24 * days)) * 3_600, token, rng.unit(), rng.unit()) for _ in range(count)]
+    # Stable: trades of the same hour keep their order.
     return sorted(plan, key=_AT)
 
 
-def _add_closed(world: World, desk: Desk, workers: list[Worker], traded: tuple[Token, ...], born: int) -> None:
-    from .history import ordinals
-
-    plan = _plan(world, traded, born)
-    made, at = [], born - 31 * DAY
-    numbers = ordinals(world, HOUSE, "trade", len(plan))
+def _add_closed(
+    world: World, builder: HistoryBuilder, agents: list[HistoricalAgent], traded: tuple[Token, ...], now: int
+) -> None:
+    plan = _plan(world, traded, now)
+    made, at = [], now - 31 * DAY
+    numbers = ordinals(world, BACKGROUND_TENANT, "trade", len(plan))
     for ordinal, (when, token, who, how_long) in zip(numbers, plan, strict=True):
-        worker, at = desk.who(max(at, when), int(who * len(workers)), token.address)
+        agent, at = builder.next_free(max(at, when), int(who * len(agents)), token.address)
         hold = 3_600 + int(how_long**2 * 1.4 * DAY)
-        made.append(desk.closed(ident("trd", world.seed, HOUSE, ordinal), worker, token, at, hold))
-    desk.settle()
-    ledger.write(world, opened=made, closed=made, native=desk.native)
+        made.append(builder.closed(ident("trd", world.seed, BACKGROUND_TENANT, ordinal), agent, token, at, hold))
+    builder.credit_all()
+    ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
 def _add_open(
-    world: World, desk: Desk, workers: list[Worker], statuses: list[str], traded: tuple[Token, ...], born: int
+    world: World,
+    builder: HistoryBuilder,
+    agents: list[HistoricalAgent],
+    statuses: list[str],
+    traded: tuple[Token, ...],
+    now: int,
 ) -> None:
-    """What the house holds when the world is made."""
-    from .history import open_since, ordinals
-
-    for worker in workers:
-        worker.has_room(born, None)
-    idle = [worker for worker, status in zip(workers, statuses, strict=True) if status == "idle"]
-    watching = [worker for worker in workers if worker not in idle]
-    chosen: list[tuple[int, Worker, Token]] = []
+    """Positions that are open when the world is made."""
+    for agent in agents:
+        agent.has_room(now, None)
+    idle = [agent for agent, status in zip(agents, statuses, strict=True) if status == "idle"]
+    watching = [agent for agent in agents if agent not in idle]
+    chosen: list[tuple[int, HistoricalAgent, Token]] = []
     for place in range(_OPEN):
-        dice = Dice(world.seed, "house", "open", place, rolls=24)
+        rng = SeededRandom(world.seed, "house", "open", place, draws=24)
         if place < _ONLY_OPEN:
-            worker, token = idle[place % len(idle)], traded[-1 - place]
-            at = born - 60 - dice.below(6 * 3_600)
+            agent, token = idle[place % len(idle)], traded[-1 - place]
+            at = now - 60 - rng.below(6 * 3_600)
         else:
-            worker = watching[place % len(watching)]
-            at, token = open_since(desk, worker, traded[:-_ONLY_OPEN], dice, born, guarded=True)
-        worker.held[token.address] = born + 1
-        chosen.append((at, worker, token))
+            agent = watching[place % len(watching)]
+            at, token = open_since(builder, agent, traded[:-_ONLY_OPEN], rng, now, guarded=True)
+        agent.held[token.address] = now + 1
+        chosen.append((at, agent, token))
     chosen.sort(key=_AT)
-    numbers = zip(*(ordinals(world, HOUSE, kind, _OPEN) for kind in ("trade", "position")), strict=True)
+    numbers = zip(*(ordinals(world, BACKGROUND_TENANT, kind, _OPEN) for kind in ("trade", "position")), strict=True)
     made = [
-        desk.open(ident("trd", world.seed, HOUSE, trade), ident("pos", world.seed, HOUSE, position), worker, token, at)
-        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+        builder.open(
+            ident("trd", world.seed, BACKGROUND_TENANT, trade),
+            ident("pos", world.seed, BACKGROUND_TENANT, position),
+            agent,
+            token,
+            at,
+        )
+        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
     ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)
+    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)

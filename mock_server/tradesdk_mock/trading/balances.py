@@ -1,35 +1,35 @@
-"""What a wallet holds: the native money that it began with, moved by trades, and what the open ones have bought."""
+"""Balances of a wallet: native money, changed by trades, and the tokens of open positions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from ..market.tokens import find, significant
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 REFRESH = 60
-# Ether or BNB that a wallet begins with.
+# Ether or BNB of a new wallet, from and to.
 _NATIVE = {8453: (0.2, 4.0), 56: (2.0, 20.0)}
-# Two amounts added up shall not end in 0.00000000007.
+# Digits of a sum of amounts, so that it doesn't end in 0.00000000007.
 _DIGITS = 14
 
 
 def initial_native(seed: int, wallet_id: str, chain_id: int) -> float:
-    """Ether or BNB, in whole billionths, that a wallet has before anything is bought from it."""
-    return round(Dice(seed, "native", wallet_id, rolls=1).between(*_NATIVE[chain_id]), 9)
+    """Ether or BNB of a new wallet, in whole billionths."""
+    return round(SeededRandom(seed, "native", wallet_id, draws=1).between(*_NATIVE[chain_id]), 9)
 
 
 def balance_record(world: World, wallet_id: str, chain_id: int, created_at: int) -> dict[str, Any]:
-    """The balance as of the last refresh: when the wallet is connected, at full minutes, and when money moves.
+    """The balance as of the last refresh: when the wallet is connected, at full minutes, and after each trade.
 
-    What is held follows from the trades, its worth from the prices of that moment; reading changes nothing.
+    Amounts follow from the trades, their value from the prices at the refresh. Reading changes nothing.
     """
     now = world.second()
     native, moved_at = world.store.all("SELECT native, moved_at FROM wallets WHERE id = ?", (wallet_id,))[0]
-    # A clock that was set back doesn't show times to come.
+    # After the clock was set back, no time is in the future.
     refreshed = min(now, max(now - now % REFRESH, moved_at, created_at))
     amounts: dict[str, float] = {}
     symbols: dict[str, str] = {}

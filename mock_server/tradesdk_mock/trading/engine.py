@@ -1,4 +1,4 @@
-"""Where agents trade: whose agents are running, what they hold, and what comes next. In memory; `books` keeps it."""
+"""The trading engine: running agents, what they hold, and when that is sold. In memory; `ledger` writes it down."""
 
 from __future__ import annotations
 
@@ -14,110 +14,120 @@ from ..core.seeding import ident
 from ..market.indicators import CHAINS
 from ..market.price_model import DIGITS
 from ..market.tokens import Token, significant
-from . import background_tenant, ledger, positions
-from .exits import Levels, Outlook, first_exit, trailing_peak
+from . import ledger, positions
+from .exits import ExitForecast, ExitLevels, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome
-from .positions import Agent, Held, known
+from .positions import Agent, OpenPosition, known
 
 if TYPE_CHECKING:
     from ..market.indicators import Row
     from ..state.world import World
 
-# Less than a dollar isn't worth the gas.
+# USD. A smaller trade isn't worth the gas.
 _LEAST = 1.0
-# Of more agents than this, only those are asked whose wallets have enough.
+# With more agents than this, only those with enough money are tried.
 _MANY = 100
-# At least so far ahead a position's course is looked at, and up to a full hour: many aren't held for longer.
-_AHEAD = 1_800
+# Seconds to look ahead for the end of a position, at least, and up to a full hour. Many aren't held for longer.
+_LOOK_AHEAD = 1_800
 
 
 @dataclass(slots=True)
-class _Offer:
-    """What a signal lets agents buy, all of them at the same price."""
+class _BuyOpportunity:
+    """What a signal lets agents buy, all at the same price."""
 
     token: Token
     signal_id: str
     second: int
     price: float
     rate: float
-    outlooks: dict[Levels, Outlook] = field(default_factory=dict)
-    # (wallet, share of it) of which too little is left: while all buy, none gets more.
+    forecasts: dict[ExitLevels, ExitForecast] = field(default_factory=dict)
+    # (wallet, share of it) with too little money. It stays too little: nothing is sold meanwhile.
     poor: set[tuple[str, float]] = field(default_factory=set)
 
 
-class Floor:
-    """The agents of a world that are running; of one tenant alone, for `signals.live_through`."""
+class TradingEngine:
+    """The running agents of a world: of one tenant alone, or of all but one.
 
-    def __init__(self, world: World, tenant: str | None = None) -> None:
+    Attributes:
+        next_exit: as in `Trading`. Set at each flush, and read by other threads.
+        changes: as in `Trading`.
+    """
+
+    def __init__(self, world: World, *, tenant: str | None = None, excluded_tenant: str | None = None) -> None:
         self._world = world
         self._prices = world.prices
-        self._takers: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
-        # By wallet and share of it, where they are many.
-        self._purses: dict[int, dict[tuple[str, float], list[Agent]]] = {}
+        self._generation = world.generation
+        # Read before the agents: after a change in between they are read again.
+        self.changes = ledger.changes(world)
+        self._active: dict[int, list[Agent]] = {chain_id: [] for chain_id in CHAINS}
+        # By chain, wallet and share of it; only when there are many.
+        self._by_wallet: dict[int, dict[tuple[str, float], list[Agent]]] = {}
         self._agents: dict[str, Agent] = {}
-        self._holders: dict[str, dict[str, Held]] = {}
-        # (when, tie-breaker, what): it is over, or has to be looked at again.
-        self._ahead: list[tuple[int, int, Held]] = []
-        self._turn = count()
+        self._holders: dict[str, dict[str, OpenPosition]] = {}
+        # (second, tie-breaker, position): it is closed then, or checked again.
+        self._exits: list[tuple[int, int, OpenPosition]] = []
+        self._tie_breaker = count()
         self._now = 0.0
-        # Whether it is as the database has it.
-        self.sure = True
-        # What wallets have left, in ether or BNB.
+        # Whether everything is written to the database.
+        self._sure = True
+        # Ether or BNB left in wallets.
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
         self._opened: list[Trade] = []
         self._ended: list[Trade] = []
         self._closed: list[Trade] = []
         self._gone: list[str] = []
-        self._new: list[Held] = []
-        self._touched: list[Held] = []
+        self._new: list[OpenPosition] = []
+        self._touched: list[OpenPosition] = []
         if tenant is not None:
             self._load(" AND tenant = ?", (tenant,))
-        elif background_tenant.is_growing(world):
-            self._load(" AND tenant != ?", (background_tenant.HOUSE,))
+        elif excluded_tenant is not None:
+            self._load(" AND tenant != ?", (excluded_tenant,))
         else:
             self._load("", ())
+        self._find_next_exit()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it agrees with the database."""
+        world = self._world
+        return self._sure and self._generation == world.generation and self.changes == ledger.changes(world)
 
     @property
     def empty(self) -> bool:
-        """Whether nobody trades."""
+        """Whether no agent is running."""
         return not self._agents
 
-    @property
-    def next_exit(self) -> float:
-        """When something has to be done, whatever signals come; infinity for never."""
-        while self._ahead and self._ahead[0][2].gone:
-            heappop(self._ahead)
-        return self._ahead[0][0] if self._ahead else math.inf
-
     def reload(self, agent_id: str) -> None:
-        """An agent was changed, started, stopped or removed."""
+        """Read an agent again after it was changed, started, stopped or removed."""
         agent = self._agents.pop(agent_id, None)
         if agent is not None:
             if agent.active:
-                self._takers[agent.chain_id].remove(agent)
+                self._active[agent.chain_id].remove(agent)
             for held in list(agent.held.values()):
                 self._drop(held)
         self._load(" AND id = ?", (agent_id,))
+        self._find_next_exit()
 
-    def live(self, rows: Iterable[Row], upto: float) -> None:
-        """What agents do up to a time, with the signals published since the last one, in the order of time."""
+    def advance(self, rows: Iterable[Row], upto: float) -> None:
+        """Let agents trade up to a time, on the signals published since the last call, in the order of time."""
         if not self._agents:
             return
-        self.sure, self._now = False, self._world.now()
+        self._sure, self._now = False, self._world.now()
         for row in rows:
-            self._pass(row[0])
+            self._process_exits(row[0])
             if row[5] == "BUY":
                 self._buy(row)
             else:
                 self._sell(row)
-        self._pass(upto)
+        self._process_exits(upto)
 
     def flush(self) -> None:
-        """Write down what has happened."""
-        self.sure = True
+        """Write all changes to the database."""
+        self._sure = True
+        self._find_next_exit()
         if not (self._opened or self._gone or self._touched):
-            # Whoever closes trades without this floor moves what is left, too.
+            # Trades that are closed without the engine change wallets, too.
             self._native.clear()
             return
         touched = [held.position for held in self._touched if not held.gone]
@@ -144,12 +154,12 @@ class Floor:
         for done in (self._opened, self._ended, self._closed, self._gone, self._new, self._touched):
             done.clear()
 
-    # What happens
+    # Trading
 
-    def _pass(self, upto: float) -> None:
-        ahead = self._ahead
-        while ahead and ahead[0][0] <= upto:
-            at, _, held = heappop(ahead)
+    def _process_exits(self, upto: float) -> None:
+        exits = self._exits
+        while exits and exits[0][0] <= upto:
+            at, _, held = heappop(exits)
             if held.gone:
                 continue
             position = held.position
@@ -158,14 +168,14 @@ class Floor:
                 continue
             position.peak = trailing_peak(self._prices, held.token, position.peak, position.peak_at, at)
             position.peak_at = at
-            self._look(held)
+            self._forecast_exit(held)
 
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
-        offer: _Offer | None = None
+        opportunity: _BuyOpportunity | None = None
         now, poor = self._now, set[tuple[str, float]]()
-        takers = self._takers[chain_id]
-        for agent in takers if len(takers) <= _MANY else self._able(chain_id, int(at)):
+        active = self._active[chain_id]
+        for agent in active if len(active) <= _MANY else self._with_money(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
@@ -173,33 +183,33 @@ class Floor:
                 and (agent.wallet_id, agent.size) not in poor
                 and not at < agent.since <= now
             ):
-                if offer is None:
+                if opportunity is None:
                     token = known(self._world.seed, chain_id, address)
-                    # Ether isn't bought with ether.
+                    # Ether is never bought: it is what agents pay with.
                     if token is None or token.symbol == "ETH":
                         return
                     second = int(at)
                     rate = self._prices.native_usd(chain_id, second)
-                    offer = _Offer(token, signal_id, second, self._prices.usd(token, second), rate)
-                    poor = offer.poor
-                self._open(agent, offer)
+                    opportunity = _BuyOpportunity(token, signal_id, second, self._prices.usd(token, second), rate)
+                    poor = opportunity.poor
+                self._open(agent, opportunity)
 
     def _sell(self, row: Row) -> None:
         for held in list(self._holders.get(row[2], {}).values()):
-            # A time in the future is from before the clock was set back.
+            # `since` is in the future when the clock was set back.
             if row[6] >= held.agent.min_confidence and not row[0] < held.agent.since <= self._now:
-                # Nor is anything sold before it was bought.
+                # Never sold before it was bought.
                 self._close(held, max(int(row[0]), held.position.trade.opened_at), "signal")
 
-    def _open(self, agent: Agent, offer: _Offer) -> None:
+    def _open(self, agent: Agent, opportunity: _BuyOpportunity) -> None:
         world, native = self._world, self._native
-        token, second, price, rate = offer.token, offer.second, offer.price, offer.rate
-        spent = self._left(agent.wallet_id) * rate * agent.size
+        token, second, price, rate = opportunity.token, opportunity.second, opportunity.price, opportunity.rate
+        spent = self._balance(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
-            offer.poor.add((agent.wallet_id, agent.size))
+            opportunity.poor.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
-        # The amount is rounded, and may be more than there is by a hair.
+        # The amount is rounded, and may cost slightly more than there is.
         native[agent.wallet_id] = max(0.0, native[agent.wallet_id] - price * amount / rate)
         trade = Trade(
             id=ident("trd", world.seed, agent.tenant, self._ordinal(agent.tenant, "trade")),
@@ -212,7 +222,7 @@ class Floor:
             amount=amount,
             entry_price_usd=price,
             opened_at=second,
-            signal_id=offer.signal_id,
+            signal_id=opportunity.signal_id,
         )
         position = Position(
             id=ident("pos", world.seed, agent.tenant, self._ordinal(agent.tenant, "position")),
@@ -226,67 +236,72 @@ class Floor:
         held = self._hold(agent, position, token, kept=False)
         self._opened.append(trade)
         self._new.append(held)
-        self._look(held, offer.outlooks)
+        self._forecast_exit(held, opportunity.forecasts)
 
-    def _close(self, held: Held, second: int, by: str) -> None:
+    def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
         end(self._world, trade, held.token, second, by)
         gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
-        self._native[trade.wallet_id] = self._left(trade.wallet_id) + gained
+        self._native[trade.wallet_id] = self._balance(trade.wallet_id) + gained
         self._closed.append(trade)
         if held.kept:
             self._ended.append(trade)
             self._gone.append(held.position.id)
         self._drop(held)
 
-    def _look(self, held: Held, outlooks: dict[Levels, Outlook] | None = None) -> None:
-        """Look ahead: either the second at which it is over is known then, or when to look again.
+    def _forecast_exit(self, held: OpenPosition, forecasts: dict[ExitLevels, ExitForecast] | None = None) -> None:
+        """Find the second at which a position is closed, or else the second at which to look again.
 
-        `outlooks`: of what was bought at the same moment.
+        `forecasts`: those for positions opened at the same moment.
         """
         position = held.position
-        upto = (position.peak_at + _AHEAD) // 3_600 * 3_600 + 3_600
-        found = None if outlooks is None else outlooks.get(held.levels)
+        upto = (position.peak_at + _LOOK_AHEAD) // 3_600 * 3_600 + 3_600
+        found = None if forecasts is None else forecasts.get(held.levels)
         if found is None:
             found = first_exit(self._prices, held.token, held.levels, position.peak, position.peak_at, upto)
-            if outlooks is not None:
-                outlooks[held.levels] = found
+            if forecasts is not None:
+                forecasts[held.levels] = found
         position.exits_at, position.exit_by = upto if found.at is None else found.at, found.by
-        heappush(self._ahead, (position.exits_at, next(self._turn), held))
+        heappush(self._exits, (position.exits_at, next(self._tie_breaker), held))
         if held.kept and not held.touched:
             held.touched = True
             self._touched.append(held)
 
-    # What there is
+    # Agents and positions
 
-    def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> Held:
-        levels = Levels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
-        held = Held(agent, position, token, levels, kept)
+    def _hold(self, agent: Agent, position: Position, token: Token, *, kept: bool) -> OpenPosition:
+        levels = ExitLevels(position.stop_loss_price, position.take_profit_price, position.trailing_pct / 100)
+        held = OpenPosition(agent, position, token, levels, kept)
         agent.held[token.address] = held
         self._holders.setdefault(token.address, {})[agent.id] = held
         return held
 
-    def _drop(self, held: Held) -> None:
+    def _find_next_exit(self) -> None:
+        while self._exits and self._exits[0][2].gone:
+            heappop(self._exits)
+        self.next_exit = self._exits[0][0] if self._exits else math.inf
+
+    def _drop(self, held: OpenPosition) -> None:
         held.gone = True
         address = held.token.address
         held.agent.held.pop(address, None)
         self._holders[address].pop(held.agent.id, None)
 
-    def _left(self, wallet_id: str) -> float:
+    def _balance(self, wallet_id: str) -> float:
         if wallet_id not in self._native:
             found = self._world.store.value("SELECT native FROM wallets WHERE id = ?", (wallet_id,))
             self._native[wallet_id] = float(found or 0.0)
         return self._native[wallet_id]
 
-    def _able(self, chain_id: int, second: int) -> list[Agent]:
-        """Whose wallets have enough, the oldest first: while they buy, no wallet gets more."""
-        takers, purses = self._takers[chain_id], self._purses.setdefault(chain_id, {})
-        if not purses:
-            for agent in takers:
-                purses.setdefault((agent.wallet_id, agent.size), []).append(agent)
+    def _with_money(self, chain_id: int, second: int) -> list[Agent]:
+        """The agents whose wallets have enough, oldest first. While they buy, no wallet gains."""
+        active, by_wallet = self._active[chain_id], self._by_wallet.setdefault(chain_id, {})
+        if not by_wallet:
+            for agent in active:
+                by_wallet.setdefault((agent.wallet_id, agent.size), []).append(agent)
         rate = self._prices.native_usd(chain_id, second)
-        able = [of for (wallet, size), of in purses.items() if self._left(wallet) * rate * size >= _LEAST]
-        return takers if len(able) == len(purses) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
+        able = [of for (wallet, size), of in by_wallet.items() if self._balance(wallet) * rate * size >= _LEAST]
+        return active if len(able) == len(by_wallet) else sorted(chain.from_iterable(able), key=attrgetter("seq"))
 
     def _ordinal(self, tenant: str, kind: str) -> int:
         key = tenant, kind
@@ -300,48 +315,39 @@ class Floor:
         store = self._world.store
         added = {agent.id: agent for agent in positions.agents(store, clause, args)}
         self._agents |= added
-        self._purses.clear()
-        for chain_id, takers in self._takers.items():
-            takers += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
-            takers.sort(key=attrgetter("seq"))
+        self._by_wallet.clear()
+        for chain_id, active in self._active.items():
+            active += [agent for agent in added.values() if agent.active and agent.chain_id == chain_id]
+            active.sort(key=attrgetter("seq"))
         if added:
-            # All of them first: looking ahead changes nothing in the database, but reads from it.
+            # Read all of them first: looking ahead reads from the database, too.
             for found in list(positions.positions(store, self._world.seed, added, clause, args)):
                 self._watch(self._hold(*found, kept=True))
-            heapify(self._ahead)
+            heapify(self._exits)
 
-    def _watch(self, held: Held) -> None:
+    def _watch(self, held: OpenPosition) -> None:
         at = held.position.exits_at
         if at is None:
-            self._look(held)
+            self._forecast_exit(held)
         else:
-            self._ahead.append((at, next(self._turn), held))
+            self._exits.append((at, next(self._tie_breaker), held))
 
 
 def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
-    """A trade is over, at the market's price."""
+    """Close a trade at the market's price."""
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by
     trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
 
 
-def of(world: World) -> Floor:
-    """The floor of a world, looked up in the database when it isn't known."""
-    if world.floor is None:
-        world.floor = Floor(world)
-        world.exits_due = world.floor.next_exit
-    return world.floor
-
-
 def changed(world: World, agent_id: str) -> None:
-    """An agent was changed, started, stopped or removed: it is looked up again."""
-    world.note_trading()
-    if world.floor is not None:
-        world.floor.reload(agent_id)
-        world.exits_due = world.floor.next_exit
+    """Note that an agent was changed, started, stopped or removed."""
+    ledger.note_change(world)
+    if isinstance(world.trading, TradingEngine):
+        world.trading.reload(agent_id)
 
 
 def forget(world: World) -> None:
-    """Agents and trades were made without it."""
-    world.note_trading()
-    world.floor = world.due = None
+    """Note that agents and trades were added without the engine: all are read again."""
+    ledger.note_change(world)
+    world.trading = world.due = None

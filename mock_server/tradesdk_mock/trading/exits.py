@@ -1,4 +1,4 @@
-"""When a position is over by its own levels: the course of a price against stop loss, trailing stop and take profit."""
+"""When a position ends by its own levels: stop loss, trailing stop or take profit."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from ..market.price_model import Prices
     from ..market.tokens import Token
 
-# How near a full minute's price has to be to a level for the seconds around it to be looked at: between two full
-# minutes the product of two straight lines may bulge a little.
+# When a full minute's price is this near to a level, all seconds around it are checked: between two full minutes the
+# price, a product of two straight lines, may be slightly higher or lower.
 _NEAR = 1e-4
-# How near a second's: the rate of ether comes in cents.
+# The same for a second's price: the rate of ether is rounded to cents.
 _ROUNDED = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class ExitLevels:
     """What ends a position. USD for one token.
 
     Attributes:
-        stop_loss: it is over at or below this price.
-        take_profit: at or above this one.
+        stop_loss: it ends at or below this price.
+        take_profit: it ends at or above this price.
         trailing: the share of the highest price that it may lose, such as 0.02.
     """
 
@@ -33,18 +33,18 @@ class Levels:
     trailing: float
 
     def trailing_stop(self, peak: float) -> float:
-        """The price in USD at which a position ends whose highest one was `peak`."""
+        """The trailing stop in USD after a highest price of `peak`."""
         return significant(peak * (1 - self.trailing))
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a look ahead found.
+class ExitForecast:
+    """The first end of a position within some seconds.
 
     Attributes:
-        at: the second at which the position is over; None when none of the seconds looked at ends it.
+        at: the second at which the position ends; None when it doesn't.
         by: `stop_loss`, `trailing_stop` or `take_profit`.
-        peak: the highest price up to the last second looked at.
+        peak: the highest price up to the last second checked.
     """
 
     at: int | None
@@ -65,11 +65,11 @@ def trailing_peak(prices: Prices, token: Token, peak: float, since: int, upto: i
     return peak
 
 
-def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since: int, upto: int) -> Outlook:
-    """The first second with since < second <= upto at which the position is over.
+def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, since: int, upto: int) -> ExitForecast:
+    """The first second with since < second <= upto at which the position ends.
 
-    The price of every second counts. The trailing stop follows the highest price at full minutes: one before `since`
-    is in `peak`, and so is the entry.
+    The price of every second counts. The trailing stop follows the highest price at full minutes. `peak` includes those
+    up to `since` and the entry.
     """
     stop, target = levels.stop_loss, levels.take_profit
     trailing = levels.trailing_stop(peak)
@@ -84,7 +84,7 @@ def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since:
             if near or not inside:
                 found = _within(prices, token, levels, trailing, max(since, place * 60 - 60), place * 60)
                 if found is not None:
-                    return Outlook(*found, peak)
+                    return ExitForecast(*found, peak)
             if price > peak:
                 peak = max(peak, prices.usd(token, place * 60))
                 trailing = levels.trailing_stop(peak)
@@ -92,15 +92,15 @@ def first_exit(prices: Prices, token: Token, levels: Levels, peak: float, since:
                 inside = floor < price < ceiling
             near = not inside
         minute = hour * 60 + stopped
-    # The rest of a minute that isn't full yet.
+    # The rest of the last minute.
     found = _within(prices, token, levels, trailing, max(since, last * 60), upto)
-    return Outlook(None, None, peak) if found is None else Outlook(*found, peak)
+    return ExitForecast(None, None, peak) if found is None else ExitForecast(*found, peak)
 
 
 def _within(
-    prices: Prices, token: Token, levels: Levels, trailing: float, since: int, upto: int
+    prices: Prices, token: Token, levels: ExitLevels, trailing: float, since: int, upto: int
 ) -> tuple[int, str] | None:
-    """(second, what ends it) of the first price beyond a level with since < second <= upto, all within a minute."""
+    """(second, reason) of the first price beyond a level with since < second <= upto, all within a minute."""
     floor, ceiling = max(levels.stop_loss, trailing), levels.take_profit
     lower, upper = floor * (1 + _ROUNDED), ceiling * (1 - _ROUNDED)
     hour, place = divmod(since // 60, 60)

@@ -1,24 +1,35 @@
-"""A tenant with a past: wallets, agents in every state, trades and open positions, all following from the seed."""
+"""A tenant's trades before the world was made: which agent, with what money, and how each trade ended.
+
+The past is checked at full hours: a trade ends at the first one at which its price is beyond the agent's stop loss,
+trailing stop or take profit, else at a random time, as if a signal had ended it.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import mul
 from typing import TYPE_CHECKING
 
-from ..core.errors import MockServerError
-from ..core.seeding import Dice, address, ident
-from ..market.tokens import lively
-from ..state import tenants
-from . import background_tenant, engine, ledger
+from ..core.seeding import SeededRandom, address, ident
+from ..market.price_model import DIGITS
+from ..market.tokens import Token, lively, significant
+from . import ledger
 from .balances import initial_native
-from .pasttrades import RISK, Desk, Worker
+from .exits import ExitLevels, first_exit
+from .ledger import Position, Trade, outcome
 
 if TYPE_CHECKING:
-    from ..market.tokens import Token
     from ..state.world import World
-    from .ledger import Trade
 
+BASE = 8453
+HOUR = 3_600
+RISK: tuple[str, ...] = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct")
+# Prices and levels are compared before rounding; when they are nearer than this, after rounding.
+_NEAR = 1e-5
+_LEAST_USD = 1.0
 DAY = 86_400
 OPEN_TRADES = 8
 _WALLETS = ((8453, "Base main"), (56, "BNB main"))
@@ -31,55 +42,20 @@ _AGENTS = (
     ("bnb-scalper", 56, "error", (1.0, 1.0, 0.5, 2.0), 0.7, 10, 1),
     ("bnb-watch", 56, "idle", (3.0, 4.0, 2.5, 9.0), 0.95, 2, 0),
 )
-# Closed trades that are written at a time.
+# Closed trades to write at a time.
 _AT_ONCE = 20_000
-# How often an open trade is tried to be older than a moment.
+# Attempts to find an open trade that began in the past.
 _TRIES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """How much a tenant has after `populate`.
-
-    Attributes:
-        wallets: connected wallets.
-        agents: agents in every state.
-        trades: trades, open and closed.
-        positions: open positions, one for each open trade.
-    """
-
-    wallets: int
-    agents: int
-    trades: int
-    positions: int
-
-
-def populate(world: World, tenant: str, *, trades: int = 250) -> Seeded:
-    """Fill a tenant, once: a second call changes nothing. A tenant that doesn't exist is made, on the pro plan.
-
-    The tenant `house` becomes what market data has it be, whatever `trades` says.
-    """
-    if not OPEN_TRADES <= trades <= 1_000_000:
-        raise MockServerError(f"populate: trades must be from {OPEN_TRADES} to 1,000,000")
-    with world.store:
-        if tenant == background_tenant.HOUSE:
-            background_tenant.ensure(world)
-        tenants.ensure_tenant(world, tenant)
-        if not world.store.value("SELECT populated FROM tenants WHERE name = ?", (tenant,)):
-            now = world.second()
-            world.store.run(
-                "UPDATE tenants SET populated = 1, created_at = min(created_at, ?) WHERE name = ?",
-                (now - 90 * DAY, tenant),
-            )
-            wallets = _add_wallets(world, tenant, now)
-            workers = _add_agents(world, tenant, wallets, now)
-            native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
-            desk = Desk(world, tenant, workers, native)
-            _add_closed(world, tenant, desk, workers, trades - OPEN_TRADES, now)
-            _add_open(world, tenant, desk, workers, now)
-            # Whoever trades from now on has to be looked up.
-            engine.forget(world)
-        return Seeded(*(world.store.count(table, tenant) for table in ("wallets", "agents", "trades", "positions")))
+def add_past(world: World, tenant: str, trades: int, now: int) -> None:
+    """Give an empty tenant wallets, agents in every state, trades and open positions."""
+    wallets = _add_wallets(world, tenant, now)
+    agents = _add_agents(world, tenant, wallets, now)
+    native = {each: initial_native(world.seed, each, chain_id) for chain_id, each in wallets.items()}
+    builder = HistoryBuilder(world, tenant, agents, native)
+    _add_closed(world, tenant, builder, agents, trades - OPEN_TRADES, now)
+    _add_open(world, tenant, builder, agents, now)
 
 
 def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
@@ -101,7 +77,7 @@ def _add_wallets(world: World, tenant: str, now: int) -> dict[int, str]:
     return found
 
 
-def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[Worker]:
+def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) -> list[HistoricalAgent]:
     found = []
     for place, (name, chain_id, status, risk, min_confidence, max_positions, _) in enumerate(_AGENTS):
         given = dict(zip(RISK, risk, strict=True))
@@ -122,12 +98,12 @@ def _add_agents(world: World, tenant: str, wallets: dict[int, str], now: int) ->
             updated_at=created_at + 7 * 3_600 * (place + 1),
             since=world.now(),
         )
-        found.append(Worker(agent_id, chain_id, wallets[chain_id], given, max_positions))
+        found.append(HistoricalAgent(agent_id, chain_id, wallets[chain_id], given, max_positions))
     return found
 
 
 def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
-    """The next ordinals of a kind within a tenant, many at a time."""
+    """The next `count` ordinals of a kind within a tenant."""
     last = int(
         world.store.value(
             "INSERT INTO counters VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n",
@@ -137,13 +113,15 @@ def ordinals(world: World, tenant: str, kind: str, count: int) -> range:
     return range(last - count + 1, last + 1)
 
 
-def _add_closed(world: World, tenant: str, desk: Desk, workers: list[Worker], count: int, now: int) -> None:
-    """Trades of the last 30 days, oldest first, all over by now and opened before any that is still open."""
+def _add_closed(
+    world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], count: int, now: int
+) -> None:
+    """Closed trades of the last 30 days, oldest first, all opened before those that are still open."""
     if not count:
         return
     seed, step = world.seed, 28 * DAY / count
-    # So many are open at once that somebody always has room for one more.
-    longest = min(1.5 * DAY, 0.9 * step * (sum(worker.max_positions for worker in workers) - 3))
+    # Short enough that some agent always has room for one more.
+    longest = min(1.5 * DAY, 0.9 * step * (sum(agent.max_positions for agent in agents) - 3))
     shortest = min(300.0, longest / 4)
     choices = {chain_id: lively(seed, chain_id) for chain_id, _ in _WALLETS}
     at = now - 30 * DAY
@@ -151,56 +129,236 @@ def _add_closed(world: World, tenant: str, desk: Desk, workers: list[Worker], co
     digest = ledger.digests(seed, "trd", tenant)
     for place, ordinal in enumerate(ordinals(world, tenant, "trade", count)):
         trade_id = "trd_" + digest(str(ordinal))[:24]
-        # An id is chance already, enough for four rolls: a million trades are made while somebody waits.
+        # An id is random enough for four numbers, which saves time: there may be a million trades.
         when, who, which, how_long = (int(trade_id[start : start + 6], 16) / (1 << 24) for start in (4, 10, 16, 22))
-        worker, at = desk.who(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(workers)))
-        token = _other(worker, choices[worker.chain_id], which)
+        agent, at = builder.next_free(max(at, now - 30 * DAY + int((place + when) * step)), int(who * len(agents)))
+        token = _another_token(agent, choices[agent.chain_id], which)
         hold = max(1, int(shortest + (longest - shortest) * how_long))
-        made.append(desk.closed(trade_id, worker, token, at, hold))
+        made.append(builder.closed(trade_id, agent, token, at, hold))
         if len(made) == _AT_ONCE:
-            ledger.write(world, opened=made, closed=made, native=desk.native)
+            ledger.write(world, opened=made, closed=made, native=builder.native)
             made = []
-    desk.settle()
-    ledger.write(world, opened=made, closed=made, native=desk.native)
+    builder.credit_all()
+    ledger.write(world, opened=made, closed=made, native=builder.native)
 
 
-def _other(worker: Worker, choice: tuple[Token, ...], roll: float) -> Token:
-    """One of the tokens that the agent doesn't hold."""
+def _another_token(agent: HistoricalAgent, choice: tuple[Token, ...], roll: float) -> Token:
+    """A token that the agent doesn't hold."""
     place = int(roll * len(choice))
-    while choice[place].address in worker.held:
+    while choice[place].address in agent.held:
         place = (place + 1) % len(choice)
     return choice[place]
 
 
-def _add_open(world: World, tenant: str, desk: Desk, workers: list[Worker], now: int) -> None:
-    """Those of agents that watch what they hold are such as they would hold still."""
+def _add_open(world: World, tenant: str, builder: HistoryBuilder, agents: list[HistoricalAgent], now: int) -> None:
+    """Open positions. Those of running agents are such that they would not have been closed yet."""
     seed = world.seed
-    chosen: list[tuple[int, Worker, Token]] = []
-    for worker, (_, _, status, _, _, _, count) in zip(workers, _AGENTS, strict=True):
-        worker.has_room(now, None)  # what it sold long ago may be bought again
+    chosen: list[tuple[int, HistoricalAgent, Token]] = []
+    for agent, (_, _, status, _, _, _, count) in zip(agents, _AGENTS, strict=True):
+        agent.has_room(now, None)  # drops what it has sold by now
         for place in range(count):
-            dice = Dice(seed, "open", worker.id, place, rolls=2 * _TRIES)
-            at, token = open_since(desk, worker, lively(seed, worker.chain_id), dice, now, status != "error")
-            worker.held[token.address] = now
-            chosen.append((at, worker, token))
+            rng = SeededRandom(seed, "open", agent.id, place, draws=2 * _TRIES)
+            at, token = open_since(builder, agent, lively(seed, agent.chain_id), rng, now, status != "error")
+            agent.held[token.address] = now
+            chosen.append((at, agent, token))
     chosen.sort(key=lambda each: each[0])
     numbers = zip(*(ordinals(world, tenant, kind, len(chosen)) for kind in ("trade", "position")), strict=True)
     made = [
-        desk.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), worker, token, at)
-        for (trade, position), (at, worker, token) in zip(numbers, chosen, strict=True)
+        builder.open(ident("trd", seed, tenant, trade), ident("pos", seed, tenant, position), agent, token, at)
+        for (trade, position), (at, agent, token) in zip(numbers, chosen, strict=True)
     ]
-    ledger.write(world, opened=[each.trade for each in made], positions=made, native=desk.native)
+    ledger.write(world, opened=[each.trade for each in made], positions=made, native=builder.native)
 
 
 def open_since(
-    desk: Desk, worker: Worker, choice: tuple[Token, ...], dice: Dice, now: int, guarded: bool
+    builder: HistoryBuilder,
+    agent: HistoricalAgent,
+    choice: tuple[Token, ...],
+    rng: SeededRandom,
+    now: int,
+    guarded: bool,
 ) -> tuple[int, Token]:
-    """A second of the last hours and a token that were good for a trade that is still open."""
+    """(second within the last hours, token) for a trade that is still open."""
     token = choice[0]
     for attempt in range(_TRIES):
-        token = _other(worker, choice, dice.unit())
-        # Wild times are survived by what is young.
-        opened_at = now - 1 - int(dice.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
-        if not guarded or desk.is_open(worker, token, opened_at, now):
+        token = _another_token(agent, choice, rng.unit())
+        # When prices move much, only a young trade is still open.
+        opened_at = now - 1 - int(rng.between(0.1, 1.0) * 9 * 3_600 / 2 ** (attempt // 2))
+        if not guarded or builder.is_open(agent, token, opened_at, now):
             return opened_at, token
     return now, token
+
+
+@dataclass(slots=True, eq=False)
+class HistoricalAgent:
+    """An agent while its past is built.
+
+    Attributes:
+        risk: all four rules, in percent.
+        held: for each token that it holds, the second of the sale, by address.
+    """
+
+    id: str
+    chain_id: int
+    wallet_id: str
+    risk: Mapping[str, float]
+    max_positions: int
+    held: dict[str, int] = field(default_factory=dict)
+
+    def has_room(self, at: int, address: str | None) -> bool:
+        """Whether it may buy this token at a second."""
+        if self.held:
+            self.held = {each: until for each, until in self.held.items() if until > at}
+        return len(self.held) < self.max_positions and address not in self.held
+
+
+class HistoryBuilder:
+    """Builds a tenant's past: trades of its agents, in the order of time, with the money of its wallets.
+
+    Attributes:
+        native: ether or BNB by wallet, after the trades so far.
+    """
+
+    def __init__(
+        self, world: World, tenant: str, agents: Sequence[HistoricalAgent], native: Mapping[str, float]
+    ) -> None:
+        self._seed = world.seed
+        self._prices = world.prices
+        self._tenant = tenant
+        self._agents = agents
+        self.native = dict(native)
+        # By wallet: (second, ether or BNB) of sales that aren't credited yet.
+        self._proceeds: dict[str, list[tuple[int, float]]] = {wallet_id: [] for wallet_id in native}
+        self._rates: dict[int, list[float]] = {}
+        self._hours: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+
+    def credit_all(self) -> None:
+        """Credit all sales."""
+        for wallet_id in self.native:
+            self._credit(wallet_id, None)
+
+    def next_free(self, at: int, first: int, address: str | None = None) -> tuple[HistoricalAgent, int]:
+        """(an agent with room for a token, second): the first one from `first` on, later when there is none."""
+        count = len(self._agents)
+        while True:
+            for place in range(first, first + count):
+                agent = self._agents[place % count]
+                if agent.has_room(at, address):
+                    return agent, at
+            at = min(until for agent in self._agents for until in agent.held.values())
+
+    def closed(self, trade_id: str, agent: HistoricalAgent, token: Token, opened_at: int, hold: int) -> Trade:
+        """A closed trade, open for at most `hold` seconds (at least one)."""
+        trade = self._bought(trade_id, agent, token, opened_at)
+        closed_at, by = self._exit(agent, token, trade.entry_price_usd, opened_at, hold)
+        price, rate = self._prices_at(token, closed_at)
+        trade.exit_price_usd, trade.closed_at, trade.closed_by = price, closed_at, by
+        trade.pnl_usd, trade.roi_pct = outcome(trade.entry_price_usd, price, trade.amount)
+        heappush(self._proceeds[agent.wallet_id], (closed_at, price * trade.amount / rate))
+        agent.held[token.address] = closed_at
+        return trade
+
+    def open(self, trade_id: str, position_id: str, agent: HistoricalAgent, token: Token, opened_at: int) -> Position:
+        """An open trade. Its price since then is checked later, by the trading engine."""
+        trade = self._bought(trade_id, agent, token, opened_at)
+        entry, levels = trade.entry_price_usd, self._levels(agent, trade.entry_price_usd)
+        trailing = agent.risk[RISK[2]]
+        return Position(position_id, trade, levels.stop_loss, levels.take_profit, trailing, entry, opened_at)
+
+    def is_open(self, agent: HistoricalAgent, token: Token, opened_at: int, upto: int) -> bool:
+        """Whether a running agent would still hold what it bought then."""
+        entry = self.usd(token, opened_at)
+        return first_exit(self._prices, token, self._levels(agent, entry), entry, opened_at, upto).at is None
+
+    def usd(self, token: Token, at: int) -> float:
+        """`Prices.usd`, but faster at full hours."""
+        hour, second = divmod(at, HOUR)
+        if second:
+            return self._prices.usd(token, at)
+        day, place = divmod(hour, 24)
+        return significant(significant(self._day(token, day)[0][place], DIGITS) * self._rates[day][place], DIGITS)
+
+    def _bought(self, trade_id: str, agent: HistoricalAgent, token: Token, at: int) -> Trade:
+        entry, rate = self._prices_at(token, at)
+        self._credit(agent.wallet_id, at)
+        money = self.native[agent.wallet_id]
+        spent = max(_LEAST_USD, money * rate * agent.risk[RISK[0]] / 100)
+        amount = significant(spent / entry, DIGITS)
+        self.native[agent.wallet_id] = money - entry * amount / rate
+        return Trade(
+            trade_id,
+            self._tenant,
+            agent.id,
+            agent.wallet_id,
+            agent.chain_id,
+            token.address,
+            token.symbol,
+            amount,
+            entry,
+            at,
+        )
+
+    def _credit(self, wallet_id: str, upto: int | None) -> None:
+        heap = self._proceeds[wallet_id]
+        while heap and (upto is None or heap[0][0] <= upto):
+            self.native[wallet_id] += heappop(heap)[1]
+
+    def _exit(self, agent: HistoricalAgent, token: Token, entry: float, opened_at: int, hold: int) -> tuple[int, str]:
+        last = (opened_at + hold) // HOUR
+        hour = opened_at // HOUR + 1
+        if hour > last:
+            return opened_at + hold, "signal"
+        levels = self._levels(agent, entry)
+        peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
+        floor, ceiling = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
+        while hour <= last:
+            day, start = divmod(hour, 24)
+            stopped = min(24, last - day * 24 + 1)
+            for place, price in enumerate(self._day(token, day)[1][start:stopped], hour):
+                if not floor < price < ceiling:
+                    by = _beyond(levels, significant(peak, DIGITS), self.usd(token, place * HOUR))
+                    if by is not None:
+                        return place * HOUR, by
+                if price > peak:
+                    peak = price
+                    floor = max(stop, peak * kept) * (1 + _NEAR)
+            hour = day * 24 + stopped
+        # After an hour or more, the sale is at a full hour.
+        return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"
+
+    @staticmethod
+    def _levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
+        _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
+        return ExitLevels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
+
+    def _prices_at(self, token: Token, at: int) -> tuple[float, float]:
+        """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether, computed once."""
+        hour, second = divmod(at, HOUR)
+        if second:
+            rate = self._prices.rate(at)
+            usd = significant(self._prices.eth(token, at) * rate, DIGITS)
+        else:
+            usd, rate = self.usd(token, at), self._rates[hour // 24][hour % 24]
+        return usd, rate if token.chain_id == BASE else self._prices.native_usd(token.chain_id, at)
+
+    def _day(self, token: Token, day: int) -> tuple[list[float], list[float]]:
+        """(ether, unrounded USD) at the full hours of a day."""
+        found = self._hours.get((token.address, day))
+        if found is None:
+            rates = self._rates.get(day)
+            if rates is None:
+                rates = [self._prices.rates(hour)[0] for hour in range(day * 24, day * 24 + 24)]
+                self._rates[day] = rates
+            ether = self._prices.hours(token, day)
+            found = self._hours[token.address, day] = ether, list(map(mul, ether, rates))
+        return found
+
+
+def _beyond(levels: ExitLevels, peak: float, price: float) -> str | None:
+    """Which level a price is beyond; None for none."""
+    trailing = levels.trailing_stop(peak)
+    if price >= levels.take_profit:
+        return "take_profit"
+    if price <= max(levels.stop_loss, trailing):
+        return "stop_loss" if levels.stop_loss >= trailing else "trailing_stop"
+    return None

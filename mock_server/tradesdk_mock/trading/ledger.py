@@ -1,7 +1,7 @@
-"""What trading leaves behind: trades, open positions, and the sums of them that every endpoint reads.
+"""The results of trading: trades, open positions, and the sums that endpoints read.
 
-Sums must come out the same to the last bit however much of the market is lived through at a time. So profits are added
-in whole cents, where the order doesn't matter, and everything else in the order of time, one trade after the other.
+Sums must be the same to the last bit, however much of the market is simulated at a time. So profits are added in whole
+cents, where the order doesn't matter, and everything else in the order of time, one trade after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDED = (
     "UPDATE trades SET status = 'closed', exit_price_usd = ?, pnl_usd = ?, roi_pct = ?, closed_at = ?,"
     " exit_tx_hash = ?, closed_by = ? WHERE id = ?"
 )
-# Its place is its trade's: the order of opening, however many of those that were opened together are over by now.
+# `seq` is that of the trade, which is the order of opening, even when some trades of that moment are closed already.
 _POSITIONS = (
     "INSERT INTO positions (id, trade_id, tenant, agent_id, wallet_id, token_address, token_symbol, chain_id, amount,"
     " entry_price_usd, stop_loss_price, take_profit_price, trailing_pct, peak, peak_at, exits_at, exit_by, opened_at,"
@@ -48,7 +48,7 @@ _Key = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Trade:
-    """A purchase, and once it is over the sale.
+    """A purchase, and the sale once it is closed.
 
     Attributes:
         amount: in units of the token.
@@ -78,13 +78,13 @@ class Trade:
 
 @dataclass(slots=True)
 class Position:
-    """What is open of a trade.
+    """An open position of a trade.
 
     Attributes:
         stop_loss_price, take_profit_price: in USD.
         trailing_pct: how far below the peak the trailing stop is, in percent.
         peak: the highest price up to the second `peak_at`, in USD.
-        exits_at, exit_by: the second and the reason of its end; without a reason, it isn't over until that second.
+        exits_at, exit_by: second and reason of its end; without a reason, it is open at least until that second.
     """
 
     id: str
@@ -116,21 +116,20 @@ def write(
     closed: Sequence[Trade] | None = None,
     native: Mapping[str, float] | None = None,
 ) -> None:
-    """Write what happened, and add it to the sums of agents, wallets and tokens. Within the caller's transaction.
+    """Write changes, and update the sums of agents, wallets and tokens. Within the caller's transaction.
 
     Args:
-        opened: new trades in the order of opening, those that are closed already included.
-        positions: of those of them that are open.
+        opened: new trades in the order of opening, including those that are closed already.
+        positions: positions of the ones still open.
         ended: trades of earlier writes that are closed now.
         gone: ids of their positions.
         touched: positions of earlier writes whose peak or known end has changed.
-        closed: everything that was closed, of each agent and token in the order of closing; worked out when it isn't
-            given.
-        native: ether or BNB that wallets have afterwards; worked out for those that it hasn't.
+        closed: all closed trades, for each agent and token in the order of closing; computed when not given.
+        native: ether or BNB left in wallets; computed for missing ones.
     """
     store = world.store
     if opened or ended or touched:
-        world.note_trading()
+        note_change(world)
     if touched:
         store.run_many(_TOUCHED, [(p.peak, p.peak_at, p.exits_at, p.exit_by, p.id) for p in touched])
     if ended:
@@ -150,12 +149,25 @@ def write(
         _move(world, opened, closed, native or {})
 
 
+def changes(world: World) -> int:
+    """How often agents or their positions have changed, in all processes on the file."""
+    return int(world.store.get_meta("traded") or 0)
+
+
+def note_change(world: World) -> None:
+    """Note that agents or their positions have changed, so that other processes read them again."""
+    count = changes(world) + 1
+    world.store.set_meta("traded", str(count))
+    if world.trading is not None:
+        world.trading.changes = count
+
+
 def _closing(trade: Trade) -> int:
     return trade.closed_at or 0
 
 
 def digests(seed: int, *parts: str) -> Callable[[str], str]:
-    """`identity.digest` in hex for many last parts, at a third of the price: a long past has a million of them."""
+    """`seeding.digest` in hex for many last parts, in a third of the time: there may be a million trades."""
     key = str(seed).encode()
     prefix = b"".join(len(text).to_bytes(4, "big") + text for text in (part.encode() for part in parts))
 
@@ -224,7 +236,7 @@ def _position(position: Position) -> tuple[object, ...]:
 
 
 def _add_up_tokens(world: World, opened: Sequence[Trade], closed: Sequence[Trade]) -> None:
-    """What each agent bought and sold of each token. It holds a token once: each column is in the order of time."""
+    """Sums of each agent and token. An agent holds a token only once, so each sum is in the order of time."""
     store = world.store
     sums: dict[_Key, list[float]] = {}
 
@@ -266,7 +278,7 @@ def _add_up_agents(world: World, closed: Sequence[Trade]) -> None:
 
 
 def _move(world: World, opened: Sequence[Trade], closed: Sequence[Trade], native: Mapping[str, float]) -> None:
-    """Money out of wallets and back."""
+    """Update the money in wallets."""
     moved: dict[str, int] = {}
     for trade in opened:
         if trade.opened_at > moved.get(trade.wallet_id, -1):

@@ -1,4 +1,4 @@
-"""How trading went on Base, over all tenants of a world, from the sums of their trades. USD is ether times its rate."""
+"""Performance of trading on Base, over all tenants, from the sums of their trades. USD is ether times its rate."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..market.price_model import DIGITS
 from ..market.tokens import find, significant
-from . import background_tenant
 from .ledger import outcome
+from .population import ensure_background_tenant
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 BASE = 8453
-# With fewer closed trades of a token nothing is said about its win rate.
+# Closed trades that a token needs for a win rate.
 ENOUGH = 3
 
 
@@ -22,8 +22,8 @@ def in_ether(usd: float, rate: float) -> float:
 
 
 def win_rate(world: World, address: str) -> float | None:
-    """Percent of a token's closed trades that made money, averaged over the agents; None for too few trades."""
-    background_tenant.ensure(world)
+    """Percent of a token's closed trades with a profit, averaged over agents; None for too few trades."""
+    ensure_background_tenant(world)
     rate, count = world.store.all(
         "SELECT avg(100.0 * won / closed), coalesce(sum(closed), 0) FROM books"
         " WHERE chain_id = ? AND token_address = ? AND closed > 0",
@@ -33,8 +33,8 @@ def win_rate(world: World, address: str) -> float | None:
 
 
 def average_prices(world: World, address: str) -> dict[str, float | None]:
-    """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side that no trade has."""
-    background_tenant.ensure(world)
+    """USD for one token, weighted by amount, by side (`BUY`, `SELL`); None for a side without trades."""
+    ensure_background_tenant(world)
     bought, paid, sold, taken = world.store.all(
         "SELECT sum(bought), sum(bought_usd), sum(sold), sum(sold_usd) FROM books"
         " WHERE chain_id = ? AND token_address = ?",
@@ -44,15 +44,15 @@ def average_prices(world: World, address: str) -> dict[str, float | None]:
 
 
 def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
-    """Address, win rate, return on what was paid (both in percent) and agents of the best tokens, best first."""
-    background_tenant.ensure(world)
+    """Address, win rate, return on cost (both in percent) and number of agents of the best tokens, best first."""
+    ensure_background_tenant(world)
     rows = world.store.all(
-        # Of an agent that has closed none the rate is NULL, and the average leaves it out.
+        # For an agent without closed trades the rate is NULL, and the average ignores it.
         "SELECT token_address, avg(100.0 * won / closed), 100.0 * sum(gain) / sum(cost), count(*) FROM books"
         " WHERE chain_id = ? GROUP BY token_address HAVING sum(closed) >= ?",
         (BASE, ENOUGH),
     )
-    # Rounded here, as every other figure is.
+    # Rounded in Python, like all other figures.
     found = [
         {"address": address, "winRate": round(rate, 2), "ROI": round(gain, 2) + 0.0, "agentCount": count}
         for address, rate, gain, count in rows
@@ -62,16 +62,16 @@ def top(world: World, sort_by: str, limit: int) -> list[dict[str, Any]]:
 
 
 def agents_by_token(world: World) -> dict[str, int]:
-    """How many agents have traded a token, by address."""
-    background_tenant.ensure(world)
+    """The number of agents that have traded a token, by address."""
+    ensure_background_tenant(world)
     return dict(
         world.store.all("SELECT token_address, count(*) FROM books WHERE chain_id = ? GROUP BY token_address", (BASE,))
     )
 
 
 def totals(world: World, at: float) -> dict[str, float]:
-    """Everything added up. Trades are counted when they are closed; amounts are in ether of the rate at `at`."""
-    background_tenant.ensure(world)
+    """Sums over all tokens. Closed trades are counted; ether is at the rate of `at`."""
+    ensure_background_tenant(world)
     store = world.store
     rate = world.prices.rate(at)
     agents, active = store.all(
@@ -93,14 +93,14 @@ def totals(world: World, at: float) -> dict[str, float]:
         ("realizedProfit", realized),
         ("unrealizedProfit", _unrealized(world, int(at))),
     ):
-        # However large the sums are, both say the same to a cent.
+        # Enough digits that both agree to a cent, however large the sums are.
         found[f"{name}ETH"] = round(usd / rate, 8) + 0.0
         found[f"{name}USD"] = round(usd, 2) + 0.0
     return {**found, "winRate": round(100.0 * won / trades, 2) if trades else 0.0}
 
 
 def _unrealized(world: World, second: int) -> float:
-    """What the positions on Base would bring, each in whole cents as its owner is told."""
+    """Profit of the open positions on Base, each in whole cents as its owner sees it."""
     current: dict[str, float | None] = {}
     cents = 0
     for address, entry, amount in world.store.all(

@@ -1,4 +1,4 @@
-"""The agents that are running and what they hold, as the database has them."""
+"""Running agents and their positions, read from the database."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..market.tokens import Token, find, lively
-from .exits import Levels
+from .exits import ExitLevels
 from .ledger import Position, Trade
 
 if TYPE_CHECKING:
-    from ..state.database import Store
+    from ..state.database import Database
 
 GUARDED = ("active", "paused")
-"""The states in which an agent watches what it holds."""
+"""The states in which an agent's positions are watched."""
 RISK = {"position_size_pct": 5.0, "stop_loss_pct": 3.0, "trailing_stop_pct": 2.0, "take_profit_pct": 10.0}
-"""What an agent works with where its risk rules are silent."""
-# As the partial index has it.
+"""Default risk rules of an agent."""
+# The condition of the partial index.
 _RUNNING = "status IN ('active', 'paused')"
 
 
@@ -40,29 +40,29 @@ class Agent:
     min_confidence: float
     max_positions: int
     since: float
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, OpenPosition] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class OpenPosition:
     """A position of a running agent.
 
     Attributes:
-        kept: it was in the database before.
-        touched: it isn't any more as the database has it.
+        kept: whether it is in the database.
+        touched: whether it has changed since.
     """
 
     agent: Agent
     position: Position
     token: Token
-    levels: Levels
+    levels: ExitLevels
     kept: bool
     gone: bool = False
     touched: bool = False
 
 
-def agents(store: Store, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
-    """Those that are running and satisfy a clause that begins with AND, the oldest first."""
+def agents(store: Database, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
+    """Running agents, oldest first. `clause` is empty or begins with AND."""
     for seq, agent_id, tenant, chain_id, wallet_id, status, risk, confidence, most, since in store.all(
         "SELECT seq, id, tenant, chain_id, wallet_id, status, risk, min_confidence, max_positions, since"  # noqa: S608 - our own clauses
         f" FROM agents WHERE {_RUNNING}{clause} ORDER BY seq",
@@ -76,9 +76,9 @@ def agents(store: Store, clause: str, args: tuple[str, ...]) -> Iterator[Agent]:
 
 
 def positions(
-    store: Store, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
+    store: Database, seed: int, owners: Mapping[str, Agent], clause: str, args: tuple[str, ...]
 ) -> Iterator[tuple[Agent, Position, Token]]:
-    """What these agents hold, in the order in which it was opened."""
+    """Positions of these agents, in the order of opening."""
     for agent_id, opened_at, signal_id, amount, entry, wallet_id, trade_id, position_id, address, *rest in store.all(
         "SELECT p.agent_id, p.opened_at, t.signal_id, p.amount, p.entry_price_usd, p.wallet_id, p.trade_id, p.id,"  # noqa: S608 - our own clauses
         " p.token_address, p.stop_loss_price, p.take_profit_price, p.trailing_pct, p.peak, p.peak_at, p.exits_at,"
@@ -101,7 +101,7 @@ def rules(risk: str) -> tuple[float, float, float, float]:
     """(size, stop loss, trailing stop, take profit) in percent."""
     given = json.loads(risk)
     size, stop, trailing, target = (float(given.get(name, usual)) for name, usual in RISK.items())
-    # By gap option they may be anything.
+    # With the gap option `bounds` they may have any value.
     return _within(size, 100), _within(stop, 100), _within(trailing, 100), _within(target, 1e9)
 
 
@@ -111,11 +111,11 @@ def _within(percent: float, most: float) -> float:
 
 @lru_cache(maxsize=4_096)
 def known(seed: int, chain_id: int, address: str) -> Token | None:
-    """A token of the market by its address; None for one that somebody has made up."""
+    """A token of the market by its address; None for a made-up one."""
     return _lively(seed, chain_id).get(address) or find(seed, chain_id, address)
 
 
 @lru_cache(maxsize=8)
 def _lively(seed: int, chain_id: int) -> dict[str, Token]:
-    # Most signals are about these, and the addresses of all tokens take a moment to make.
+    # Most signals are about these, and computing the addresses of all tokens takes time.
     return {token.address: token for token in lively(seed, chain_id)}

@@ -1,4 +1,4 @@
-"""Signals as they are published: those of the market when their time has come, and those that somebody emits."""
+"""Publishing signals: those of the market when they are due, and those that a test emits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from operator import attrgetter, itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ..core.seeding import Dice
+from ..core.seeding import SeededRandom
 from ..market import emitted_signals
-from ..market.emitted_signals import MockSignal, Wish
-from ..market.indicators import CHAINS, COLUMNS, Row, followed, past
+from ..market.emitted_signals import EmitRequest, MockSignal
+from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past
 from ..market.price_model import Prices
-from . import engine
+from . import background_tenant, engine
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "MockSignal", "catch_up", "emit", "is_behind", "last_seq", "newer", "next_due", "prompt"]
 
 FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
-"""What a signal is on the wire."""
-# Seconds of the market that are held in memory at a time.
+"""Fields of a signal on the wire."""
+# Seconds of the market in memory at a time.
 _WINDOW = 6 * 3_600
-# Signals that are looked through at a time.
+# Signals read at a time: without and with a time limit.
 _AT_ONCE = 5_000
 _IN_TURN = 500
-# Where others wait for their turn: real seconds until they get it, and seconds of the market between two looks at that.
+# With a time limit: its usual length in real seconds, and seconds of the market between two checks of it.
 SLICE = 0.05
 _STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -36,9 +36,9 @@ _values = attrgetter("published_at", *FIELDS)
 
 
 def catch_up(world: World, *, within: float | None = None) -> int:
-    """Publish what is due, in the order of time; how many that were. Costs next to nothing when nothing is.
+    """Publish what is due, in the order of time; the number of signals. Almost free when nothing is due.
 
-    `within`: about so many real seconds at a time; whoever asks again gets on.
+    `within`: stop after about this many real seconds; the next call continues.
     """
     if _is_quiet(world):
         return 0
@@ -47,7 +47,7 @@ def catch_up(world: World, *, within: float | None = None) -> int:
             return 0
         now = world.now()
         upto, count = _begun(world, now)
-        trading = engine.of(world)
+        trading = _engine(world)
         start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
         scheduled = deque[Row](
             world.store.all(
@@ -61,92 +61,103 @@ def catch_up(world: World, *, within: float | None = None) -> int:
         for rows, until in _in_order(world.prices, start, now, scheduled, step):
             world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
             count += len(rows)
-            trading.live(rows, until)
+            trading.advance(rows, until)
             if monotonic() > ends:
                 now = until
                 break
         if planned:
             world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
         upto = max(upto, now)
-        trading.live((), now)
+        trading.advance((), now)
         trading.flush()
-        world.exits_due = trading.next_exit
         world.store.set_meta("signals_upto", repr(upto))
         world.due = _next(world, upto)
         if count:
-            world.announce()
+            world.notify_streams()
         return count
 
 
+def _engine(world: World) -> engine.TradingEngine:
+    """The world's trading engine, made when there is none."""
+    found = world.trading
+    if not isinstance(found, engine.TradingEngine):
+        excluded = background_tenant.BACKGROUND_TENANT if background_tenant.is_growing(world) else None
+        found = world.trading = engine.TradingEngine(world, excluded_tenant=excluded)
+    return found
+
+
 def _is_quiet(world: World) -> bool:
-    """Whether nothing is due. Without a floor nobody knows."""
-    return world.due is not None and world.floor is not None and world.now() < min(world.due, world.exits_due)
+    """Whether nothing is due. False when that is unknown."""
+    # Read once: other threads may change both while no transaction is open.
+    due, trading = world.due, world.trading
+    return due is not None and trading is not None and world.now() < min(due, trading.next_exit)
 
 
 def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
-    """Let a slice of what is due happen; whether more of it was due at `goal`. Of a fast clock there is always more.
+    """Publish some of what is due; whether more was due at `goal`. With a fast clock there is always more due now.
 
-    `trading`: only for the sake of what agents do; without any, signals can wait.
+    `trading`: only the agents' trades matter; without running agents, signals can wait.
     """
-    if trading and engine.of(world).empty:
+    if trading and _engine(world).empty:
         return False
     catch_up(world, within=SLICE)
     return world.due is not None and world.due <= min(goal, world.now())
 
 
 def up_to_date(world: World) -> None:
-    """Let agents trade up to now, before somebody looks at what they did. Without any, signals can wait."""
-    if not _is_quiet(world) and not engine.of(world).empty:
+    """Let agents trade up to now. Without running agents, signals can wait."""
+    if not _is_quiet(world) and not _engine(world).empty:
         catch_up(world)
 
 
-def live_through(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
-    """Let a tenant's agents, made for the time `start`, live through what has been published since, and up to then.
+def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
+    """Let a tenant's agents, created as of `start`, trade on the signals published since.
 
-    `within`: about so many real seconds; then comes the place from which to go on, as `seq`. None when it is done.
+    `within`: stop after about this many real seconds and return the `seq` to continue from. None when done.
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading = engine.Floor(world, tenant)
+        trading = engine.TradingEngine(world, tenant=tenant)
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
-        # In the order of the table, which is that of time: there is no index of the time of publication.
+        # In the order of `seq`, which is that of time: the time of publication has no index.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
-            trading.live([row[:-1] for row in rows if row[0] > start], start)
+            trading.advance([row[:-1] for row in rows if row[0] > start], start)
             trading.flush()
             seq = rows[-1][-1]
             if monotonic() > ends:
                 return seq
-        trading.live((), min(float(upto), world.now()))
+        trading.advance((), min(float(upto), world.now()))
         trading.flush()
     return None
 
 
 def _begun(world: World, now: float) -> tuple[float, int]:
-    """(time up to which there are signals, number of signals made): the first time, those of the days before."""
+    """(time up to which signals are published, number of new ones). The first call adds those of the days before."""
     kept = world.store.get_meta("signals_upto")
     if kept is not None:
         return float(kept), 0
-    born = _born(world, now)
-    world.born_at(born)
-    rows = past(world.prices, born)
+    created_at = _created_at(world, now)
+    world.set_created_at(created_at)
+    engine.forget(world)
+    rows = past(world.prices, created_at)
     world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
-    return born, len(rows)
+    return created_at, len(rows)
 
 
-def _born(world: World, now: float) -> float:
-    """When the world was made. One that nobody has looked at before its clock was set back begins there."""
-    born = float(world.store.get_meta("born") or now)
-    return born if world.store.value("SELECT 1 FROM trades") else min(now, born)
+def _created_at(world: World, now: float) -> float:
+    """When the world was made. If its clock was set back before any trade, it begins at the new time."""
+    created_at = world.created_at
+    return created_at if world.store.value("SELECT 1 FROM trades") else min(now, created_at)
 
 
 def _in_order(
     prices: Prices, start: float, end: float, scheduled: deque[Row], step: float
 ) -> Iterator[tuple[list[Row], float]]:
-    """The market's signals with start < time <= end and the scheduled ones, `step` seconds at a time, and its end."""
+    """(signals, end) for each `step` seconds with start < time <= end: the market's and the scheduled ones."""
     while start < end:
         until = min(start + step, end)
-        rows = [row for chain_id in CHAINS for row in followed(prices, chain_id).between(start, until)]
+        rows = [row for chain_id in CHAINS for row in crossover_series(prices, chain_id).between(start, until)]
         while scheduled and scheduled[0][0] <= until:
             rows.append(scheduled.popleft())
         rows.sort(key=itemgetter(0))
@@ -157,11 +168,11 @@ def _in_order(
 
 
 def _next(world: World, upto: float) -> float:
-    """When the next signal comes; infinity for never."""
+    """When the next signal is published; infinity for never."""
     planned = world.store.value("SELECT min(published_at) FROM scheduled")
     times = [math.inf if planned is None else float(planned)]
     if world.market == "live":
-        times += [followed(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
+        times += [crossover_series(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
     return min(times)
 
 
@@ -171,16 +182,16 @@ def next_due(world: World) -> float | None:
     if due is None:
         with world.transaction():
             kept, now = world.store.get_meta("signals_upto"), world.now()
-            due = _next(world, _born(world, now) if kept is None else float(kept))
+            due = _next(world, _created_at(world, now) if kept is None else float(kept))
             if kept is not None:
                 world.due = due
     return None if due == math.inf else due
 
 
 def prompt(world: World, chain_id: int) -> bool:
-    """For whoever opens a stream: schedule a signal within `world.first_within` seconds, unless one is due by then.
+    """For a new stream, schedule a signal within `world.first_within` seconds, unless one is due by then.
 
-    Whether one was scheduled.
+    Returns whether one was scheduled.
     """
     within = world.first_within
     if within is None or world.market != "live":
@@ -189,13 +200,13 @@ def prompt(world: World, chain_id: int) -> bool:
         catch_up(world)
         now = world.now()
         upto = float(world.store.get_meta("signals_upto") or now)
-        if followed(world.prices, chain_id).next_after(upto) <= now + within:
+        if crossover_series(world.prices, chain_id).next_after(upto) <= now + within:
             return False
         coming = "SELECT 1 FROM scheduled WHERE chain_id = ? AND published_at <= ?"
         if world.store.value(coming, (chain_id, now + within)):
             return False
         ordinal = world.store.next("", "prompt")
-        soon = now + within * Dice(world.seed, "prompt time", ordinal, rolls=1).between(0.5, 1.0)
+        soon = now + within * SeededRandom(world.seed, "prompt time", ordinal, draws=1).between(0.5, 1.0)
         _add(world, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
         return True
 
@@ -212,27 +223,27 @@ def emit(
     at: float | None = None,
     asked: float | None = None,
 ) -> MockSignal:
-    """Publish a signal. What is left out follows from the seed and how many were emitted before.
+    """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
 
     Args:
         chain_id: 8453 or 56.
-        token: symbol or address, in any case; one that the market doesn't have is made up.
+        token: symbol or address, in upper or lower case; an unknown one is made up.
         direction: `BUY` or `SELL`.
         confidence: 0.0 to 1.0.
         price_usd: USD for one token, above 0.
-        timestamp: the date in the record, Unix seconds; any, also a wrong one. By default when it is published.
-        at: when it is published, on the service's clock; without it, now.
-        asked: since when the caller means `at`; by default now. A fast clock may have passed it meanwhile.
+        timestamp: the date in the record, Unix seconds; it may be wrong. By default the time of publication.
+        at: when it is published, on the service's clock; by default now.
+        asked: the time at which `at` was chosen; by default now. A fast clock may have passed `at` since.
 
     Raises:
-        ValueError: one of them can't be; the message begins with its name.
+        ValueError: an argument is out of range; the message begins with its name.
     """
-    wish = Wish(chain_id, token, direction, confidence, price_usd, timestamp, at)
+    request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
     with world.transaction():
         catch_up(world)
         now = world.now()
-        when = wish.when(now, now if asked is None else min(asked, now))
-        signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), wish, when)
+        when = request.when(now, now if asked is None else min(asked, now))
+        signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
         _add(world, signal, green)
         return signal
 
@@ -245,7 +256,7 @@ def _add(
     short: float | None = None,
     long: float | None = None,
 ) -> None:
-    """Publish a signal, or keep it until its time comes."""
+    """Publish a signal, or schedule it when it is later than now."""
     later = signal.published_at > world.now()
     row = (*_values(signal), reason, short, long, 0, green)
     world.store.run(f"INSERT INTO {'scheduled' if later else 'signals'} {_INTO}", row)
@@ -253,16 +264,15 @@ def _add(
         if world.due is not None:
             world.due = min(world.due, signal.published_at)
     else:
-        trading = engine.of(world)
-        trading.live([row], signal.published_at)
+        trading = _engine(world)
+        trading.advance([row], signal.published_at)
         trading.flush()
-        world.exits_due = trading.next_exit
-    world.announce()
+    world.notify_streams()
 
 
 def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:
-    """(seq, time of publication, what is sent) of a chain's signals after a place, oldest first; at most `limit`."""
-    # In the order of the table itself: an index of the chain would have all of its signals sorted.
+    """(seq, time of publication, record) of a chain's signals after a `seq`, oldest first; at most `limit`."""
+    # NOT INDEXED: with the index of the chain, SQLite would sort all of its signals.
     rows = world.store.all(
         f"SELECT seq, published_at, {', '.join(FIELDS)} FROM signals NOT INDEXED"  # noqa: S608 - our own names
         " WHERE seq > ? AND chain_id = ? ORDER BY seq LIMIT ?",
@@ -272,5 +282,5 @@ def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, 
 
 
 def last_seq(world: World) -> int:
-    """The place of the signal that was published last, 0 without one."""
+    """The `seq` of the last published signal; 0 without one."""
     return int(world.store.value("SELECT max(seq) FROM signals") or 0)

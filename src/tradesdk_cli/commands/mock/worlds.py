@@ -105,7 +105,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
 
     mock_server_class()  # says what is missing
     from tradesdk_mock import MockServerError
-    from tradesdk_mock.state.statefiles import describe
+    from tradesdk_mock.state.snapshots import describe
 
     file = _folder(run.settings) / f"{name}.sqlite3"
     row: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
 def _not_in_use(settings: Settings, name: str) -> None:
     """Refuses to remove what another process works on: the file would live on without a name."""
     from tradesdk_cli.errors import CliError
-    from tradesdk_mock.state.statefiles import in_use
+    from tradesdk_mock.state.snapshots import in_use
 
     if in_use(_folder(settings) / f"{name}.sqlite3"):
         raise CliError(f"the world {name} is in use by another process", "stop it first")

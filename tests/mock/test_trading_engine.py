@@ -1,17 +1,18 @@
-"""What the floor knows by heart, and when it has to look it up again: changes elsewhere, refusals, clocks set back."""
+"""What the trading engine holds in memory, and when it reads it again: changes elsewhere, refusals, clocks set back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
 from tradesdk_mock.core.messages import Request
-from tradesdk_mock.trading import background_tenant, signal_feed
-from tradesdk_mock.trading import engine as floors
+from tradesdk_mock.state.world import World
+from tradesdk_mock.trading import background_tenant, engine, signal_feed
 from tradesdk_mock.trading.positions import Agent
 from tradesdk_mock.trading.signal_feed import next_due
 
@@ -37,15 +38,15 @@ def running(mock: MockService, http: httpx.Client) -> str:
 
 
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """One entry for each time that a floor is looked up."""
+    """One entry for each engine that is made."""
     found: list[object] = []
-    build = floors.Floor.__init__
+    build = engine.TradingEngine.__init__
 
-    def counted(self: floors.Floor, *args: object) -> None:
-        found.append(args)
-        build(self, *args)  # type: ignore[arg-type]
+    def counted(self: engine.TradingEngine, world: World, **options: Any) -> None:
+        found.append(options)
+        build(self, world, **options)
 
-    monkeypatch.setattr(floors.Floor, "__init__", counted)
+    monkeypatch.setattr(engine.TradingEngine, "__init__", counted)
     return found
 
 
@@ -84,13 +85,13 @@ def test_a_change_that_is_undone_leaves_nothing_behind(mock: MockService, monkey
         for service in (mock, twin):
             service.clock.advance(DAY)
         with monkeypatch.context() as patch:
-            patch.setattr("tradesdk_mock.trading.engine.Floor.flush", broken)
+            patch.setattr("tradesdk_mock.trading.engine.TradingEngine.flush", broken)
             assert http.get("/v1/trades").status_code == 500
         assert walk(http, "/v1/trades") == walk(same, "/v1/trades")
         assert walk(http, "/v1/positions") == walk(same, "/v1/positions")
 
 
-def broken(self: floors.Floor) -> None:
+def broken(self: engine.TradingEngine) -> None:
     raise RuntimeError("no room")
 
 
@@ -116,7 +117,7 @@ def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, marke
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_the_house_trades_whenever_it_was_asked_for_first(early: bool) -> None:
+def test_the_background_tenant_trades_whenever_it_was_asked_for_first(early: bool) -> None:
     with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock) as http:
         if early:
             ok(http.get("/v1/signals", params={"chain": 8453}))
@@ -194,7 +195,9 @@ METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"app
 
 
 @pytest.mark.long
-def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_background_tenant_is_made_in_turns(
+    mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
     monkeypatch.setattr(signal_feed, "SLICE", 0.0)
     with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
@@ -207,8 +210,8 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
             while mock.pipeline.is_behind(mock.pipeline.open(METRICS), START):
                 turns += 1
                 assert background_tenant.is_growing(mock.world)
-                # Whoever trades meanwhile leaves the house alone.
-                other.world.floor = None
+                # Whoever trades meanwhile leaves the background tenant alone.
+                other.world.trading = None
                 ok(later.get("/v1/trades"))
             assert turns > 5
             assert not background_tenant.is_growing(other.world)
@@ -220,7 +223,7 @@ def test_the_house_is_made_in_turns(mock: MockService, tmp_path: Path, monkeypat
         assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
 
 
-def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
+def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal_feed, "SLICE", 0.0)
@@ -233,7 +236,7 @@ def test_a_house_that_is_half_made_is_finished_by_whoever_needs_it(
         assert not background_tenant.is_growing(mock.world)
 
 
-def test_nobody_makes_the_house_for_less_than_a_payment(mock: MockService) -> None:
+def test_nobody_makes_the_background_tenant_for_less_than_a_payment(mock: MockService) -> None:
     mock.set_gaps(paywall="closed")
     mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
     assert mock.status()["tenants"] == []
@@ -241,13 +244,13 @@ def test_nobody_makes_the_house_for_less_than_a_payment(mock: MockService) -> No
 
 @pytest.mark.parametrize("many", [0, 100])
 def test_of_many_agents_only_those_are_asked_that_have_enough(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floors, "_MANY", many)
+    monkeypatch.setattr(engine, "_MANY", many)
     asked: list[str] = []
-    original = floors.Floor._open
+    original = engine.TradingEngine._open
 
-    def noted(self: floors.Floor, agent: Agent, offer: floors._Offer) -> None:
+    def noted(self: engine.TradingEngine, agent: Agent, opportunity: engine._BuyOpportunity) -> None:
         asked.append(agent.id)
-        original(self, agent, offer)
+        original(self, agent, opportunity)
 
     with MockService(clock=MockClock(START), signals="scripted") as mock, in_process(mock) as http:
         poor, rich = add_wallet(http), ok(http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
@@ -256,7 +259,7 @@ def test_of_many_agents_only_those_are_asked_that_have_enough(many: int, monkeyp
         for agent in agents:
             mock.start_agent(agent)
         mock.world.store.run("UPDATE wallets SET native = 1e-9 WHERE id = ?", (poor,))
-        monkeypatch.setattr(floors.Floor, "_open", noted)
+        monkeypatch.setattr(engine.TradingEngine, "_open", noted)
         mock.emit_signal(token="AERO", direction="BUY", confidence=1.0)
         # A wallet that was too poor once is not looked at again, nor is any where they are many.
         assert asked == ([agents[0]] if many else []) + [agents[1], agents[4]]
@@ -270,7 +273,7 @@ def test_of_many_agents_only_those_are_asked_that_have_enough(many: int, monkeyp
 def test_how_many_agents_there_are_changes_nothing_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for many in (0, 100):
-        monkeypatch.setattr(floors, "_MANY", many)
+        monkeypatch.setattr(engine, "_MANY", many)
         with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock, "mock_read_house") as http:
             ok(http.get("/v1/account"))
             mock.clock.advance(HOUR)

@@ -1,0 +1,182 @@
+"""What a state file is, before anything is written to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import quote
+
+from ..core.errors import MockServerError
+from ..core.gap_options import GapOptions
+from ..market.scenarios import SCENARIOS
+from . import schema
+
+# Reading a whole file costs 2 ms for each MiB. Larger ones are checked where they are used, and damage is answered
+# there: a server should not wait for seconds before it listens.
+READ_WHOLE = 16 * 1024 * 1024
+LOGS = ("-wal", "-shm", "-journal")
+# How often to look again at a file that others are changing.
+_LOOKS = 10
+_MARKETS = ("live", "scripted")
+
+
+class Unusable(Exception):
+    """A file that can't be used. The message is the end of a sentence that begins with its name."""
+
+
+def check(path: str) -> None:
+    """Accept a state file of this version, or a path where one can be created. Nothing is written.
+
+    Raises:
+        MockServerError: it is something else, or damaged; the message has its name and the reason.
+    """
+    try:
+        if is_there(path):
+            look(path, checked)
+    except Unusable as error:
+        raise MockServerError(f"the state file {path} {error}") from error.__cause__
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a file that isn't empty."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Unusable(f"can't be opened: {error.strerror}") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise Unusable("is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unusable("is no ordinary file")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise Unusable("can't be read and written: no permission")
+    if found.st_size == 0 and _size(path + "-wal"):
+        # SQLite would discard the log.
+        raise Unusable(f"is damaged: it is empty, while {path}-wal is not")
+    return found.st_size > 0
+
+
+def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
+    """Call `what` with a read-only connection; again when another process has changed the file meanwhile."""
+    failure: Exception = Unusable("is in use")
+    for _ in range(_LOOKS):
+        before = _stamp(path)
+        try:
+            with named(), _reading(path) as db:
+                what(db)
+            return
+        except (Unusable, OSError) as error:
+            failure = error
+        if _stamp(path) == before:
+            break
+    if isinstance(failure, OSError):
+        raise Unusable(f"can't be opened: {failure.strerror}") from failure
+    raise failure
+
+
+def _stamp(path: str) -> object:
+    return [_size(path + end) for end in ("", *LOGS)], os.stat(path).st_mtime_ns
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection that changes neither the file nor its folder.
+
+    A file that may be in use is only opened by SQLite: closing it in any other way would release the locks that other
+    connections of this process hold on it.
+    """
+    with ExitStack() as stack:
+        options = "mode=ro&immutable=1"
+        if _size(path + "-wal"):
+            options = "mode=ro"
+            if not os.path.exists(path + "-shm"):
+                # It isn't in use. Reading it with its log would create an index file next to it.
+                import shutil
+                import tempfile
+
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tradesdk-mock-"))
+                for end in ("", "-wal"):
+                    shutil.copyfile(path + end, os.path.join(folder, "state" + end))
+                path = os.path.join(folder, "state")
+        place = quote(os.path.abspath(path).replace(os.sep, "/"))
+        uri = f"file://{'' if place.startswith('/') else '/'}{place}?{options}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None)
+        stack.callback(db.close)
+        yield db
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Turn errors of SQLite into `Unusable`."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+            raise Unusable("is not a state file, or damaged: it is no database") from error
+        if "locked" in str(error):
+            raise Unusable("is in use") from error
+        # SQLite quotes text that it can't decode in full.
+        raise Unusable(f"is damaged: {str(error).partition(' with text ')[0]}") from error
+    except UnicodeDecodeError as error:
+        raise Unusable("is damaged: a name in it is no text") from error
+
+
+def checked(db: sqlite3.Connection) -> None:
+    """Accept a state of this version, or an empty database; otherwise `Unusable`."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    if not version and not found:
+        return
+    ours = found.keys() & set(schema.NAMES)
+    if len(ours) < len(schema.NAMES) // 2:
+        raise Unusable("is not a state file: it is a database of something else")
+    if version != schema.VERSION:
+        raise Unusable(
+            f"is of version {version}, and this mock reads version {schema.VERSION}: "
+            "take another file, or the release that made this one"
+        )
+    for statement in filter(None, map(str.strip, schema.TABLES.split(";"))):
+        kind, name = statement.split(None, 3)[1:3]
+        if found.get(name) != statement:
+            raise Unusable(f"is damaged: the {kind.lower()} {name} is {'another' if name in found else 'missing'}")
+    settings(db)
+    pages, size = (db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "page_size"))
+    if pages * size <= READ_WHOLE:
+        sound(db, "quick_check")
+
+
+def sound(db: sqlite3.Connection, pragma: str) -> None:
+    (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
+    if said != "ok":
+        raise Unusable(f"is damaged: {' '.join(said.split())}")
+
+
+def settings(db: sqlite3.Connection) -> dict[str, str]:
+    """Seed, clock and the other settings of a world; empty when the process that created it ended too early."""
+    kept = dict(db.execute("SELECT name, value FROM meta"))
+    try:
+        if kept:
+            int(kept["seed"])
+            float(kept["born"])
+            shown, real, speed, _ = json.loads(kept["clock"])
+            if not 0 <= shown < 1e12 or not 0 <= real < 1e12 or not 0 < speed < 1e6:
+                raise ValueError(kept["clock"])
+            known = GapOptions().as_dict()
+            GapOptions().changed(**{name: value for name, value in json.loads(kept["gaps"]).items() if name in known})
+            if kept["scenario"] not in SCENARIOS or kept["market"] not in _MARKETS:
+                raise ValueError(kept["scenario"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise Unusable("is damaged: its settings can't be read") from error
+    return kept
