@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tradesdk_mock.market.tokens import find, significant
+from tradesdk_mock.market.price_model import significant
+from tradesdk_mock.market.tokens import find
 
 from ._books import HOUR, Account, Life, Look, Observer, Record, Terms
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.market.price_model import Prices, cents, prices
+from tradesdk_mock.market.price_model import Prices, cents, prices, significant
 from tradesdk_mock.market.scenarios import SCENARIOS
-from tradesdk_mock.market.tokens import Token, find, lively, significant, tokens
+from tradesdk_mock.market.tokens import Token, find, lively, tokens
 
 from ._support import START
 

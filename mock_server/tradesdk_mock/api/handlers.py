@@ -42,6 +42,7 @@ def match_faults(context: Context) -> None:
         from ..faults.responses import replacement
 
         context.principal = _sender(context)
+        context.now = context.world.now()  # another process may have moved the clock
         context.answer, context.error = replacement(matched, context.world, context.principal)
 
 

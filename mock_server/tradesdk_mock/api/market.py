@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..core.errors import ApiError
-from ..market.price_model import DIGITS
-from ..market.tokens import NETWORKS, find, significant, tokens
+from ..market.price_model import DIGITS, significant
+from ..market.tokens import NETWORKS, find, tokens
 from ..trading import performance, signal_feed
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..market.indicators import BEFORE, DAY, HOUR, LONG, PAST, SHORT, averaged, full_hours, greens, moments
-from ..market.price_model import DIGITS
-from ..market.tokens import Token, lively, significant
+from ..market.price_model import DIGITS, significant
+from ..market.tokens import Token, lively
 
 if TYPE_CHECKING:
     from ..market.price_model import Prices

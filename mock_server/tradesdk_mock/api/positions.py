@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.messages import Answer
-from ..market.tokens import find, significant
+from ..market.price_model import significant
+from ..market.tokens import find
 from ..trading.exits import trailing_peak
 from ..trading.ledger import outcome
 from ..trading.positions import GUARDED

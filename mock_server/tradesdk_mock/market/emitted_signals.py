@@ -9,8 +9,8 @@ from functools import lru_cache
 from ..core.clock import check_time
 from ..core.seeding import SeededRandom, address, checksum_address, ident, is_evm_address
 from .indicators import CHAINS, standing
-from .price_model import Prices
-from .tokens import Token, find, lively, significant
+from .price_model import Prices, significant
+from .tokens import Token, find, lively
 
 DIRECTIONS = ("BUY", "SELL")
 # The largest integer that every JSON reader keeps exact.

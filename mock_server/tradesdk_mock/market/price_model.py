@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ..core.seeding import SeededRandom
 from .scenarios import ORDINARY, Course
-from .tokens import NATIVE_USD, Token, significant
+from .tokens import NATIVE_USD, Token
 
 DIGITS = 8
 CANDLE = 60
@@ -264,3 +264,8 @@ def keep(cache: dict[_Key, _Value], key: _Key, value: _Value, limit: int) -> Non
         for old in list(islice(cache, limit // 4)):
             cache.pop(old, None)
     cache[key] = value
+
+
+def significant(value: float, digits: int = 6) -> float:
+    """Round to significant digits."""
+    return float(f"{value:.{digits}g}")

@@ -205,9 +205,4 @@ def _row(seed: int, chain_id: int, place: int) -> tuple[str, str, str, float]:
     second = NOUNS[(place + place // len(ADJECTIVES)) % len(NOUNS)]
     symbol = (first[:3] + second[:3]).upper()
     price = 10 ** SeededRandom(seed, "price", chain_id, symbol, draws=1).between(-8, -1)
-    return symbol, f"{first} {second}", f"{first}-{second}".lower(), significant(price, 3)
-
-
-def significant(value: float, digits: int = 6) -> float:
-    """Round to significant digits."""
-    return float(f"{value:.{digits}g}")
+    return symbol, f"{first} {second}", f"{first}-{second}".lower(), float(f"{price:.3g}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.seeding import SeededRandom
-from ..market.tokens import find, significant
+from ..market.price_model import significant
+from ..market.tokens import find
 
 if TYPE_CHECKING:
     from ..state.world import World

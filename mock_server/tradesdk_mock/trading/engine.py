@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..core.seeding import ident
 from ..market.indicators import CHAINS
-from ..market.price_model import DIGITS
-from ..market.tokens import Token, significant
+from ..market.price_model import DIGITS, significant
+from ..market.tokens import Token
 from . import ledger, positions
 from .exits import ExitForecast, ExitLevels, first_exit, trailing_peak
 from .ledger import Position, Trade, outcome

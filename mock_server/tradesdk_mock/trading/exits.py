@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..market.tokens import significant
+from ..market.price_model import significant
 
 if TYPE_CHECKING:
     from ..market.price_model import Prices

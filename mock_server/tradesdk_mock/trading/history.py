@@ -14,8 +14,8 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from ..core.seeding import SeededRandom, address, ident
-from ..market.price_model import DIGITS
-from ..market.tokens import Token, lively, significant
+from ..market.price_model import DIGITS, significant
+from ..market.tokens import Token, lively
 from . import ledger
 from .balances import initial_native
 from .exits import ExitLevels, first_exit

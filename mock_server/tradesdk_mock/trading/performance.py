@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..market.price_model import DIGITS
-from ..market.tokens import find, significant
+from ..market.price_model import DIGITS, significant
+from ..market.tokens import find
 from .ledger import outcome
 from .population import ensure_background_tenant
 
