@@ -49,7 +49,9 @@ class ReplyReader:
         self._length = None if reply.status in (204, 304) else _length_of(reply)
         self._empty = method == "HEAD" or reply.status in (204, 304)
         self._received = 0
-        self._read_timeout = Timeout(clock, self._timeout)
+        # A body that is there at once is never waited for.
+        self._waits = bool(reply.before) or not isinstance(reply.body, bytes)
+        self._read_timeout = Timeout(clock, self._timeout) if self._waits else None
         self._pieces = self._read()
 
     @property
@@ -96,22 +98,26 @@ class ReplyReader:
             finally:
                 self._lock.release()
 
+    def _restart_timeout(self) -> None:
+        if self._waits:
+            self._read_timeout = Timeout(self._clock, self._timeout)
+
     def _read(self) -> Generator[bytes | WaitFor, None, None]:
         if self._empty or self._length == 0:
             return
-        self._read_timeout = Timeout(self._clock, self._timeout)
+        self._restart_timeout()
         for step in self._steps():
             if isinstance(step, bytes):
                 for piece in self._cut(step):
                     yield piece
-                    self._read_timeout = Timeout(self._clock, self._timeout)
+                    self._restart_timeout()
                 if self._received == self._length:
                     return
             elif isinstance(step, Delay):
                 yield from self._pause(step)
             elif isinstance(step, Idle):
-                self._check_read_timeout(" (a stream needs a read timeout above its heartbeats)")
-                yield WaitFor(self._clock, (self._read_timeout,), step.until, step.wake, step.poll)
+                timeout = self._running_timeout(" (a stream needs a read timeout above its heartbeats)")
+                yield WaitFor(self._clock, (timeout,), step.until, step.wake, step.poll)
             else:
                 yield from self._break(step)
                 return
@@ -145,13 +151,15 @@ class ReplyReader:
     def _pause(self, step: Delay) -> Iterator[WaitFor]:
         pause = Timeout(self._clock, step.seconds)
         while pause.left():
-            self._check_read_timeout()
-            yield WaitFor(self._clock, (pause, self._read_timeout))
+            yield WaitFor(self._clock, (pause, self._running_timeout()))
 
-    def _check_read_timeout(self, advice: str = "") -> None:
+    def _running_timeout(self, advice: str = "") -> Timeout:
+        """The read timeout; ReadFailed when it is over."""
+        assert self._read_timeout is not None  # noqa: S101 - made for every body that is waited for
         if not self._read_timeout.left():
             whose = " of the mock's clock" if self._clock.frozen else ""
             raise ReadFailed(Failure.TIMEOUT, f"timed out: nothing came for {self._timeout:g} s{whose}{advice}")
+        return self._read_timeout
 
     def _break(self, how: Break) -> Iterator[bytes]:
         if how is Break.RESET:

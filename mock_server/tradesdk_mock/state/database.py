@@ -90,7 +90,8 @@ class Database:
                     raise
             time.sleep(0.01)
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> bool:
+        """Begin a transaction, or go on with the open one; whether it has begun here."""
         self._lock.acquire()
         if self._depth == 0:
             try:
@@ -100,7 +101,7 @@ class Database:
                 self._lock.release()
                 raise
         self._depth += 1
-        return self
+        return self._depth == 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -117,11 +118,6 @@ class Database:
             if self._depth == 0 and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self._lock.release()
-
-    @property
-    def nested(self) -> bool:
-        """Whether the open transaction is part of another one."""
-        return self._depth > 1
 
     def run(self, sql: str, args: Sequence[object] = ()) -> int:
         """Run a statement; the number of rows changed."""

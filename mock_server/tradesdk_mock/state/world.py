@@ -216,10 +216,11 @@ class World:
     def transaction(self) -> Iterator[None]:
         """A write transaction. It begins by reading what another process has changed in the file."""
         try:
-            with self.store:
-                if not self.store.nested:
+            with self.store as is_outermost:
+                if is_outermost:
                     self._moved = False
-                self.sync()
+                    if self.store.path is not None:
+                        self.sync()
                 yield
         except BaseException:
             # The changes are rolled back, so what was derived from them is read again.
