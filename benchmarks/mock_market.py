@@ -35,7 +35,7 @@ def ask(mock: MockService, path: str, *, tenant: str = "bench", body: object = N
     if content:
         headers.append((b"content-type", b"application/json"))
     target, _, query = path.partition("?")
-    reply = mock.engine.answer(
+    reply = mock.pipeline.answer(
         Request(method or ("POST" if content else "GET"), target, query.encode(), headers, content)
     )
     assert reply.status // 100 == 2, (path, reply)

@@ -72,7 +72,7 @@ STEADY = {
     "mock": (
         *("test_books", "test_crossovers", "test_market_bodies", "test_pages", "test_payments_settle"),
         *("test_rehearsal_day", "test_stream_life"),
-        *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_warnings"),
+        *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_precedence"),
         *("test_openapi_answers", "test_openapi_page", "test_prices", "test_scenarios", "test_seedworld"),
         *("test_fault_input", "test_payments_wire", "test_raw_http", "test_snapshot_control", "test_snapshots"),
         *("test_state_files", "test_trading_engine", "test_transport_time"),

@@ -9,7 +9,7 @@ import tradesdk
 import tradesdk.errors
 import tradesdk_mock
 from tradesdk_mock import GapOptions
-from tradesdk_mock.faults.active import describe
+from tradesdk_mock.faults.catalog import describe
 
 from ._pages import ROOT
 

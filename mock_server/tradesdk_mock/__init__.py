@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .payments.report import MockPayments
     from .payments.settlements import Presentation, Settlement
     from .payments.wallet_proof import wallet_message
-    from .serving.server import MockServer
+    from .serving.uvicorn_server import MockServer
     from .state.tenants import MockKey
     from .trading.population import Populated
 
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MockServer": "serving.server",
+    "MockServer": "serving.uvicorn_server",
     "MockService": "control.service",
     "MockTransport": "in_process.httpx_transport",
     "MockServerError": "core.errors",

@@ -71,14 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if options.gaps:
         lines = [f"{i.name}={i.default}  (or: {', '.join(i.others)})\n    {i.text}" for i in GapOptions.describe()]
-        # Whoever reads only the first lines (`| head`) closes the pipe: no reason to complain.
+        # `| head` closes the pipe early: no error.
         with contextlib.suppress(BrokenPipeError):
             print("\n".join(lines), flush=True)
         return 0
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
         GapOptions().changed(**chosen)
-        from .serving.server import MockServer
+        from .serving.uvicorn_server import MockServer
 
         with MockServer(
             seed=options.seed,

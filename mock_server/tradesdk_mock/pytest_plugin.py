@@ -6,7 +6,7 @@ these fixtures doesn't need, and nothing is used that an older pytest doesn't ha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .core.clock import MockClock
     from .core.gap_options import GapOptions
     from .core.request_log import JournalEntry
-    from .faults.active import FaultRule
-    from .serving.server import MockServer
+    from .faults.rules import FaultRule
+    from .serving.uvicorn_server import MockServer
 
 SEED = 7
 START = 1_800_000_000
@@ -36,14 +36,15 @@ _SHOWN = 20
 # What belongs to tests and runs: not in pytest's own stash, which older ones don't have.
 _services: WeakKeyDictionary[pytest.Item, MockService] = WeakKeyDictionary()
 _servers: WeakKeyDictionary[pytest.Config, MockServer] = WeakKeyDictionary()
-_before: WeakKeyDictionary[pytest.Item, int] = WeakKeyDictionary()
+# The server's last request before a test, and its fault rules then.
+_before: WeakKeyDictionary[pytest.Item, tuple[int, set[str]]] = WeakKeyDictionary()
 
 
 @pytest.fixture
 def trade_mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
     """A trading service for this test alone, without sockets: `httpx.Client(transport=trade_mock.transport())`.
 
-    It is the same every time: seed 7, a clock that stands still at 2027-01-15 08:00 UTC until a wait moves it on, and
+    It is always the same: seed 7, a clock that stands still at 2027-01-15 08:00 UTC until a wait moves it on, and
     no new signals but those that the test emits. The mark `trade_mock` changes that.
     """
     with _make(_options(request.node)) as mock:
@@ -59,7 +60,7 @@ def trade_mock_server(request: pytest.FixtureRequest) -> Iterator[MockServer]:
     `mock_full_NAME` as a key makes the tenant NAME.
     """
     try:
-        from .serving.server import MockServer
+        from .serving.uvicorn_server import MockServer
     except ModuleNotFoundError as error:
         raise pytest.fail.Exception(f"trade_mock_server: {error}", pytrace=False) from None
     with MockServer(seed=SEED) as server:
@@ -86,26 +87,30 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if "trade_mock" not in names and any(mark.name == "trade_mock" for mark in item.own_markers):
             raise _wrong("it is for the fixture trade_mock; all tests share the server of trade_mock_url")
         server = _servers.get(item.config)
-        _before[item] = server.world.journal.last if server else 0
+        _before[item] = (server.world.journal.last, {rule.id for rule in _rules(server)}) if server else (0, set())
 
 
-# The older kind of wrapper: an older pytest knows it, too.
+# The older kind of wrapper, which older pytests know too.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
-    if report.failed:
-        mock = _services.get(item)
-        if mock is not None:
+    if not report.failed and report.when != "call":
+        return
+    mock = _services.get(item)
+    if mock is not None:
+        if report.failed:
             report.sections.append(_section("trade_mock", mock.journal()))
-            report.sections.extend(_unplayed(mock))
-        server = _servers.get(item.config)
-        if server is not None and item in _before:
-            entries = server.world.journal.entries(after=_before[item])
-            report.sections.append(_section("trade_mock_server", entries))
+        report.sections.extend(_unused("trade_mock", _rules(mock)))
+    server = _servers.get(item.config)
+    if server is not None and item in _before:
+        last, before = _before[item]
+        if report.failed:
+            report.sections.append(_section("trade_mock_server", server.world.journal.entries(after=last)))
+        report.sections.extend(_unused("trade_mock_server", (r for r in _rules(server) if r.id not in before)))
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:
-    """What the marks of a test ask for. The test fails when there is no such option."""
+    """The options in the marks of a test. The test fails for an unknown one."""
     found: dict[str, Any] = {}
     for mark in reversed([*item.iter_markers("trade_mock")]):
         if mark.args:
@@ -118,7 +123,7 @@ def _options(item: pytest.Item) -> dict[str, Any]:
 
 
 def _make(options: Mapping[str, Any]) -> MockService:
-    """The service that the options of a mark describe. The test fails when there can't be one."""
+    """The service with these options. The test fails when they are invalid."""
     from .control.service import MockService
     from .core.errors import MockServerError
 
@@ -173,7 +178,7 @@ def _clock(start: object, *, frozen: bool) -> MockClock:
 
 
 def _section(fixture: str, entries: Sequence[JournalEntry]) -> tuple[str, str]:
-    """Title and text of what a failed test asked for: the latest requests, and when, from the first one on."""
+    """Title and text of a report section: the latest requests, with seconds since the first one."""
     from .control.assertions import line
 
     latest = entries[-_SHOWN:]
@@ -182,24 +187,33 @@ def _section(fixture: str, entries: Sequence[JournalEntry]) -> tuple[str, str]:
     return f"requests to {fixture}{which}", "\n".join(lines) or "none"
 
 
-def _unplayed(mock: MockService) -> Iterator[tuple[str, str]]:
-    """A section with the faults that were never played, and why; none without them."""
+def _rules(mock: MockService) -> list[FaultRule]:
+    """The fault rules of a mock; none of one that the test has closed."""
     from .core.errors import MockServerError
 
     try:
-        rules = [rule for rule in mock.faults() if not rule.fired]
-    except MockServerError:  # closed by now
-        return
-    if rules:
-        yield "faults of trade_mock that were not played", "\n".join(_fault(rule) for rule in rules)
+        return mock.faults()
+    except MockServerError:
+        return []
 
 
-def _fault(rule: FaultRule) -> str:
+def _unused(fixture: str, rules: Iterable[FaultRule]) -> Iterator[tuple[str, str]]:
+    """A section with the fault rules that were never applied; none without such rules.
+
+    A test that passes has it too (`pytest -rP` shows it): it may have tested less than it says.
+    """
+    unused = [rule for rule in rules if not rule.fired]
+    if unused:
+        yield f"faults of {fixture} that were never applied", "\n".join(map(_unused_rule, unused))
+
+
+def _unused_rule(rule: FaultRule) -> str:
     what = " ".join(word for word in (rule.kind, rule.method, rule.route) if word)
-    seen = f"met by {rule.seen} requests, played on none" if rule.seen else "never hit"
-    return f"{what}: {seen}" + (f"; {rule.warning}" if rule.warning else "")
+    if not rule.seen:
+        return f"{what}: no request matched"
+    return f"{what}: {rule.seen} request{'s' if rule.seen > 1 else ''} matched, applied to none"
 
 
 def _wrong(text: str) -> BaseException:
-    """What a test fails with whose mark can't be followed."""
+    """The failure of a test whose mark is invalid."""
     return pytest.fail.Exception(f"@pytest.mark.trade_mock: {text}", pytrace=False)

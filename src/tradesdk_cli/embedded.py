@@ -53,7 +53,7 @@ class EmbeddedMock:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
         from tradesdk_mock.in_process.httpx_transport import blocking_client
 
-        return blocking_client(self.service)
+        return blocking_client(self.service.transport())
 
     def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         """Status and body of what `/_mock/{path}` answers."""
@@ -61,7 +61,7 @@ class EmbeddedMock:
 
         place, _, query = path.partition("?")
         headers = [(b"content-type", b"application/json")]
-        reply = self.service.engine.answer(
+        reply = self.service.pipeline.answer(
             Request(method, f"/_mock/{unquote(place)}", query.encode(), headers, content or b"", "127.0.0.1")
         )
         assert isinstance(reply.body, bytes)  # noqa: S101  # control answers are never streams

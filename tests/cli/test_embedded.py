@@ -43,7 +43,7 @@ def test_nothing_is_started_for_it(trade: Terminal, line: str) -> None:
 
 
 def test_it_needs_none_of_what_a_server_needs(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("uvicorn", "tradesdk_mock.serving.uvicorn_server", "tradesdk_mock.serving.server"):
+    for name in ("uvicorn", "tradesdk_mock.serving.uvicorn_server"):
         monkeypatch.setitem(sys.modules, name, None)
     assert trade("--mock", "agents", "list").code == 0
     assert trade("--mock", "mock", "status").code == 0

@@ -77,7 +77,7 @@ def test_hints_go_on_in_the_same_world(trade: Terminal) -> None:
 
 
 def test_what_needs_the_mocks_own_dependencies(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("uvicorn", "tradesdk_mock.serving.server", "tradesdk_mock.serving.uvicorn_server"):
+    for module in ("uvicorn", "tradesdk_mock.serving.uvicorn_server"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delattr("tradesdk_mock.MockServer", raising=False)

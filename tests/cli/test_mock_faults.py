@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tradesdk_cli.commands.mock.fault import value_of
 from tradesdk_cli.errors import UsageProblem
 from tradesdk_mock import MockServer
-from tradesdk_mock.faults.active import describe
+from tradesdk_mock.faults.catalog import describe
 
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal
@@ -71,7 +71,7 @@ def test_any_value_can_be_sent(text: str) -> None:
 def test_a_fault_is_added_played_and_taken_back(trade: Terminal) -> None:
     line = "status --route /v1/trades --count 2 status=404 code=gone retry_after=3"
     rule = trade(*FAULT, "add", *line.split()).json
-    assert (rule["kind"], rule["route"], rule["count"], rule["warning"]) == ("status", "/v1/trades", 2, None)
+    assert (rule["kind"], rule["route"], rule["count"]) == ("status", "/v1/trades", 2)
     assert rule["parameters"] | {"status": 404, "code": "gone", "retry_after": 3} == rule["parameters"]
     hit = trade("--mock", "trades", "list")
     assert (hit.code, hit.problem["code"]) == (6, "gone")
@@ -132,17 +132,6 @@ def test_clear(trade: Terminal) -> None:
     assert trade("--mock", "mock", "status").json["faults"] == 2
     assert trade(*FAULT, "clear").json == {"faults": 0}
     assert trade("--mock", "mock", "status").json["faults"] == 0
-
-
-def test_a_rule_that_can_never_match_is_said_to_be_one(trade: Terminal) -> None:
-    added = trade(*FAULT, "add", "drop", "--route", "/v1/trades")
-    warning = added.json["warning"]
-    assert warning
-    note = f"warning: fault {added.json['id']} (drop): {warning}"
-    assert json.loads(added.err) == {"note": note}
-    shown = trade(*FAULT, "list", tty=True, columns=400, env=PLAIN)
-    assert shown.err == note + "\n"
-    assert note in trade("--mock", "mock", "status", "-o", "table").out
 
 
 def test_refusals(trade: Terminal) -> None:
@@ -213,7 +202,7 @@ def test_a_terminal_shows_all_of_it(trade: Terminal, columns: int) -> None:
 
 def rule(text: str, **fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("query", "paid", "since", "until", "nth", "every", "probability", "count"))
-    texts = dict.fromkeys(("id", "kind", "on", "route", "method", "tenant", "key", "warning"), text)
+    texts = dict.fromkeys(("id", "kind", "on", "route", "method", "tenant", "key"), text)
     return {**texts, **nothing, "parameters": {text: text}, "seen": 1, "fired": 0, **fields}
 
 

@@ -17,7 +17,7 @@ import pytest
 import tradesdk_cli.commands.mock.serve as serving
 from tradesdk_cli.control import control
 from tradesdk_mock import MockServer
-from tradesdk_mock.serving import server as mock_server
+from tradesdk_mock.serving import uvicorn_server as mock_server
 
 from ._terminal import Run, Stream, Terminal
 from .test_processes import started
@@ -85,7 +85,7 @@ def test_what_it_says(serve: Serving) -> None:
         "Authorization: Bearer mock_full_me",
         f"{said['url']}/v1/signals/stream?chain=8453",
     ]
-    assert described == f"every endpoint, described: {said['url']}/docs"
+    assert described == f"OpenAPI description: {said['url']}/openapi.json"
     assert (serve.answers["status"]["seed"], serve.answers["status"]["trades"]) == (11, 250)
     assert serve.answers["status"]["gaps"] == {"write_status": "200/200", "order": "oldest"}
     assert serve.answers["gaps"]["options"]["order"] == "oldest"

@@ -14,7 +14,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.active import FaultRule
+from tradesdk_mock.faults.rules import FaultRule
 
 from ._support import _TLS, FULL, START
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tradesdk_mock import GapOptions, MockClock
-from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.api.pipeline import Pipeline
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.world import World
 
@@ -62,13 +62,13 @@ class Market:
         self.clock = MockClock(START)
         options = GapOptions().changed(**{"paywall": "open", **gaps})
         self.world = World(seed=seed, clock=self.clock, gaps=options, market=signals)
-        self.engine = Engine(self.world)
+        self.pipeline = Pipeline(self.world)
         weakref.finalize(self, self.world.close)
 
     def send(
         self, method: str, path: str, content: bytes | None, headers: Headers = (), client: str = "127.0.0.1"
     ) -> Answer:
-        reply = self.engine.answer(
+        reply = self.pipeline.answer(
             Request(method, f"/v1/{path}", headers=[HOST, *headers], content=content, client=client)
         )
         assert isinstance(reply.body, bytes)

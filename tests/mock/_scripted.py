@@ -13,7 +13,8 @@ import anyio
 import httpx
 
 from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.api.context import Context
+from tradesdk_mock.api.pipeline import Pipeline
 from tradesdk_mock.core.messages import Idle, Reply, Request, Step, Wake
 from tradesdk_mock.state.world import World
 
@@ -26,7 +27,7 @@ TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 FOR_EVER = httpx.Timeout(None)
 
 
-class Scripted(Engine):
+class Scripted(Pipeline):
     """Says what `make` says, and keeps what it was asked."""
 
     def __init__(self, world: World, make: Callable[[Request], Reply]) -> None:
@@ -34,30 +35,30 @@ class Scripted(Engine):
         self.seen: list[Request] = []
         self.make = make
 
-    def answer(self, request: Request) -> Reply:
-        self.seen.append(request)
-        return self.make(request)
+    def handle(self, context: Context) -> Reply:
+        self.seen.append(context.request)
+        return self.make(context.request)
 
 
 @contextmanager
 def in_process(make: Callable[[Request], Reply], clock: MockClock | None = None) -> Iterator[MockService]:
     with MockService(clock=clock, signals="scripted") as service:
-        service._engine = Scripted(service.world, make)
+        service._pipeline = Scripted(service.world, make)
         yield service
 
 
 @contextmanager
 def over_a_socket(make: Callable[[Request], Reply]) -> Iterator[MockServer]:
     server = MockServer(signals="scripted")
-    server._engine = Scripted(server.world, make)
+    server._pipeline = Scripted(server.world, make)
     with server:
         yield server
 
 
 def seen(service: MockService) -> list[Request]:
-    engine = service.engine
-    assert isinstance(engine, Scripted)
-    return engine.seen
+    pipeline = service.pipeline
+    assert isinstance(pipeline, Scripted)
+    return pipeline.seen
 
 
 def plain(body: Any = b"", *, status: int = 200, length: int | None = None, before: Any = ()) -> Reply:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk_mock import JournalEntry, MockClock, MockService
-from tradesdk_mock.control.assertions import Wanted, line
+from tradesdk_mock.control.assertions import RequestMatcher, line
 from tradesdk_mock.core.router import path_pattern
 
 from ._support import FULL, START
@@ -131,7 +131,7 @@ def test_what_was_asked_instead(full: MockService) -> None:
 
 
 def test_every_difference_has_a_word() -> None:
-    wanted = Wanted("GET", "/v1/trades", "main", 200, {"limit": 3, "all": None}, {"a": {"b": 1}, "c": [1]})
+    wanted = RequestMatcher("GET", "/v1/trades", "main", 200, {"limit": 3, "all": None}, {"a": {"b": 1}, "c": [1]})
     entry = JournalEntry("POST", "/v1", {"all": "1"}, None, None, 500, START, None, {"a": 7, "c": [2]})
     assert wanted.differences(entry) == [
         "method POST",
@@ -143,8 +143,8 @@ def test_every_difference_has_a_word() -> None:
         "body.a 7",
         "body.c [2]",
     ]
-    assert Wanted(tenant="main").differences(ENTRIES[2]) == ["tenant other"]
-    assert Wanted(body=[1]).differences(ENTRIES[0]) == ["no body"]
+    assert RequestMatcher(tenant="main").differences(ENTRIES[2]) == ["tenant other"]
+    assert RequestMatcher(body=[1]).differences(ENTRIES[0]) == ["no body"]
 
 
 def test_too_few(full: MockService) -> None:
@@ -294,15 +294,15 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_body_is_like_itself(body: object) -> None:
     entry = JournalEntry("POST", "/v1/agents", {}, None, None, 200, START, None, body)
-    assert Wanted(body=body).differences(entry) == []
+    assert RequestMatcher(body=body).differences(entry) == []
 
 
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=4), st.data())
 def test_a_part_of_a_body_will_do_but_no_other_value(body: dict[str, object], data: st.DataObject) -> None:
     entry = JournalEntry("POST", "/v1/agents", {}, None, None, 200, START, None, body)
     name = data.draw(st.sampled_from(sorted(body)))
-    assert Wanted(body={name: body[name]}).differences(entry) == []
-    (said,) = Wanted(body={name: ("another",)}).differences(entry)
+    assert RequestMatcher(body={name: body[name]}).differences(entry) == []
+    (said,) = RequestMatcher(body={name: ("another",)}).differences(entry)
     assert "\n" not in said
 
 

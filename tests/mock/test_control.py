@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 import httpx
+import pytest
 
-from tradesdk_mock import GapOptions, MockServer
+from tradesdk_mock import GapOptions, MockServer, MockServerError
 
 from ._support import FULL, START, add_agent, add_wallet, client, error, ok
 
@@ -36,7 +37,6 @@ def test_status(server: MockServer, anyone: httpx.Client) -> None:
         "faults": 0,
         "gaps": {},
         "price_failure": False,
-        "warnings": [],
     }
 
 
@@ -151,6 +151,18 @@ def test_reset(server: MockServer, anyone: httpx.Client, rich: httpx.Client) -> 
     assert len(ok(rich.get("/v1/agents"))["data"]) == 6
 
 
+def test_methods_give_what_the_control_api_gives(server: MockServer, anyone: httpx.Client) -> None:
+    server.create_key(tenant="acme")
+    server.add_fault("status", route="/v1/nothing", status=500)
+    assert server.list_keys() == ok(anyone.get("/_mock/keys"))["data"]
+    assert server.status() == ok(anyone.get("/_mock/status"))
+    server.reset(seed=99, populate=["main"])
+    assert (server.status()["seed"], server.status()["tenants"]) == (99, ["main"])
+    with pytest.raises(MockServerError, match="names of tenants"):
+        server.reset(populate="main")
+    assert server.status()["seed"] == 99
+
+
 def test_journal(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> None:
     def listed(query: str = "") -> tuple[list[str], int]:
         found = ok(anyone.get(f"/_mock/journal{query}"))
@@ -201,12 +213,9 @@ def test_faults(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> 
     ok(api.get("/v1/trades"))
     (listed,) = ok(anyone.get("/_mock/faults"))["data"]
     assert (listed["seen"], listed["fired"]) == (2, 1)
-    lost = ok(anyone.post("/_mock/faults", json={"kind": "drop", "route": "/v1/nothing"}))
-    assert lost["warning"]
-    status = ok(anyone.get("/_mock/status"))
-    assert status["faults"] == 2
-    assert [lost["id"] in text for text in status["warnings"]] == [True]
-    assert ok(anyone.delete(f"/_mock/faults/{made['id']}")) == {"data": [lost]}
+    second = ok(anyone.post("/_mock/faults", json={"kind": "drop", "route": "/v1/nothing"}))
+    assert ok(anyone.get("/_mock/status"))["faults"] == 2
+    assert ok(anyone.delete(f"/_mock/faults/{made['id']}")) == {"data": [second]}
     error(anyone.delete(f"/_mock/faults/{made['id']}"), 404, "not_found")
     assert ok(anyone.delete("/_mock/faults")) == {"data": []}
     kinds = ok(anyone.get("/_mock/faults/kinds"))["data"]

@@ -90,5 +90,5 @@ def test_a_stream_in_one_piece(mock: MockService, http: httpx.Client) -> None:
     answer = http.get(STREAM, params=ASK)
     assert answer.headers["content-type"] == "text/event-stream"
     assert ids(answer.content) == ["sig_1"]
-    assert len(mock.world.hub) == 0
+    assert len(mock.world.subscribers) == 0
     assert mock.journal()[-1].faults == ("body",)

@@ -12,7 +12,7 @@ import pytest
 
 from tradesdk_mock import MockServer
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.active import describe
+from tradesdk_mock.faults.catalog import describe
 
 from ._faulty import ASK, CARRIERS, STREAM, carried, connect, emit
 from ._paying import pay

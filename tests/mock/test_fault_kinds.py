@@ -72,7 +72,7 @@ def test_latencies_add_up_and_jitter_follows_from_the_seed() -> None:
             mock.add_fault("latency", seconds=1, jitter=3)
             found = []
             for _ in range(5):
-                before = mock.engine.answer(asked(mock)).before
+                before = mock.pipeline.answer(asked(mock)).before
                 assert len(before) == 2
                 found.append(sum(step.seconds for step in before if isinstance(step, Delay)))
             return found
@@ -115,7 +115,7 @@ def test_reset_in_the_middle(mock: MockService, http: httpx.Client) -> None:
 def test_reset_late(mock: MockService) -> None:
     mock.add_fault("reset")
     mock.add_fault("latency", seconds=4)
-    assert mock.engine.answer(asked(mock)).before == [Delay(4), Break.RESET]
+    assert mock.pipeline.answer(asked(mock)).before == [Delay(4), Break.RESET]
 
 
 # bodies that end too early, or not at all
@@ -204,29 +204,6 @@ def test_drip_slower_than_the_timeout(mock: MockService) -> None:
         http.get(PATH)
 
 
-@pytest.mark.parametrize(
-    ("kind", "parameters", "failure"),
-    [
-        ("reset", {}, httpx.ReadError),
-        ("reset", {"after": 5}, httpx.ReadError),
-        ("truncate", {}, httpx.RemoteProtocolError),
-        ("bad_chunk", {}, httpx.RemoteProtocolError),
-        ("latency", {"seconds": 11}, httpx.ReadTimeout),
-        ("drip", {"seconds": 11}, httpx.ReadTimeout),
-    ],
-)
-async def test_async_clients_in_process(kind: str, parameters: dict[str, Any], failure: type[Exception]) -> None:
-    with carried("in process") as mock:
-        headers = {"Authorization": f"Bearer {FULL}"}
-        async with httpx.AsyncClient(
-            transport=mock.transport(), base_url=mock.url, headers=headers, timeout=10
-        ) as client:
-            mock.add_fault(kind, count=1, **parameters)
-            with pytest.raises(failure):
-                await client.get(PATH)
-            ok(await client.get(PATH))
-
-
 # several at once, and nothing to spoil
 
 
@@ -306,20 +283,3 @@ def test_the_connection_is_kept_where_a_fault_does_not_end_it(sockets: MockServe
             assert sockets.journal()[-1].faults == (kind,)
             peers.add(answer.extensions["network_stream"].get_extra_info("client_addr"))
     assert len(peers) == 1
-
-
-def test_same_seed_calls_and_clock_give_the_same_bytes() -> None:
-    def play() -> list[object]:
-        found: list[object] = []
-        with MockService(seed=3, clock=MockClock(START), signals="scripted") as mock:
-            for kind in ("status", "malformed_json", "truncate", "drip", "latency", "bad_chunk"):
-                parameters: dict[str, Any] = {"jitter": 2} if kind == "latency" else {}
-                found.append(mock.add_fault(kind, probability=0.4, **parameters))
-            for _ in range(20):
-                reply = mock.engine.answer(asked(mock))
-                body = reply.body if isinstance(reply.body, bytes) else list(reply.body)
-                found.append((reply.status, reply.headers, reply.before, body))
-            found += mock.faults()
-        return found
-
-    assert play() == play()

@@ -30,7 +30,7 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
         yield made
 
 
-def test_two_that_are_played_on_one_payment(mock: MockService, http: httpx.Client) -> None:
+def test_two_that_apply_to_one_payment(mock: MockService, http: httpx.Client) -> None:
     """A settlement that fails, and an answer that says nothing of it."""
     mock.add_fault("status", paid="only", executed=True, count=1)
     mock.add_fault("settlement", count=1)
@@ -52,7 +52,7 @@ def test_what_is_not_carried_out_leaves_rules_about_payments_alone(mock: MockSer
     failed(buyer, buyer.pay(), "transaction_failed")
 
 
-def test_rules_that_come_too_late_for_a_payment_are_not_played(mock: MockService, http: httpx.Client) -> None:
+def test_rules_that_come_too_late_for_a_payment_do_not_apply(mock: MockService, http: httpx.Client) -> None:
     for kind in ("settlement", "receipt"):
         mock.add_fault(kind)
     mock.add_fault("overlook", charged=True)
@@ -78,35 +78,42 @@ def test_only_requests_that_pay_are_counted(mock: MockService, http: httpx.Clien
     assert {each.seen for each in mock.faults()} == {3}
 
 
-WARNINGS: list[tuple[str, Json, str | None]] = [
-    ("settlement", {}, None),
-    ("settlement", {"route": "/v1/token-*"}, None),
-    ("settlement", {"route": "/v1/account"}, "/v1/account is not paid for, and settlement is something that happens"),
-    ("receipt", {"route": "/v1/supported-tokens"}, "/v1/supported-tokens is not paid for"),
-    ("settlement", {"method": "GET"}, "the service has no method GET"),
-    ("verification", {"paid": "never"}, "its paid is never, and verification is something that happens to payments"),
-    ("offer", {"paid": "never"}, None),
+APPLIED: list[tuple[str, Json, bool]] = [
+    ("settlement", {}, True),
+    ("settlement", {"route": "/v1/token-*"}, True),
+    ("settlement", {"route": "/v1/account"}, False),
+    ("receipt", {"route": "/v1/supported-tokens"}, False),
+    ("settlement", {"method": "GET"}, False),
+    ("verification", {"paid": "never"}, False),
+    ("offer", {"paid": "never", "fields": {"note": "x"}}, True),
 ]
 
 
-@pytest.mark.parametrize(("kind", "given", "words"), WARNINGS, ids=range(len(WARNINGS)))
-def test_rules_that_can_not_be_played(mock: MockService, kind: str, given: Json, words: str | None) -> None:
-    warning = mock.add_fault(kind, **given).warning
-    assert warning is None if words is None else words in str(warning)
+@pytest.mark.parametrize(("kind", "given", "expected"), APPLIED, ids=range(len(APPLIED)))
+def test_where_rules_about_payments_apply(
+    mock: MockService, http: httpx.Client, kind: str, given: Json, expected: bool
+) -> None:
+    mock.add_fault(kind, **given)
+    Buyer(http).pay()
+    for path in ("/v1/account", "/v1/supported-tokens"):
+        http.get(path)
+    assert [rule.fired > 0 for rule in mock.faults()] == [expected]
 
 
-def test_rules_behind_others(mock: MockService) -> None:
+def test_the_oldest_of_a_kind_applies(mock: MockService, http: httpx.Client) -> None:
+    for reason_given in ("one", "two"):
+        mock.add_fault("settlement", reason=reason_given)
+    Buyer(http).pay()
+    assert verdicts(mock) == ["one"]
+    assert [(each.seen, each.fired) for each in mock.faults()] == [(1, 1), (1, 0)]
+
+
+def test_where_nobody_pays_no_payment_fails(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("settlement")
-    assert "is older, is always played" in str(mock.add_fault("settlement", reason="x").warning)
-    assert mock.add_fault("receipt").warning is None
-    mock.add_fault("status", executed=True, route=URL)
-    assert mock.add_fault("receipt", route=URL, fields={"a": 1}).warning is not None
-    assert mock.add_fault("verification", route=URL).warning is None
-    mock.add_fault("reset", paid="only")
-    assert "leaves nothing to this one" in str(mock.add_fault("overlook", paid="only").warning)
-    mock.clear_faults()
+    buyer = Buyer(http)
     mock.set_gaps(paywall="open")
-    assert "the gap option paywall is open" in str(mock.add_fault("settlement").warning)
+    assert buyer.pay().status_code == 200
+    assert [(each.seen, each.fired) for each in mock.faults()] == [(1, 0)]
 
 
 BAD: list[tuple[str, Json, str]] = [

@@ -33,6 +33,16 @@ def test_by_tenant_and_cleared(server: MockServer, api: httpx.Client) -> None:
     assert server.journal() == []
 
 
+def test_from_a_number_on_and_a_part(server: MockServer, api: httpx.Client) -> None:
+    for path in ("account", "trades", "agents", "wallets"):
+        api.get(f"/v1/{path}")
+    assert [entry.n for entry in server.journal(after=1)] == [2, 3, 4]
+    assert [entry.n for entry in server.journal("main", after=1, limit=2)] == [2, 3]
+    assert server.journal(after=4) == []
+    with pytest.raises(ValueError, match=r"^limit: must be at least 1$"):
+        server.journal(limit=0)
+
+
 def test_no_key_is_ever_in_it(server: MockServer, api: httpx.Client) -> None:
     key = server.create_key()
     with client(server, key.value) as http:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.core.messages import Answer, Request
+from tradesdk_mock.core.messages import Answer
 from tradesdk_mock.core.seeding import checksum_address
-from tradesdk_mock.payments import paywall
-from tradesdk_mock.payments.paywall import Offer
+from tradesdk_mock.payments.facilitator import Facilitator
+from tradesdk_mock.payments.requirements import Offer, PaidRequest, pay_to, payment_required
 from tradesdk_mock.state.world import World
 
 from ._market import ALL, JSON, PAID, PER_TOKEN, Market, good_body, tokens
@@ -67,8 +67,8 @@ def test_both_generations_offer_the_same() -> None:
     assert two["scheme"] == "exact"
     assert two["asset"] == "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
     assert two["extra"] == {"name": "USD Coin", "version": "2"}
-    assert two["payTo"] == checksum_address(two["payTo"]) == paywall.pay_to(market.world.seed)
-    assert paywall.pay_to(8) != paywall.pay_to(7)
+    assert two["payTo"] == checksum_address(two["payTo"]) == pay_to(market.world.seed)
+    assert pay_to(8) != pay_to(7)
 
 
 @pytest.mark.parametrize("payment_402", ["both", "v2", "v1"])
@@ -115,20 +115,20 @@ def test_what_no_request_at_all_would_cost(content: bytes | None) -> None:
     assert shop.send("POST", "token-prices", content, [JSON]).offer()["accepts"][0]["amount"] == "30000"
 
 
-class Honest:
+class Honest(Facilitator):
     """Takes the header `x-payment: good` for a payment, and writes down what it was asked."""
 
     def __init__(self, withhold: bool = False) -> None:
         self.withhold = withhold
         self.seen: list[str] = []
 
-    def check(self, world: World, request: Request, offer: Offer) -> Answer | None:
-        self.seen.append(f"check {offer.amount}")
-        if request.header(b"x-payment") == b"good":
+    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
+        self.seen.append(f"verify {offer.amount}")
+        if paid.request.header(b"x-payment") == b"good":
             return None
-        return paywall.payment_required(world, offer, "invalid_payload")
+        return payment_required(world, offer, "invalid_payload")
 
-    def settle(self, world: World, request: Request, offer: Offer, answer: Answer) -> Answer:
+    def settle(self, world: World, paid: PaidRequest, offer: Offer, answer: Answer) -> Answer:
         self.seen.append(f"settle {offer.amount}")
         if self.withhold:
             return Answer(402, {})
@@ -142,44 +142,44 @@ def paid(shop: Market, path: str, body: object) -> Any:
 
 def test_a_verifier_lets_the_paid_in() -> None:
     shop = Market(paywall="closed")
-    shop.world.verifier = verifier = Honest()
+    shop.pipeline.parts.facilitator = verifier = Honest()
     answer = paid(shop, "token-prices", tokens("ETH", "BRETT"))
     assert answer.data["results"][0]["symbol"] == "ETH"
     assert answer.headers["payment-response"] == "receipt"
-    assert verifier.seen == ["check 60000", "settle 60000"]
+    assert verifier.seen == ["verify 60000", "settle 60000"]
     refused = shop.post("token-prices", tokens("ETH"))
     assert refused.offer()["error"] == refused.body["error"] == "invalid_payload"
-    assert verifier.seen[2:] == ["check 30000"]
+    assert verifier.seen[2:] == ["verify 30000"]
 
 
 def test_a_failure_costs_nothing() -> None:
     shop = Market(paywall="closed")
-    shop.world.verifier = verifier = Honest()
+    shop.pipeline.parts.facilitator = verifier = Honest()
     assert paid(shop, "token-prices", tokens("NOPE")).status == 404
     assert paid(shop, "token-prices", {}).status == 400
-    assert verifier.seen == ["check 30000"]
+    assert verifier.seen == ["verify 30000"]
     shop.world.set_gaps({"b_invalid": "402-first"})
     assert paid(shop, "token-prices", {}).status == 400
-    assert verifier.seen == ["check 30000", "check 30000"]
+    assert verifier.seen == ["verify 30000", "verify 30000"]
 
 
 def test_what_is_not_settled_is_withheld() -> None:
     shop = Market(paywall="closed")
-    shop.world.verifier = Honest(withhold=True)
+    shop.pipeline.parts.facilitator = Honest(withhold=True)
     answer = paid(shop, "aggregate-metrics", {})
     assert (answer.status, answer.body) == (402, {})
 
 
 def test_the_free_one_asks_no_verifier() -> None:
     shop = Market(paywall="closed")
-    shop.world.verifier = verifier = Honest()
+    shop.pipeline.parts.facilitator = verifier = Honest()
     assert shop.post("supported-tokens", {}).status == 200
     assert verifier.seen == []
 
 
 def test_an_open_paywall_asks_no_verifier() -> None:
     shop = Market()
-    shop.world.verifier = verifier = Honest()
+    shop.pipeline.parts.facilitator = verifier = Honest()
     assert shop.post("aggregate-metrics", {}).status == 200
     assert verifier.seen == []
 

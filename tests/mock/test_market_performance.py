@@ -220,7 +220,7 @@ def ask_as(shop: Market, tenant: str, path: str) -> list[dict[str, Any]]:
     cursor = b""
     while True:
         request = Request("GET", path, b"limit=100" + cursor, key)
-        reply = shop.engine.answer(request)
+        reply = shop.pipeline.answer(request)
         assert (reply.status, type(reply.body)) == (200, bytes)
         page = json.loads(reply.body)  # type: ignore[arg-type]
         found += page["data"]
@@ -328,5 +328,5 @@ def test_whoever_uses_the_background_key_first_gets_no_other_tenant() -> None:
     headers = [(b"authorization", b"Bearer mock_full_house"), (b"content-type", b"application/json")]
     wallet = shop.world.store.value("SELECT id FROM wallets WHERE tenant = 'house'")
     content = json.dumps({**body, "wallet_id": wallet}).encode()
-    assert shop.engine.answer(Request("POST", "/v1/agents", headers=headers, content=content)).status == 201
+    assert shop.pipeline.answer(Request("POST", "/v1/agents", headers=headers, content=content)).status == 201
     assert shop.post("aggregate-metrics", {}).data["totalAgents"] == 41

@@ -53,7 +53,7 @@ def account_history(shop: Market, address: str) -> list[dict[str, Any]]:
     """What the account API says about a token."""
     query = f"chain=8453&limit=100&token_address={address}".encode()
     headers = [(b"authorization", b"Bearer mock_full_enterprise_me")]
-    reply = shop.engine.answer(Request("GET", "/v1/signals/history", query, headers))
+    reply = shop.pipeline.answer(Request("GET", "/v1/signals/history", query, headers))
     assert isinstance(reply.body, bytes)
     found: list[dict[str, Any]] = json.loads(reply.body)["data"]
     return found
@@ -329,5 +329,7 @@ def test_records_come_one_after_the_other(shop: Market) -> None:
 
 
 def test_ether_is_not_looked_for_since_the_world_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tradesdk_mock.api.marketsignals._near", lambda *args: pytest.fail("its averages never differ"))
+    monkeypatch.setattr(
+        "tradesdk_mock.api.market_signals._near", lambda *args: pytest.fail("its averages never differ")
+    )
     assert history(Market(), "eth", signalType=WAITING) == []

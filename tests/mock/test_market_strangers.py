@@ -128,7 +128,9 @@ def test_headers(headers: Headers) -> None:
 @given(host=st.binary(max_size=400))
 def test_any_host_can_be_named_in_an_offer(host: bytes) -> None:
     shop = SHOPS["closed"]
-    reply = shop.engine.answer(Request("POST", "/v1/aggregate-metrics", headers=[(b"host", host), JSON], content=b"{}"))
+    reply = shop.pipeline.answer(
+        Request("POST", "/v1/aggregate-metrics", headers=[(b"host", host), JSON], content=b"{}")
+    )
     assert reply.status == 402
     (header,) = [value for name, value in reply.headers if name == b"payment-required"]
     assert json.loads(base64.b64decode(header, validate=True))["x402Version"] == 2

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.api.market import MARKET_ROUTES
 from tradesdk_mock.api.openapi import document
+from tradesdk_mock.api.routes import MARKET_ROUTES
 from tradesdk_mock.core import errors
 from tradesdk_mock.state import world
 

@@ -157,7 +157,7 @@ def answers_of(worlds: list[MockService], content: Json, threads: int) -> list[i
     value = encode(content).encode()
 
     def present(place: int) -> int:
-        engine = worlds[place % len(worlds)].engine
+        pipeline = worlds[place % len(worlds)].pipeline
         together.wait()
         request = Request(
             "POST",
@@ -165,7 +165,7 @@ def answers_of(worlds: list[MockService], content: Json, threads: int) -> list[i
             headers=[HOST, JSON, (b"payment-signature", value)],
             content=b'{"tokens": [{"identifier": "BRETT"}]}',
         )
-        return engine.answer(request).status
+        return pipeline.answer(request).status
 
     with ThreadPoolExecutor(threads) as pool:
         return sorted(pool.map(present, range(threads)))
@@ -241,7 +241,7 @@ def test_a_server_loads_the_arithmetic_beside_its_loop(monkeypatch: pytest.Monke
     with MockService(clock=MockClock(START)) as mock:
 
         def loads(method: str, path: str, *headers: tuple[bytes, bytes]) -> bool:
-            found = mock.engine.loads(Request(method, path, headers=[*headers]))
+            found = mock.pipeline.loads(mock.pipeline.open(Request(method, path, headers=[*headers])))
             assert found in (None, eip3009.load)
             return found is not None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.payments import paywall
+from tradesdk_mock.payments.requirements import pay_to
 
 from ._market import JSON
 from ._paying import Json, decode, encode
@@ -28,7 +28,7 @@ def test_version_2() -> None:
     assert "x-payment-response" not in answer.headers
     (kept,) = shop.world.store.all("SELECT payer, nonce, amount, pay_to, version, tx FROM settlements")
     assert kept[:3] == (receipt["payer"].lower(), "0x" + "0" * 63 + "1", PRICE)
-    assert kept[3:5] == (paywall.pay_to(shop.world.seed).lower(), 2)
+    assert kept[3:5] == (pay_to(shop.world.seed).lower(), 2)
     assert receipt == {
         "success": True,
         "transaction": kept[5],

@@ -270,20 +270,36 @@ def test_what_a_failure_shows(pytester: pytest.Pytester, workers: tuple[str, ...
     assert "checks.py" not in text
 
 
-UNPLAYED = (
+UNUSED = (
     ASK
     + """
-def test_with_faults(trade_mock):
-    trade_mock.add_fault("status", route="/v1/trade", status=503)
-    trade_mock.add_fault("status", route="/v1/account", status=503)
-    trade_mock.add_fault("reset", method="POST")
-    trade_mock.add_fault("malformed_json", route="/v1/agents", nth=2)
-    ask(trade_mock.url, "/v1/account", trade_mock.transport())
-    ask(trade_mock.url, "/v1/agents", trade_mock.transport())
+def add(mock):
+    mock.add_fault("status", route="/v1/trade", status=503)
+    mock.add_fault("status", route="/v1/account", status=503)
+    mock.add_fault("reset", method="POST")
+    mock.add_fault("malformed_json", route="/v1/agents", nth=2)
+    mock.add_fault("drop", route="/v1/agents")
+    mock.add_fault("bom", nth=3)
+
+
+def ask_all(url, transport=None):
+    ask(url, "/v1/account", transport)
+    ask(url, "/v1/agents", transport)
+
+
+def test_fails(trade_mock):
+    add(trade_mock)
+    ask_all(trade_mock.url, trade_mock.transport())
     assert False
 
 
-def test_all_of_them_played(trade_mock):
+def test_passes(trade_mock):
+    trade_mock.add_fault("truncate", route="/v1/agents", nth=3)
+    for _ in range(2):
+        ask(trade_mock.url, "/v1/agents", trade_mock.transport())
+
+
+def test_all_of_them_applied(trade_mock):
     trade_mock.add_fault("status", status=503)
     ask(trade_mock.url, "/v1/account", trade_mock.transport())
     assert False
@@ -293,21 +309,64 @@ def test_closed(trade_mock):
     trade_mock.add_fault("reset")
     trade_mock.close()
     assert False
+
+
+def test_of_the_server(trade_mock_server):
+    trade_mock_server.add_fault("latency", route="/v1/account/")
+    ask_all(trade_mock_server.url)
+
+
+def test_of_the_server_again(trade_mock_server):
+    trade_mock_server.add_fault("drip", tenant="you")
+    ask_all(trade_mock_server.url)
+    assert False
+
+
+def test_of_both(trade_mock, trade_mock_url):
+    trade_mock.add_fault("huge_body")
+
+
+@pytest.fixture
+def broken(trade_mock):
+    trade_mock.add_fault("latency", seconds=2)
+    raise RuntimeError
+
+
+def test_with_a_broken_fixture(broken):
+    pass
 """
 )
 
 
-def test_a_failure_shows_faults_that_were_not_played(pytester: pytest.Pytester) -> None:
-    done = run(pytester, UNPLAYED)
-    done.assert_outcomes(failed=3)
-    sections = re.findall(r"-{3,} (faults of .+?) -{3,}\n((?:[^-=_].*\n)+)", done.stdout.str())
-    assert sections == [
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2", "--dist", "loadfile"), marks=pytest.mark.long)])
+def test_faults_that_were_never_applied_are_listed(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    done = run(pytester, UNUSED, "-rP", *workers)
+    done.assert_outcomes(passed=3, failed=4, errors=1)
+    shown = [
+        (name.split()[-1], re.findall(r"-{3,} faults of (\w+) that were never applied -{3,}\n((?:[^-=_].*\n)+)", text))
+        for name, text in re.findall(r"(?ms)^_{4,} (.+?) _{4,}$(.*?)(?=^_{4,} |^={4,} |\Z)", done.stdout.str())
+    ]
+    assert sorted(shown) == [
+        ("test_all_of_them_applied", []),
+        ("test_closed", []),
         (
-            "faults of trade_mock that were not played",
-            "status /v1/trade: never hit; the service has no path /v1/trade\n"
-            "reset POST: never hit\n"
-            "malformed_json /v1/agents: met by 1 requests, played on none\n",
-        )
+            "test_fails",
+            [
+                (
+                    "trade_mock",
+                    "status /v1/trade: no request matched\n"
+                    "reset POST: no request matched\n"
+                    "malformed_json /v1/agents: 1 request matched, applied to none\n"
+                    "drop /v1/agents: no request matched\n"
+                    "bom: no request matched\n",
+                )
+            ],
+        ),
+        ("test_of_both", [("trade_mock", "huge_body: no request matched\n")]),
+        ("test_of_the_server", [("trade_mock_server", "latency /v1/account/: no request matched\n")]),
+        ("test_of_the_server_again", [("trade_mock_server", "drip: no request matched\n")]),
+        ("test_passes", [("trade_mock", "truncate /v1/agents: 2 requests matched, applied to none\n")]),
+        ("test_with_a_broken_fixture", [("trade_mock", "latency: no request matched\n")]),
     ]
 
 

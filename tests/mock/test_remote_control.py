@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
-from tradesdk_mock.api.pipeline import Engine
+from tradesdk_mock.api.pipeline import Pipeline
+from tradesdk_mock.control.http import ControlApi
 from tradesdk_mock.core.messages import Request
 
 from ._support import FULL, START, client, error, ok
@@ -43,7 +44,7 @@ def ask(
     given = {"host": "localhost:8787", **headers}
     request = Request(method, path, client=sender)
     request.headers = [(name.encode(), value.encode("latin-1")) for name, value in given.items()]
-    reply = Engine(mock.world, allow_remote_control=remote).answer(request)
+    reply = Pipeline(mock.world, control=ControlApi(mock, allow_remote=remote)).answer(request)
     assert isinstance(reply.body, bytes)
     return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
 
@@ -109,7 +110,7 @@ def test_every_one_of_several_hosts_and_origins_counts(mock: MockService) -> Non
         for values in ((good, evil), (evil, good)):
             request = Request("GET", "/_mock/status", client="127.0.0.1")
             request.headers = [(name.encode(), value.encode()) for value in values]
-            assert mock.engine.answer(request).status == 403, values
+            assert mock.pipeline.answer(request).status == 403, values
 
 
 @pytest.mark.parametrize("allowed", [False, True], ids=["local", "remote"])

@@ -180,9 +180,9 @@ def test_what_a_crash_undoes_is_not_due() -> None:
 
 def test_open_streams_are_told_of_it() -> None:
     made = world()
-    before = made.hub.epoch
+    before = made.subscribers.epoch
     wake = Wake()
-    made.hub.join(wake)
+    made.subscribers.join(wake)
     for at in (None, START + 5):
         emit(made, at=at)
         assert wake.take()
@@ -191,7 +191,7 @@ def test_open_streams_are_told_of_it() -> None:
     wake.take()
     signal_feed.catch_up(made)
     assert wake.take()
-    assert made.hub.epoch == before
+    assert made.subscribers.epoch == before
 
 
 @pytest.mark.parametrize("chain_id", [BASE, BNB])

@@ -53,6 +53,36 @@ def test_the_script_begins_at_the_services_time(mock: MockService) -> None:
     assert made.published_at == START + 605
 
 
+def test_a_series_comes_at_even_steps(mock: MockService) -> None:
+    made = mock.emit_series(token="BRETT", direction="BUY", after=5, count=3, every=10)
+    assert [signal.published_at - START for signal in made] == [5, 15, 25]
+    assert history(mock) == []
+    mock.clock.advance(15)
+    assert history(mock) == [("BRETT", "BUY", 5), ("BRETT", "BUY", 15)]
+    together = mock.emit_series(count=2, at=START + 60)
+    assert [signal.published_at - START for signal in together] == [60, 60]
+    assert len({signal.id for signal in (*made, *together)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"count": 0}, "count: must be from 1 to 10,000"),
+        ({"count": 10_001}, "count: must be from 1 to 10,000"),
+        ({"every": -1}, "every: must be from 0 to 86,400 seconds"),
+        ({"after": -1}, "after: must be seconds from now, and not beside at"),
+        ({"after": 1, "at": START + 1}, "after: must be seconds from now, and not beside at"),
+        ({"count": 2, "every": 60, "confidence": 2}, "confidence: must be"),
+        ({"count": 3, "at": 1e11 - 1, "every": 86_400}, "at: "),
+    ],
+)
+def test_a_series_that_can_not_be_publishes_nothing(mock: MockService, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(MockServerError, match=f"^{words}"):
+        mock.emit_series(**given)
+    mock.clock.advance(86_400)
+    assert (mock.status()["signals"], history(mock)) == (0, [])
+
+
 def test_an_empty_script(mock: MockService) -> None:
     assert mock.emit_signals([]) == []
 

@@ -100,7 +100,7 @@ def test_stopping_while_a_library_is_loaded_is_quiet(
         # Longer than a stop waits for answers.
         threading.Event().wait(0.5)
 
-    monkeypatch.setattr(server.engine, "loads", lambda request: load)
+    monkeypatch.setattr(server.pipeline, "loads", lambda request: load)
     wire = socket.create_connection(("127.0.0.1", server.port))
     wire.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     assert begun.wait(10)

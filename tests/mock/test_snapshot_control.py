@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, pytest_plugin
 from tradesdk_mock.api.validation import MAX_BODY
-from tradesdk_mock.control.http import MAX_STATE, longest_body
+from tradesdk_mock.control.http import MAX_STATE
 from tradesdk_mock.core.messages import Request
 
 from ._support import READ, START, add_agent, add_wallet, client, in_process, ok, walk
@@ -42,13 +42,14 @@ def test_over_http() -> None:
 
 
 def test_a_state_may_be_far_longer_than_other_bodies() -> None:
-    assert longest_body("/_mock/restore", "127.0.0.1") == longest_body("/_mock/restore", "::1") == MAX_STATE
-    assert longest_body("/_mock/restore", "192.0.2.7") == longest_body("/_mock/reset", "127.0.0.1") == MAX_BODY
     with MockService(clock=MockClock(START)) as mock:
-        reply = mock.engine.answer(Request("POST", "/_mock/restore", content=None, client="127.0.0.1"))
+        longest = mock.pipeline.longest_body
+        assert longest("/_mock/restore", "127.0.0.1") == longest("/_mock/restore", "::1") == MAX_STATE
+        assert longest("/_mock/restore", "192.0.2.7") == longest("/_mock/reset", "127.0.0.1") == MAX_BODY
+        reply = mock.pipeline.answer(Request("POST", "/_mock/restore", content=None, client="127.0.0.1"))
         assert (reply.status, b"longer" in bytes(reply.body)) == (400, True)  # type: ignore[arg-type]
         far = Request("POST", "/_mock/restore", content=mock.snapshot(), client="192.0.2.7")
-        assert mock.engine.answer(far).status == 403
+        assert mock.pipeline.answer(far).status == 403
 
 
 def test_a_long_state_over_a_socket_and_in_process() -> None:

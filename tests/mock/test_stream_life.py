@@ -18,7 +18,7 @@ import pytest
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api import stream as module
 from tradesdk_mock.core.messages import Idle
-from tradesdk_mock.serving import server
+from tradesdk_mock.serving import uvicorn_server
 from tradesdk_mock.trading import signal_feed
 
 from ._listening import CARRIERS, PATH, carried, connect, listening
@@ -117,13 +117,13 @@ def test_the_end_of_the_mock_ends_it(mock: MockService, api: httpx.Client) -> No
 
 def test_whoever_leaves_is_forgotten(mock: MockService, api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     left = threading.Semaphore(0)
-    leave = mock.world.hub.leave
+    leave = mock.world.subscribers.leave
 
     def watched(wake: Any) -> None:
         leave(wake)
         left.release()
 
-    monkeypatch.setattr(mock.world.hub, "leave", watched)
+    monkeypatch.setattr(mock.world.subscribers, "leave", watched)
     with listening(api), listening(api, 56):
         assert mock.status()["streams"] == 2
     for _ in range(2):
@@ -318,8 +318,8 @@ def test_a_slow_reader_costs_no_memory_and_loses_nothing(monkeypatch: pytest.Mon
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         return listener
 
-    original = server._listen
-    monkeypatch.setattr(server, "_listen", listen)
+    original = uvicorn_server._listen
+    monkeypatch.setattr(uvicorn_server, "_listen", listen)
     monkeypatch.setattr(module, "Feed", Watched)
     with carried("sockets", signals="live") as mock, socket.socket() as slow, connect(mock) as api:
         assert isinstance(mock, MockServer)

@@ -11,7 +11,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockService
 from tradesdk_mock.api import stream as module
-from tradesdk_mock.serving import server
+from tradesdk_mock.serving import uvicorn_server
 
 from ._listening import CARRIERS, carried, connect, listening
 from ._support import START, walk
@@ -35,8 +35,8 @@ def feeds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         return listener
 
-    original = server._listen
-    monkeypatch.setattr(server, "_listen", listen)
+    original = uvicorn_server._listen
+    monkeypatch.setattr(uvicorn_server, "_listen", listen)
     monkeypatch.setattr(module, "Feed", Watched)
     return found
 

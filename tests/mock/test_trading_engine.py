@@ -207,7 +207,7 @@ def test_the_background_tenant_is_made_in_turns(
             ok(api.get("/v1/trades"))
         with MockService(db=tmp_path / "world.db") as other, in_process(other) as later:
             turns = 0
-            while mock.engine.is_behind(METRICS, START):
+            while mock.pipeline.is_behind(mock.pipeline.open(METRICS), START):
                 turns += 1
                 assert background_tenant.is_growing(mock.world)
                 # Whoever trades meanwhile leaves the background tenant alone.
@@ -230,7 +230,7 @@ def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
     with in_process(mock) as http:
         mock.clock.advance(HOUR)
         ok(http.get("/v1/signals", params={"chain": 8453}))
-        assert mock.engine.is_behind(METRICS, START)
+        assert mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
         agent = mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'")
         mock.stop_agent(agent)
         assert not background_tenant.is_growing(mock.world)
@@ -238,7 +238,7 @@ def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
 
 def test_nobody_makes_the_background_tenant_for_less_than_a_payment(mock: MockService) -> None:
     mock.set_gaps(paywall="closed")
-    mock.engine.is_behind(METRICS, START)
+    mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
     assert mock.status()["tenants"] == []
 
 

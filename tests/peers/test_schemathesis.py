@@ -19,7 +19,6 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockServer
 from tradesdk_mock.api.openapi import document
-from tradesdk_mock.api.openapipage import operations
 
 from .environments import HERE
 
@@ -82,7 +81,12 @@ def test_schemathesis_finds_nothing(mock: MockServer, environment: Callable[[str
     )
     print(done.stdout[-4000:])
     assert done.returncode == 0, done.stdout + done.stderr
-    wanted = [*operations(document())]
+    wanted = [
+        (path, method, operation)
+        for path, operations in document()["paths"].items()
+        for method, operation in operations.items()
+        if method in ("get", "post", "put", "patch", "delete")
+    ]
     assert f"Tested: {len(wanted)}" in done.stdout
     assert (succeeded(mock) ^ {(method.upper(), path) for path, method, _ in wanted}) == set()
     if mock.gaps.paywall == "closed":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..core.messages import Answer
-from .web import Call, Endpoint, Routes
+from .context import Context, Endpoint, Routes
 
 
-def read(call: Call) -> Answer:
+def read(call: Context) -> Answer:
     [tenant] = call.world.store.records(("id", "email", "created_at"), "tenants WHERE name = ?", (call.tenant,))
     record = {
         "id": tenant["id"],
@@ -18,7 +18,7 @@ def read(call: Call) -> Answer:
     return Answer(200, call.shown(record))
 
 
-def usage(call: Call) -> Answer:
+def usage(call: Context) -> Answer:
     requests, agents = call.world.gaps.quota(call.caller.plan)
     record = {
         "requests": {"used": call.caller.requests_used, "limit": requests},

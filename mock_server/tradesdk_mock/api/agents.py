@@ -12,9 +12,9 @@ from ..core.seeding import ident
 from ..trading import agent_states, engine
 from ..trading.agent_states import STATUSES
 from ..trading.positions import RISK
+from .context import Context, Endpoint, Routes
 from .pagination import page
 from .validation import check_chain, check_confidence, check_max_positions, check_risk, check_text
-from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -34,13 +34,13 @@ FULL: tuple[str, ...] = (
 )
 
 
-def listing(call: Call) -> Answer:
+def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "status": query.one_of("status", STATUSES)}
     return page(call, query, table="agents", columns=SUMMARY, time="created_at", filters=filters)
 
 
-def create(call: Call) -> Answer:
+def create(call: Context) -> Answer:
     gaps, store = call.world.gaps, call.world.store
     from .bodies import CreateAgentBody, read_body
 
@@ -71,11 +71,11 @@ def create(call: Call) -> Answer:
     return Answer(int(gaps.write_status[:3]), call.shown(record))
 
 
-def read(call: Call) -> Answer:
+def read(call: Context) -> Answer:
     return Answer(200, _full(call, _find(call)))
 
 
-def update(call: Call) -> Answer:
+def update(call: Context) -> Answer:
     world = call.world
     agent = _find(call)
     from .bodies import UpdateAgentBody, read_body
@@ -114,7 +114,7 @@ def update(call: Call) -> Answer:
     return Answer(int(world.gaps.write_status[4:]), _full(call, agent))
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Context) -> Answer:
     agent = _find(call)
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
@@ -125,13 +125,13 @@ def delete(call: Call) -> Answer:
     return Answer(204)
 
 
-def _find(call: Call) -> dict[str, Any]:
+def _find(call: Context) -> dict[str, Any]:
     agent = call.owned("agent", FULL)
     agent["risk"] = json.loads(agent["risk"])
     return agent
 
 
-def _full(call: Call, agent: dict[str, Any]) -> dict[str, Any]:
+def _full(call: Context, agent: dict[str, Any]) -> dict[str, Any]:
     total, wins, pnl = call.world.store.all("SELECT closed, won, pnl FROM agents WHERE id = ?", (agent["id"],))[0]
     stats = {
         "total_trades": total,
@@ -141,7 +141,7 @@ def _full(call: Call, agent: dict[str, Any]) -> dict[str, Any]:
     return call.shown({**agent, "stats": call.shown(stats)})
 
 
-def _check_wallet(call: Call, wallet_id: str, chain: int) -> None:
+def _check_wallet(call: Context, wallet_id: str, chain: int) -> None:
     gaps = call.world.gaps
     bound = call.world.store.value("SELECT chain_id FROM wallets WHERE id = ? AND tenant = ?", (wallet_id, call.tenant))
     if bound is None:
@@ -152,7 +152,7 @@ def _check_wallet(call: Call, wallet_id: str, chain: int) -> None:
         raise refused(gaps.wallet_chain, "wallet_id", f"the wallet is on chain {bound}, the agent on {chain}")
 
 
-def _check_quota(call: Call) -> None:
+def _check_quota(call: Context) -> None:
     gaps = call.world.gaps
     limit = gaps.quota(call.caller.plan)[1]
     if call.world.store.count("agents", call.tenant) >= limit:
@@ -160,19 +160,19 @@ def _check_quota(call: Call) -> None:
         raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"Not now: {message}.")
 
 
-def start(call: Call) -> Answer:
+def start(call: Context) -> Answer:
     return _moved(call, agent_states.start)
 
 
-def stop(call: Call) -> Answer:
+def stop(call: Context) -> Answer:
     return _moved(call, agent_states.stop)
 
 
-def pause(call: Call) -> Answer:
+def pause(call: Context) -> Answer:
     return _moved(call, lambda world, agent_id: agent_states.set_status(world, agent_id, "paused"))
 
 
-def _moved(call: Call, move: Callable[[World, str], None]) -> Answer:
+def _moved(call: Context, move: Callable[[World, str], None]) -> Answer:
     agent_id = str(call.owned("agent", ("id",))["id"])
     move(call.world, agent_id)
     return read(call)

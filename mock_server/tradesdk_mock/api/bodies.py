@@ -1,4 +1,4 @@
-"""The request bodies. Imported with the first write: building the models would cost half of a server's start."""
+"""Models of request bodies. Imported with the first write: building them takes half of a server's start."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..core.errors import invalid
-from .web import Call
+from .context import Context
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-# What a database integer holds; a larger one is no quantity of anything here.
+# The range of a database integer.
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
@@ -39,7 +39,7 @@ class CreateAgentBody(_Body):
 
 
 class UpdateAgentBody(_Body):
-    """Which of the fields were sent stands in `model_fields_set`; the defaults are never used."""
+    """`model_fields_set` says which fields were sent; the defaults are never used."""
 
     name: str = ""
     wallet_id: str = ""
@@ -58,8 +58,8 @@ class ConnectWalletBody(_Body):
 B = TypeVar("B", bound=_Body)
 
 
-def read_body(call: Call, model: type[B]) -> B:
-    """The body as `model`: 400 for what is missing, of a wrong type, or, by gap option, unknown."""
+def read_body(call: Context, model: type[B]) -> B:
+    """The body as `model`: 400 for a field that is missing, has a wrong type or, by gap option, is unknown."""
     found = call.json()
     if call.world.gaps.unknown_field == "400":
         _refuse_unknown(model, found, "")

@@ -1,26 +1,26 @@
-"""POST /v1/token-signals, /v1/signal-history, /v1/token-prices, /v1/supported-tokens, and the list of all paths"""
+"""The eight paths of the market-data API: what each sells and what it answers."""
 
 from __future__ import annotations
 
 from ..core.errors import ApiError
-from ..market.tokens import NETWORKS, tokens
-from ..trading import signal_feed
-from ..trading.performance import agents_by_token
+from ..market.price_model import DIGITS
+from ..market.tokens import NETWORKS, find, significant, tokens
+from ..trading import performance, signal_feed
+from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
-from .marketside import MarketCall, MarketEndpoint, Record
-from .marketsignals import STRATEGY, Wanted, records
-from .marketstats import STATISTICS
+from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
+from .market_signals import STRATEGY, SignalFilter, records
 
 BASE = 8453
 
 
 def token_signals(call: MarketCall) -> Record:
-    """The newest signals of each token. Also signal-history: then of a kind and between two dates."""
+    """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
     signal_feed.catch_up(call.world)
-    asked = call.asked
+    query = call.query
     results = []
     for place, token in call.tokens():
-        wanted = Wanted(asked.limits[place], asked.signal, asked.start, asked.end)
+        wanted = SignalFilter(query.limits[place], query.signal, query.start, query.end)
         found = [call.shown(record) for record in records(call.world, token, wanted)]
         results.append(
             call.shown(
@@ -76,12 +76,74 @@ def supported_tokens(call: MarketCall) -> Record:
                     "agentCount": agents.get(token.address, 0),
                 }
             )
-            for token in every[: call.asked.limit]
+            for token in every[: call.query.limit]
         ],
     }
 
 
-MARKET_ROUTES: list[tuple[str, MarketEndpoint]] = [
+def token_win_rate(call: MarketCall) -> Record:
+    return {
+        "results": [
+            call.shown(
+                {
+                    "tokenAddress": token.address,
+                    "tokenSymbol": token.symbol,
+                    "winRate": performance.win_rate(call.world, token.address),
+                }
+            )
+            for _, token in call.tokens()
+        ]
+    }
+
+
+def token_avg_prices(call: MarketCall) -> Record:
+    rate = call.world.prices.rate(call.now)
+    results = []
+    for _, token in call.tokens():
+        prices = performance.average_prices(call.world, token.address)
+        buy, sell = prices["BUY"], prices["SELL"]
+        results.append(
+            call.shown(
+                {
+                    "tokenAddress": token.address,
+                    "tokenSymbol": token.symbol,
+                    "averageBuyPriceETH": None if buy is None else in_ether(buy, rate),
+                    "averageBuyPriceUSD": None if buy is None else significant(buy, DIGITS),
+                    "averageSellPriceETH": None if sell is None else in_ether(sell, rate),
+                    "averageSellPriceUSD": None if sell is None else significant(sell, DIGITS),
+                }
+            )
+        )
+    return {"results": results}
+
+
+def top_performers(call: MarketCall) -> Record:
+    seed = call.world.seed
+    rows = performance.top(call.world, call.query.sort_by, call.query.limit)
+    return {
+        "tokens": [
+            call.shown(
+                {
+                    "tokenAddress": token.address,
+                    "symbol": token.symbol,
+                    "name": token.name,
+                    "network": NETWORKS[BASE],
+                    "winRate": row["winRate"],
+                    "ROI": row["ROI"],
+                    "agentCount": row["agentCount"],
+                }
+            )
+            for row in rows
+            if (token := find(seed, BASE, row["address"]))
+        ]
+    }
+
+
+def aggregate_metrics(call: MarketCall) -> Record:
+    return dict(performance.totals(call.world, call.now))
+
+
+ROUTES: MarketRoutes = [
     (
         "/v1/token-signals",
         MarketEndpoint(market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True),
@@ -94,7 +156,30 @@ MARKET_ROUTES: list[tuple[str, MarketEndpoint]] = [
         "/v1/token-prices",
         MarketEndpoint(market_requests.only_tokens, token_prices, "Prices of tokens", 30_000, each=True),
     ),
-    *STATISTICS,
+    (
+        "/v1/token-win-rate",
+        MarketEndpoint(
+            market_requests.only_tokens, token_win_rate, "Win rates of tokens", 30_000, each=True, trading=True
+        ),
+    ),
+    (
+        "/v1/token-avg-prices",
+        MarketEndpoint(
+            market_requests.only_tokens, token_avg_prices, "Average prices of tokens", 20_000, each=True, trading=True
+        ),
+    ),
+    (
+        "/v1/top-performers",
+        MarketEndpoint(
+            market_requests.sorted_tokens, top_performers, "The tokens that are traded best", 60_000, trading=True
+        ),
+    ),
+    (
+        "/v1/aggregate-metrics",
+        MarketEndpoint(
+            market_requests.nothing, aggregate_metrics, "Everything that was traded, added up", 60_000, trading=True
+        ),
+    ),
     (
         "/v1/supported-tokens",
         MarketEndpoint(market_requests.number_of_tokens, supported_tokens, "The tokens there are", trading=True),

@@ -1,4 +1,4 @@
-"""What requests for market data may say. Whatever is wrong is named in one sentence, before anybody is asked to pay."""
+"""Bodies of requests for market data, checked before a payment is asked for."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request for market data that can be answered.
+class MarketQuery:
+    """A valid request for market data.
 
     Attributes:
         identifiers: the tokens as they were named, in that order.
@@ -46,18 +46,18 @@ class Asked:
 
 
 class MarketBody:
-    """The JSON object of a request. 400 when there is none, or when a name stands in it twice."""
+    """The JSON object of a request. 400 when it is missing, or has a name twice."""
 
     def __init__(self, world: World, request: Request) -> None:
         self._world = world
         self._gaps = world.gaps
         self._found = json_body(request.headers, request.content)
-        # The parser above takes the last of two values; who pays for an answer should know which one was meant. It has
-        # also refused what is nested so deeply that this one might overflow the stack.
+        # The parser above takes the last of two values, and whoever pays should know which one counts. It has also
+        # refused nesting so deep that this one might overflow the stack.
         json.loads(request.content or b"", object_pairs_hook=_unambiguous)
 
     def only(self, *names: str) -> None:
-        """Fields that aren't among these are ignored or, by gap option, refused."""
+        """Other fields are ignored or, by gap option, refused."""
         self._only(self._found, names, "")
 
     def nothing(self) -> None:
@@ -65,7 +65,7 @@ class MarketBody:
             raise refused(self._gaps.b_invalid, shown(next(iter(self._found))), "the body must be the empty object {}")
 
     def identifiers(self) -> list[str]:
-        """Up to five tokens, none of them twice, under whatever names."""
+        """Up to five tokens, none of them twice."""
         return [identifier for identifier, _ in self._tokens(None)]
 
     def identifiers_and_limits(self, default: int, high: int) -> list[tuple[str, int]]:
@@ -75,7 +75,7 @@ class MarketBody:
         return self._limit(self._found, "limit", default, high)
 
     def moment(self, name: str) -> float | None:
-        """ISO 8601 as Unix seconds; without a zone it is UTC, without a time midnight."""
+        """ISO 8601 as Unix seconds; the default zone is UTC, the default time midnight."""
         if name not in self._found:
             return None
         value = self._found[name]
@@ -128,7 +128,7 @@ class MarketBody:
             if not identifier.strip():
                 raise invalid(f"{at}.identifier: must not be blank")
             token = find(self._world.seed, BASE, identifier)
-            # An address and a symbol of one token are the same token, too: nobody wants to pay for it twice.
+            # An address and a symbol may name the same token: nobody wants to pay for it twice.
             earlier = seen.setdefault(token.address if token else identifier.lower(), identifier)
             if len(seen) <= place:
                 same = f"{at}.identifier", f"{shown(identifier)} is the same token as {shown(earlier)}"
@@ -138,7 +138,7 @@ class MarketBody:
 
     def _limit(self, where: dict[str, Any], at: str, default: int, high: int) -> int:
         value = where.get("limit", default)
-        # In JSON, true is no number; in Python it is.
+        # true is a number in Python, not in JSON.
         if type(value) is not int:
             raise invalid(f"{at}: must be an integer")
         if not 1 <= value <= high:
@@ -151,45 +151,45 @@ class MarketBody:
             raise invalid(f"{prefix}{shown(unknown[0])}: not a field of this request")
 
 
-Reader = Callable[[MarketBody], Asked]
+Reader = Callable[[MarketBody], MarketQuery]
 
 
-def only_tokens(body: MarketBody) -> Asked:
+def only_tokens(body: MarketBody) -> MarketQuery:
     body.only("tokens")
-    return Asked(identifiers=body.identifiers())
+    return MarketQuery(identifiers=body.identifiers())
 
 
-def tokens_with_limits(body: MarketBody) -> Asked:
+def tokens_with_limits(body: MarketBody) -> MarketQuery:
     body.only("tokens")
     pairs = body.identifiers_and_limits(10, 100)
-    return Asked(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
+    return MarketQuery(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
 
 
-def tokens_in_a_span(body: MarketBody) -> Asked:
+def tokens_in_a_span(body: MarketBody) -> MarketQuery:
     body.only("tokens", "startDate", "endDate", "signalType")
     identifiers = body.identifiers()
     start, end = body.span()
     signal = body.one_of("signalType", SIGNALS, "ALL")
-    return Asked(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
+    return MarketQuery(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
 
 
-def sorted_tokens(body: MarketBody) -> Asked:
+def sorted_tokens(body: MarketBody) -> MarketQuery:
     body.only("sortBy", "limit")
-    return Asked(sort_by=body.one_of("sortBy", SORTS), limit=body.limit(300, 300))
+    return MarketQuery(sort_by=body.one_of("sortBy", SORTS), limit=body.limit(300, 300))
 
 
-def number_of_tokens(body: MarketBody) -> Asked:
+def number_of_tokens(body: MarketBody) -> MarketQuery:
     body.only("limit")
-    return Asked(limit=body.limit(100, 500))
+    return MarketQuery(limit=body.limit(100, 500))
 
 
-def nothing(body: MarketBody) -> Asked:
+def nothing(body: MarketBody) -> MarketQuery:
     body.nothing()
-    return Asked()
+    return MarketQuery()
 
 
 def tokens_sent(request: Request) -> int:
-    """How many tokens a request that may be wrong in every way is about: what it would cost."""
+    """How many tokens a request names, valid or not: for its price."""
     try:
         items = from_json(request.content or b"{}")["tokens"]
     except (ValueError, TypeError, KeyError):
@@ -207,6 +207,6 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(text: str) -> str:
-    """What a stranger sent, short and without characters that a terminal would obey."""
+    """Untrusted text, shortened and without control characters."""
     quoted = repr(text if len(text) <= 80 else text[:77] + "...")
     return quoted if len(quoted) <= 120 else quoted[:116] + "...'"

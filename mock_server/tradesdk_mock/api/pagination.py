@@ -1,19 +1,27 @@
-"""One page of a list: newest first by default, continued by a cursor that rows added meanwhile don't disturb."""
+"""One page of a list, newest first by default. Rows added later don't move its cursor."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hmac
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.errors import missing
+from ..core.errors import invalid, missing
 from ..core.messages import Answer
-from . import cursors
+from ..core.seeding import digest
+from .context import Context
 from .validation import Query
-from .web import Call
+
+# The last row's sort time and seq, and the time of the cursor.
+_FORM = struct.Struct(">qqq")
+_TAG = 12
 
 
 def page(
-    call: Call,
+    call: Context,
     query: Query,
     *,
     table: str,
@@ -26,9 +34,9 @@ def page(
 ) -> Answer:
     """A page of `table`: rows whose columns equal `filters` (None: not filtered) and satisfy `where` and `passing`.
 
-    Rows are in the order of (`time`, seq), and a cursor is the place of a page's last row in it: what is inserted or
-    deleted elsewhere moves nothing. A cursor is good for the same filters and `where`; `passing`, clauses with their
-    values, may differ from page to page. `columns` has `time` among them.
+    Rows are ordered by (`time`, seq); a cursor names a page's last row, so inserts and deletes elsewhere don't move it.
+    A cursor is valid for the same filters and `where`; `passing` (clauses with their values) may differ from page to
+    page. `columns` contains `time`.
     """
     world = call.world
     limit = query.limit()
@@ -39,7 +47,7 @@ def page(
     scope = (call.tenant, table, "newest" if newest else "oldest", bound, list(where))
     cursor = query.text("cursor")
     if cursor is not None:
-        at, seq = cursors.decode(world.seed, scope, cursor, world.second(), world.gaps.cursor_ttl)
+        at, seq = decode_cursor(world.seed, scope, cursor, world.second(), world.gaps.cursor_ttl)
         clauses.append(f"({time}, seq) {'<' if newest else '>'} (?, ?)")
         args += [at, seq]
     way = "DESC" if newest else "ASC"
@@ -52,15 +60,45 @@ def page(
     envelope: dict[str, Any] = {"data": [call.shown(row) for row in rows[:limit]]}
     if len(rows) > limit:
         last = limit - 1
-        envelope["next_cursor"] = cursors.encode(world.seed, scope, rows[last][time], places[last], world.second())
+        envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], places[last], world.second())
     return Answer(200, call.shown(envelope))
 
 
-def agent_filter(call: Call, query: Query) -> str | None:
-    """The `agent_id` filter; one of an agent that isn't the caller's gives an empty page or, by gap option, 404."""
+def agent_filter(call: Context, query: Query) -> str | None:
+    """The `agent_id` filter; for another tenant's agent, an empty page or, by gap option, 404."""
     agent_id = query.text("agent_id")
     if agent_id is not None and call.world.gaps.unknown_agent_filter == "404":
         known = call.world.store.value("SELECT 1 FROM agents WHERE id = ? AND tenant = ?", (agent_id, call.tenant))
         if not known:
             raise missing("agent", agent_id)
     return agent_id
+
+
+# Cursors: opaque, signed, good for one caller, list and set of filters
+
+
+def _tag(seed: int, payload: bytes, scope: Sequence[object]) -> bytes:
+    return hmac.digest(digest(seed, "cursor", *scope), payload, "sha256")[:_TAG]
+
+
+def encode_cursor(seed: int, scope: Sequence[object], time: int, seq: int, now: int) -> str:
+    """A cursor that points behind the row (time, seq). `scope` is what it is bound to: tenant, list, order, filters."""
+    payload = _FORM.pack(time, seq, now)
+    return base64.urlsafe_b64encode(payload + _tag(seed, payload, scope)).decode("ascii")
+
+
+def decode_cursor(seed: int, scope: Sequence[object], text: str, now: int, ttl: int) -> tuple[int, int]:
+    """The row that a cursor points behind; 400 if it is damaged, another list's or, with a `ttl`, expired."""
+    try:
+        raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid("cursor: not a cursor of this service") from None
+    payload, tag = raw[: _FORM.size], raw[_FORM.size :]
+    # base64 has several spellings of the same bytes; only ours is accepted.
+    same_spelling = base64.urlsafe_b64encode(raw).decode("ascii") == text
+    if len(payload) != _FORM.size or not same_spelling or not hmac.compare_digest(tag, _tag(seed, payload, scope)):
+        raise invalid("cursor: not a cursor for this list with these filters")
+    time, seq, made = _FORM.unpack(payload)
+    if ttl and now >= made + ttl:
+        raise invalid("cursor: expired")
+    return time, seq

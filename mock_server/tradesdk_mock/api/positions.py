@@ -9,10 +9,10 @@ from ..market.tokens import find, significant
 from ..trading.exits import trailing_peak
 from ..trading.ledger import outcome
 from ..trading.positions import GUARDED
+from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
-from .web import Call, Endpoint, Routes
 
-# What follows from the price of the moment is not kept, but worked out from the last four.
+# Current prices and profits are computed from the last four.
 _KEPT = (
     "id",
     "agent_id",
@@ -30,7 +30,7 @@ _KEPT = (
 )
 
 
-def listing(call: Call) -> Answer:
+def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "agent_id": agent_filter(call, query)}
     answer = page(call, query, table="positions", columns=_KEPT, time="opened_at", filters=filters)
@@ -39,8 +39,8 @@ def listing(call: Call) -> Answer:
     return answer
 
 
-def _as_of_now(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same positions with their prices. Only a running agent watches: of another the trailing stop stands still."""
+def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The positions with current prices. The trailing stop of an agent that isn't running doesn't move."""
     world = call.world
     prices, now = world.prices, world.second()
     agents = list({row["agent_id"]: None for row in rows})
@@ -49,7 +49,7 @@ def _as_of_now(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         world.store.all(f"SELECT id, status FROM agents WHERE id IN ({marks})", agents)  # noqa: S608 - marks only
     )
     current: dict[str, float] = {}
-    # Agents that followed the same signal hold twins.
+    # Agents that followed the same signal have equal positions.
     peaks: dict[tuple[str, float, int], float] = {}
     found = []
     for row in rows:
@@ -78,7 +78,7 @@ def _as_of_now(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "opened_at": row["opened_at"],
         }
         if len(row) > len(_KEPT):
-            # What a gap option has added comes last.
+            # Fields that a gap option has added come last.
             record |= {name: value for name, value in row.items() if name not in _KEPT}
         found.append(record)
     return found

@@ -1,9 +1,9 @@
-"""The paths of the account API, one module per noun."""
+"""Every path of the service and its endpoints."""
 
 from __future__ import annotations
 
-from . import account, agents, positions, signals, stream, trades, wallets
-from .web import Routes
+from . import account, agents, market, positions, signals, stream, trades, wallets
+from .context import MarketRoutes, Routes
 
 ROUTES: Routes = [
     *account.ROUTES,
@@ -14,3 +14,5 @@ ROUTES: Routes = [
     *signals.ROUTES,
     *stream.ROUTES,
 ]
+
+MARKET_ROUTES: MarketRoutes = market.ROUTES

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..core.messages import Answer
 from ..trading import signal_feed
+from .context import Context, Endpoint, Routes
 from .pagination import page
-from .web import Call, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 
-def latest(call: Call) -> Answer:
+def latest(call: Context) -> Answer:
     signal_feed.catch_up(call.world)
     query = call.query()
     chain = query.chain("chain", required=True)
@@ -30,7 +30,7 @@ def latest(call: Call) -> Answer:
     return Answer(200, call.shown({"data": [call.shown(row) for row in rows]}))
 
 
-def history(call: Call) -> Answer:
+def history(call: Context) -> Answer:
     signal_feed.catch_up(call.world)
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
@@ -55,11 +55,11 @@ def history(call: Call) -> Answer:
 
 
 def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
-    """Which signals the history has by now."""
+    """Which signals are in the history by now."""
     spread, now = world.gaps.history_lag_spread, world.now() - world.gaps.history_lag
     if not spread:
         return [("published_at <= ?", [now])] if world.gaps.history_lag else []
-    # Only those of the last moments need a number of their own.
+    # Only the latest ones need their own number.
     late = "published_at + ? * chance(?, 'history lag', id) <= ?"
     return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(world.seed), now])]
 

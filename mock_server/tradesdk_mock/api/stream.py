@@ -13,7 +13,7 @@ from ..core.errors import ApiError
 from ..core.messages import NEW_FIELD, Answer, Break, Idle, Step, Wake
 from ..state import tenants
 from ..trading import signal_feed
-from .web import Call, Endpoint, Routes
+from .context import Context, Endpoint, Routes
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -22,7 +22,7 @@ _BATCH = 500
 _POLL = 0.5
 
 
-def stream(call: Call) -> Answer:
+def stream(call: Context) -> Answer:
     world, query = call.world, call.query()
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required
@@ -39,7 +39,7 @@ def stream(call: Call) -> Answer:
 
 
 class Feed:
-    """The events of one stream, as steps. It follows a place in the signals, so that a slow reader costs no memory."""
+    """The events of one stream, as steps. It remembers a place in the signals, so a slow reader costs no memory."""
 
     def __init__(self, world: World, key_id: str, chain_id: int, after: int, floor: float) -> None:
         self._world = world
@@ -47,12 +47,12 @@ class Feed:
         self._chain_id = chain_id
         self._after = after
         self._floor = floor
-        # From here on, not from the first read: that one comes when it comes.
+        # From now on, not from the first read.
         self._opened = world.now()
-        self._epoch = world.hub.epoch
+        self._epoch = world.subscribers.epoch
         self._closed = False
         self._wake = Wake()
-        world.hub.join(self._wake)
+        world.subscribers.join(self._wake)
         self._steps = self._run()
 
     def __iter__(self) -> Iterator[Step]:
@@ -62,15 +62,15 @@ class Feed:
         try:
             return next(self._steps)
         except ApiError:
-            # Another thread has closed the world since we looked.
+            # Another thread has just closed the world.
             if self._world.closed:
                 raise StopIteration from None
             raise
 
     def close(self) -> None:
-        """From any thread; one that is asking for the next step gets the end."""
+        """End the stream, from any thread; one that waits for the next step gets the end."""
         self._closed = True
-        self._world.hub.leave(self._wake)
+        self._world.subscribers.leave(self._wake)
         self._wake.ring()
         with contextlib.suppress(ValueError):  # the generator is running
             self._steps.close()
@@ -80,9 +80,9 @@ class Feed:
         beaten = self._opened
         if world.gaps.unknown_values == "on":
             yield event({"type": "notice", "timestamp": int(beaten), **NEW_FIELD})
-        # The key and the world may end while a client is listening.
-        while not self._closed and self._epoch == world.hub.epoch and tenants.is_valid(world, self._key_id):
-            # Before the look at the signals: a heartbeat never overtakes one that was due before it.
+        # The key may expire, and the world may be reset, while a client is listening.
+        while not self._closed and self._epoch == world.subscribers.epoch and tenants.is_valid(world, self._key_id):
+            # Taken before the signals are read: a heartbeat never overtakes an earlier signal.
             now, interval = world.now(), world.gaps.heartbeat
             try:
                 latest, rows = self._new()
@@ -111,11 +111,11 @@ class Feed:
             until = self._on_the_clock(min(times)) if times else None
             yield Idle(until, self._wake, _POLL if world.store.path else None)
         if world.closed:
-            # As a server that goes away: not the end that an answer has.
+            # Like a server that goes away: no regular end.
             yield Break.CLOSE
 
     def _on_the_clock(self, ts: float) -> float:
-        """What the mock's clock shows when the service's time is `ts`, and never a hair before."""
+        """The mock's clock when the service's time is `ts`, rounded up."""
         skew = self._world.gaps.clock_skew
         shown = ts - skew
         while shown + skew < ts:
@@ -123,7 +123,7 @@ class Feed:
         return shown
 
     def _new(self) -> tuple[int, list[tuple[int, dict[str, Any]]]]:
-        """(place up to which there is nothing else, the next signals with their places)."""
+        """(place up to which all is read, the next signals with their places)."""
         world = self._world
         due = signal_feed.next_due(world)
         if world.store.is_behind() or (due is not None and due <= world.now()):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..core.messages import Answer
+from .context import Context, Endpoint, Routes
 from .pagination import agent_filter, page
-from .web import Call, Endpoint, Routes
 
 COLUMNS = (
     "id",
@@ -24,7 +24,7 @@ COLUMNS = (
 DETAIL = (*COLUMNS, "entry_tx_hash", "exit_tx_hash")
 
 
-def listing(call: Call) -> Answer:
+def listing(call: Context) -> Answer:
     query = call.query()
     filters = {
         "tenant": call.tenant,
@@ -34,7 +34,7 @@ def listing(call: Call) -> Answer:
     return page(call, query, table="trades", columns=COLUMNS, time="opened_at", filters=filters)
 
 
-def read(call: Call) -> Answer:
+def read(call: Context) -> Answer:
     return Answer(200, call.shown(call.owned("trade", DETAIL)))
 
 

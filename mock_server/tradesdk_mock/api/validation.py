@@ -1,4 +1,4 @@
-"""Reading what callers send: refused in the service's own words, never with a crash. Models of bodies: `bodies`."""
+"""Query strings and JSON bodies: bad input is an error of the service, never a crash. Models are in `bodies`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DECIMAL = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[
 
 
 def json_body(headers: list[tuple[bytes, bytes]], content: bytes | None) -> dict[str, Any]:
-    """The object in a request's body; `content` is None when it was too long to be read."""
+    """The JSON object in a request's body; `content` is None when the body was too long."""
     kinds = [value for name, value in headers if name == b"content-type"]
     kind, _, parameters = (kinds[0] if len(kinds) == 1 else b"").partition(b";")
     if kind.strip().lower() != b"application/json":
@@ -33,7 +33,7 @@ def json_body(headers: list[tuple[bytes, bytes]], content: bytes | None) -> dict
     try:
         found = from_json(content, allow_inf_nan=False)
     except ValueError:
-        # The parser's own text may quote the body; the caller knows what it sent.
+        # The parser's message may quote the body.
         raise invalid("The body is not valid JSON.") from None
     if not isinstance(found, dict):
         raise invalid("The body must be a JSON object.")
@@ -41,7 +41,7 @@ def json_body(headers: list[tuple[bytes, bytes]], content: bytes | None) -> dict
 
 
 class Query:
-    """The query string. Malformed values are 400, values out of range what the gap option says, by default 422."""
+    """The query string. Malformed values are 400; values out of range 422, or as the gap option says."""
 
     def __init__(self, raw: bytes, gaps: GapOptions) -> None:
         self._gaps = gaps
@@ -56,7 +56,7 @@ class Query:
             self._found[name] = value
 
     def only(self, *names: str) -> None:
-        """400 for a name that is none of these: the service itself ignores what it doesn't know."""
+        """400 for any other name. The service itself ignores unknown ones."""
         for name in self._found:
             if name not in names:
                 raise invalid(f"{name[:80]}: not a parameter of this request; it has: {', '.join(names)}")

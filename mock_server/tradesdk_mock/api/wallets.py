@@ -9,20 +9,20 @@ from ..core.messages import Answer
 from ..core.seeding import checksum_address, ident, is_evm_address
 from ..payments import wallet_proof
 from ..trading.balances import balance_record, initial_native
+from .context import Context, Endpoint, Routes
 from .pagination import page
 from .validation import check_chain, check_text
-from .web import Call, Endpoint, Routes
 
 COLUMNS = ("id", "address", "chain_id", "label", "created_at")
 
 
-def listing(call: Call) -> Answer:
+def listing(call: Context) -> Answer:
     query = call.query()
     filters = {"tenant": call.tenant, "chain_id": query.chain("chain_id", required=False)}
     return page(call, query, table="wallets", columns=COLUMNS, time="created_at", filters=filters)
 
 
-def connect(call: Call) -> Answer:
+def connect(call: Context) -> Answer:
     gaps, store = call.world.gaps, call.world.store
     from .bodies import ConnectWalletBody, read_body
 
@@ -53,15 +53,15 @@ def connect(call: Call) -> Answer:
     return Answer(status, call.shown(record))
 
 
-def balance(call: Call) -> Answer:
+def balance(call: Context) -> Answer:
     wallet = call.owned("wallet", COLUMNS)
     record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"])
     record["token_balances"] = [call.shown(item) for item in record["token_balances"]]
     return Answer(200, call.shown(record))
 
 
-def remove(call: Call) -> Answer:
-    """Under the gap option `no_routes=routes`: 204, or 409 while an agent is bound to it or it has tokens."""
+def remove(call: Context) -> Answer:
+    """Under the gap option `no_routes=routes`: 204, or 409 while an agent uses it or it holds tokens."""
     wallet_id = call.owned("wallet", ("id",))["id"]
     store = call.world.store
     if store.value("SELECT 1 FROM agents WHERE tenant = ? AND wallet_id = ?", (call.tenant, wallet_id)):

@@ -1,4 +1,4 @@
-"""Looking for requests in the journal, and what is said when they are not there."""
+"""Requests in the journal: finding them, and assertions about them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,37 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.request_log import JournalEntry
-from ..core.router import path_pattern
+from ..core.router import may_match, path_pattern
 
 if TYPE_CHECKING:
     from ..state.world import World
 
-# How many requests a failure shows, and how long a text of strangers may be in it.
+# How many requests a failure shows, and how long an untrusted text in it may be.
 _SHOWN = 8
 _LONG = 120
 _METHOD = re.compile(r"[A-Za-z]+")
 _METHODS = ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
 
 
-class JournalChecks:
-    """What a test asks of the requests so far. A part of `MockService`."""
+class RequestAssertions:
+    """The requests so far, and assertions about them. A part of `MockService`."""
 
     world: World
 
-    def journal(self, tenant: str | None = None) -> list[JournalEntry]:
-        """The latest 10,000 requests, oldest first; with `tenant`, only its own."""
-        return self.world.journal.entries(tenant)
+    def journal(self, tenant: str | None = None, *, after: int = 0, limit: int | None = None) -> list[JournalEntry]:
+        """The latest 10,000 requests, oldest first.
+
+        Args:
+            tenant: only its requests.
+            after: only requests with a higher number (`n`).
+            limit: at most this many, 1 or more.
+
+        Raises:
+            ValueError: a `limit` below 1.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError("limit: must be at least 1")
+        return self.world.journal.entries(tenant, after)[:limit]
 
     def clear_journal(self) -> None:
         """Forget the requests so far."""
@@ -43,21 +54,21 @@ class JournalChecks:
         query: Mapping[str, object] | None = None,
         body: object = None,
     ) -> list[JournalEntry]:
-        """The requests of the journal that are like this, oldest first. What is left out may be anything.
+        """The requests in the journal that match, oldest first. What is left out matches anything.
 
         Args:
             method: `GET`, `POST` and so on.
             path: as it was sent, or a pattern: `{name}` stands for one segment, `*` for anything.
             tenant: whose key was sent.
             status: of the answer; 0 for a connection that a fault tore down instead.
-            query: parameters that are among those sent; None as a value for one that is not.
+            query: parameters that were sent, among others; None as a value for one that wasn't.
             body: a mapping is compared field by field, at every depth, and other fields may be there too; None as a
                 value for a field that is not. Anything else must be the body itself.
 
         Raises:
             ValueError: not a method, or not a path (it has a query, or begins with neither `/` nor `*`).
         """
-        wanted = Wanted(method, path, tenant, status, query, body)
+        wanted = RequestMatcher(method, path, tenant, status, query, body)
         return [entry for entry in self.journal() if not wanted.differences(entry)]
 
     def assert_requested(
@@ -71,15 +82,15 @@ class JournalChecks:
         query: Mapping[str, object] | None = None,
         body: object = None,
     ) -> list[JournalEntry]:
-        """AssertionError unless there was such a request; its message shows what was asked instead, the nearest first.
+        """AssertionError unless such a request was sent; its message shows other requests, the closest first.
 
-        `times`: exactly so many of them; at least one when left out. All else is as `requests` has it. Those requests
-        are returned, oldest first.
+        `times`: exactly this many; by default at least one. Other arguments are those of `requests`. Returns the
+        requests, oldest first.
         """
         __tracebackhide__ = True
         if times is not None and (type(times) is not int or times < 0):
             raise ValueError(f"times: must be a count, not {times!r}")
-        wanted, entries = Wanted(method, path, tenant, status, query, body), self.journal()
+        wanted, entries = RequestMatcher(method, path, tenant, status, query, body), self.journal()
         found = [entry for entry in entries if not wanted.differences(entry)]
         if len(found) == times or (times is None and found):
             if not found:
@@ -100,30 +111,29 @@ class JournalChecks:
         query: Mapping[str, object] | None = None,
         body: object = None,
     ) -> None:
-        """AssertionError if there was such a request; its message shows each. Arguments as `requests` has them.
+        """AssertionError if such a request was sent; its message shows each. Arguments are those of `requests`.
 
         Raises:
-            ValueError: there could be no such request, so that this would hold for ever: no HTTP method, not a path of
-                the service, or a tenant that doesn't exist.
+            ValueError: no request can match, so that this could never fail: an unknown HTTP method, path or tenant.
         """
         __tracebackhide__ = True
-        wanted = Wanted(method, path, tenant, status, query, body)
+        wanted = RequestMatcher(method, path, tenant, status, query, body)
         found = [entry for entry in self.journal() if not wanted.differences(entry)]
         if found:
             raise AssertionError(f"{wanted} was asked:\n{listed(found)}")
         self._check_possible(wanted)
 
-    def _check_possible(self, wanted: Wanted) -> None:
-        """ValueError where a slip of the pen is the reason that nothing like this was asked."""
+    def _check_possible(self, wanted: RequestMatcher) -> None:
+        """ValueError for a typo, which would match nothing."""
         __tracebackhide__ = True
         if wanted.method is not None and wanted.method.upper() not in _METHODS:
             raise ValueError(f"method: there is no method {wanted.method}, so this could never fail")
         if wanted.path is not None:
             # Loaded here: it needs every endpoint.
-            from ..faults.faultwarnings import reached_by
+            from ..api.routes import MARKET_ROUTES, ROUTES
 
-            # In a rule about faults a placeholder stands for one of the service's own; here, for any segment.
-            if not reached_by(re.sub(r"\{[^/{}]*\}", "*", wanted.path), False):
+            path = re.sub(r"\{[^/{}]*\}", "*", wanted.path)
+            if not any(may_match(path, pattern) for pattern, _ in [*MARKET_ROUTES, *ROUTES]):
                 raise ValueError(f"path: the service has no path {wanted.path}, so this could never fail")
         if wanted.tenant is not None:
             there = [name for (name,) in self.world.store.all("SELECT name FROM tenants ORDER BY name")]
@@ -135,8 +145,8 @@ class JournalChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request should look like. None: anything."""
+class RequestMatcher:
+    """What a request must look like. None: anything."""
 
     method: str | None = None
     path: str | None = None
@@ -146,7 +156,7 @@ class Wanted:
     body: object = None
 
     def __post_init__(self) -> None:
-        # Refused, because an assertion that something was not asked would hold for ever.
+        # Refused: an assertion that nothing was sent could never fail.
         if self.method is not None and not _METHOD.fullmatch(self.method):
             raise ValueError(f"method: {self.method!r} is not a method such as GET; a path goes into path=")
         if self.path is not None and self.path[:1] not in ("/", "*"):
@@ -163,7 +173,7 @@ class Wanted:
         return " ".join(words)
 
     def differences(self, entry: JournalEntry) -> list[str]:
-        """In what a request is another one, in words; empty when it is what is wanted."""
+        """How a request differs, in words; empty when it matches."""
         found = []
         if self.method is not None and entry.method != self.method.upper():
             found.append(f"method {entry.method}")
@@ -182,9 +192,9 @@ class Wanted:
         return found
 
     def nearest(self, entries: Sequence[JournalEntry]) -> str:
-        """The requests that are not what is wanted, those with the fewest differences first."""
+        """The requests that don't match, those with the fewest differences first."""
         others = [(self.differences(entry), entry) for entry in entries]
-        # Of two that differ as much, the one of the same endpoint is nearer.
+        # Of two with as many differences, the one for the same endpoint is closer.
         others = sorted(
             (other for other in others if other[0]),
             key=lambda other: (len(other[0]), other[0][0].startswith(("method", "another path"))),
@@ -213,7 +223,7 @@ def _more(count: int) -> Iterable[str]:
 
 
 def _unlike(wanted: object, sent: object, where: str) -> list[str]:
-    """In what `sent` is not `wanted`, in words. Of a mapping only what is wanted is compared."""
+    """How `sent` differs from `wanted`, in words. Only the wanted fields of a mapping are compared."""
     if isinstance(wanted, Mapping):
         if not isinstance(sent, Mapping):
             return [f"no {where}" if sent is None else f"{where} {_shown(sent)}"]
@@ -230,6 +240,6 @@ def _shown(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of strangers on one line that moves no cursor."""
+    """An untrusted text on one line, without control characters."""
     text = text if len(text) <= _LONG else text[: _LONG - 3] + "..."
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,40 +1,234 @@
-"""The control API `/_mock/*`: moves the mock's world from outside. For programs on this machine only."""
+"""The control API `/_mock/*`: the operations of `MockService` over HTTP. For programs on this machine only.
+
+What a request may say follows from the signature of its operation; `OPERATIONS` says which path leads to which.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
-from ..api.validation import MAX_BODY, json_body
+from ..api.validation import MAX_BODY, Query, json_body
+from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError, forbidden, internal, invalid, no_route, wrong_method
+from ..core.gap_options import GapOptions
 from ..core.messages import Answer, Request, error_answer
-from ..state.world import World
-from .actions import ACTIONS, RAW, Action, Body
-from .paymentactions import PAYMENT_ACTIONS
+from ..core.router import Router
+from ..payments import settlements
+from ..payments.report import MockPayments
+from ..state import snapshots, tenants
+from .operations import Operations
 
 log = logging.getLogger("tradesdk_mock")
-ROUTES = [*ACTIONS, *PAYMENT_ACTIONS]
 MAX_STATE = 1024 * 1024 * 1024
+STATE = "application/vnd.sqlite3"
+_MOST = 10_000
+_DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
+_WORDS: dict[type, str] = {
+    bool: "true or false",
+    float: "a number",
+    int: "an integer",
+    list: "a list",
+    dict: "an object",
+    str: "text",
+}
+_JSON: dict[object, type] = {**{each: each for each in _WORDS}, Literal: str, Mapping: dict, Sequence: list}
+"""What a type of Python is in JSON."""
+
+Given = dict[str, Any]
+"""The arguments of a call, by name."""
 
 
-def longest_body(path: str, client: str | None) -> int:
-    """How many bytes of a request are read: far more of a state that a program on this machine sends."""
-    return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one method of one path does.
+
+    Attributes:
+        function: it is called with the service, and with the arguments that its signature has.
+        answer: makes the answer from service, result and arguments; without it, the result is the answer: a list, or
+            None for an empty one, becomes `{"data": [...]}`.
+        of: the part of the service that `function` is called with.
+        names: arguments that have another name on the wire.
+        check: refuses what the placeholders of the path stand for, before anything else is looked at.
+        raw: the function takes and gives bytes, and makes its own transactions.
+    """
+
+    function: Callable[..., object]
+    answer: Callable[[Operations, Any, Given], object] | None = None
+    of: Callable[[Operations], object] = lambda mock: mock
+    names: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Operations, Given], None] | None = None
+    raw: bool = False
 
 
-def _is_loopback(host: str | None) -> bool:
-    if host is None:
-        return False
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        where = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = where.ipv4_mapped if isinstance(where, ipaddress.IPv6Address) else None
-    return (mapped or where).is_loopback
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an operation.
+
+    Attributes:
+        types: what its value may be in JSON; empty: anything.
+    """
+
+    name: str
+    types: tuple[type, ...]
+    required: bool
+
+    def checked(self, wire: str, value: Any) -> Any:
+        """`value`; ApiError for another type."""
+        if self.types and (
+            not isinstance(value, self._allowed()) or (isinstance(value, bool) and bool not in self.types)
+        ):
+            raise invalid(f"{wire}: must be {' or '.join(_WORDS[each] for each in self.types)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise invalid(f"{wire}: must be finite")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise invalid(f"{wire}: must be an integer of at most 64 bits")
+        return value
+
+    def _allowed(self) -> tuple[type, ...]:
+        return (*self.types, int) if float in self.types else self.types
+
+    def in_query(self, query: Query, wire: str) -> Any:
+        """Its value in a query string, None without one."""
+        if self.types == (int,):
+            return query.integer(wire)
+        text = query.text(wire)
+        if text is None or self.types != (float,):
+            return text
+        if not _DECIMAL.fullmatch(text):
+            raise invalid(f"{wire}: not a number")
+        return float(text)
+
+
+@cache
+def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], bool]:
+    """The arguments of a function after its first one, and whether it takes any others too."""
+    import inspect
+
+    found, others = dict[str, Argument](), False
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        if each.kind is each.VAR_KEYWORD:
+            others = True
+            continue
+        # Not typing.get_type_hints: that reads the result's type too, whose module isn't loaded.
+        annotation = eval(each.annotation, function.__globals__)  # noqa: S307 - our own
+        found[each.name] = Argument(each.name, _types(annotation), each.default is each.empty)
+    return found, others
+
+
+def _types(annotation: Any) -> tuple[type, ...]:
+    """What JSON may have for a type; empty for one that JSON says nothing about."""
+    union = get_origin(annotation) in (Union, UnionType)
+    members = [each for each in (get_args(annotation) if union else (annotation,)) if each is not type(None)]
+    found = [_JSON.get(get_origin(each) or each) for each in members]
+    return tuple(each for each in found if each is not None) if all(found) else ()
+
+
+class ControlApi:
+    """Answers requests to the control API of a service.
+
+    Args:
+        allow_remote: other machines are answered too.
+    """
+
+    def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
+        self._mock = mock
+        self._allow_remote = allow_remote
+        # A key's value in the place of its id is never repeated, whatever follows it.
+        nothing = {"POST": Operation(_no_such_verb, check=_known_key)}
+        self._router = Router([*OPERATIONS.items(), ("/_mock/keys/{key_id}/{verb}", nothing)])
+
+    def longest_body(self, path: str, client: str | None) -> int:
+        """How many bytes of a request are read: far more of a state that a program on this machine sends."""
+        return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
+
+    def answer(self, request: Request) -> Answer:
+        """Do what a control path says. Never raises."""
+        try:
+            answer = self._act(request)
+            return answer if isinstance(answer, Answer) else Answer(200, answer)
+        except ApiError as error:
+            return error_answer(error, self._mock.gaps)
+        except Exception:
+            log.exception("%s %r crashed", request.method, request.path)
+            return error_answer(internal(), self._mock.gaps)
+
+    def _act(self, request: Request) -> object:
+        check_local(request, remote=self._allow_remote)
+        _, operations, params = self._router.find(request.path) or ("", {}, {})
+        operation = operations.get(request.method)
+        if operation is None:
+            raise wrong_method(request.method, sorted(operations)) if operations else no_route(request.path)
+        mock = self._mock
+        try:
+            if operation.raw:
+                return operation.function(mock, request.content)
+            # One transaction, so that other processes on the same file see all of it or nothing.
+            with mock.world.transaction():
+                if operation.check is not None:
+                    operation.check(mock, params)
+                given, others = _given(operation, request, params, mock.gaps)
+                return _call(mock, operation, given, others)
+        except MockServerError as error:
+            raise error.api_error or invalid(_as_json_says_it(error)) from None
+        except ValueError as error:
+            raise invalid(_as_json_says_it(error)) from None
+
+
+def _given(operation: Operation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
+    """The arguments that a request gives, and those beyond the signature. ApiError for what can't be one."""
+    arguments, takes_others = signature(operation.function)
+    wires = {operation.names.get(name, name): each for name, each in arguments.items() if name not in params}
+    given, others = dict(params), Given()
+    if request.method not in ("POST", "PUT"):
+        if wires:
+            query = Query(request.query, gaps)
+            query.only(*wires)
+            found = {each.name: each.in_query(query, wire) for wire, each in wires.items()}
+            given |= {name: value for name, value in found.items() if value is not None}
+        return given, others
+    # An operation without arguments needs no body.
+    body = {} if request.content == b"" else json_body(request.headers, request.content)
+    for wire in sorted(body.keys() - wires.keys()):
+        if not takes_others:
+            there = f"it has: {', '.join(wires)}" if wires else "it has none"
+            raise invalid(f"{wire[:80]}: not a field of this request; {there}")
+        others[wire] = body[wire]
+    for wire, each in wires.items():
+        # Null stands for what is left out.
+        if body.get(wire) is not None:
+            given[each.name] = each.checked(wire, body[wire])
+        elif each.required:
+            raise invalid(f"{wire}: required")
+    return given, others
+
+
+def _call(mock: Operations, operation: Operation, given: Given, others: Given) -> object:
+    result = operation.function(operation.of(mock), **given, **others)
+    if operation.answer is not None:
+        return operation.answer(mock, result, given)
+    found = plain(result)
+    return found if isinstance(found, dict) else {"data": found or []}
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as what JSON has for them."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _as_json_says_it(error: Exception) -> str:
+    """A message for callers in Python, for those that send JSON."""
+    return re.sub(r"\b(\w+)=True\b", r'"\1": true', str(error))
 
 
 def check_local(request: Request, *, remote: bool = False) -> None:
@@ -56,35 +250,188 @@ def check_local(request: Request, *, remote: bool = False) -> None:
                 raise forbidden(f"The control API doesn't answer to {name.decode().title()} {text[:80]!r}.")
 
 
-def act(world: World, request: Request, actions: Mapping[str, Action], *, remote: bool = False) -> Answer:
-    """Do what a control path says. Never raises."""
+def _is_loopback(host: str | None) -> bool:
+    if host is None:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
     try:
-        answer = _act(world, request, actions, remote)
-        return answer if isinstance(answer, Answer) else Answer(200, answer)
-    except ApiError as error:
-        return error_answer(error, world.gaps)
-    except Exception:
-        log.exception("%s %r crashed", request.method, request.path)
-        return error_answer(internal(), world.gaps)
+        where = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = where.ipv4_mapped if isinstance(where, ipaddress.IPv6Address) else None
+    return (mapped or where).is_loopback
 
 
-def _act(world: World, request: Request, actions: Mapping[str, Action], remote: bool) -> object:
-    check_local(request, remote=remote)
-    action = actions.get(request.method)
-    if action is None:
-        raise wrong_method(request.method, sorted(actions)) if actions else no_route(request.path)
-    body: Body = {}
-    if action in RAW:
-        try:
-            return action(world, request, body)
-        except MockServerError as error:
-            raise invalid(str(error)) from None
-    # An action without arguments needs no body.
-    if request.method in ("POST", "PUT") and request.content != b"":
-        body = json_body(request.headers, request.content)
-    try:
-        # One transaction, so that other processes on the same file see all of it or nothing.
-        with world.transaction():
-            return action(world, request, body)
-    except (MockServerError, ValueError) as error:
-        raise invalid(str(error)) from None
+# What is asked or answered in another way than the methods have it
+
+
+def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object, Given], object]:
+    """An answer that shows how things are after the change."""
+    return lambda mock, _, __: read(mock)
+
+
+def _snapshot(mock: Operations, _: bytes | None) -> Answer:
+    content = snapshots.snapshot(mock.world)
+    headers = [(b"content-type", STATE.encode()), (b"content-length", b"%d" % len(content))]
+    return Answer(200, headers=headers, body=content)
+
+
+def _restore(mock: Operations, content: bytes | None) -> object:
+    if content is None:
+        raise invalid("The body is longer than a state may be.")
+    snapshots.restore(mock.world, content)
+    with mock.world.transaction():
+        return mock.status()
+
+
+def _known_key(mock: Operations, given: Given) -> None:
+    if all(key["id"] != given["key_id"] for key in mock.list_keys()):
+        raise ApiError(404, "not_found", f"{tenants.no_key(given['key_id'])}.")
+
+
+def _no_such_verb(mock: Operations, key_id: str, verb: str) -> object:
+    raise no_route(f"/_mock/keys/{key_id}/{verb}")
+
+
+def _key(mock: Operations, _: object, given: Given) -> object:
+    return next(key for key in mock.list_keys() if key["id"] == given["key_id"])
+
+
+def _plan(mock: Operations, _: object, given: Given) -> object:
+    row = mock.world.store.all("SELECT plan, next_plan, reset_at FROM tenants WHERE name = ?", (given["tenant"],))[0]
+    return {"tenant": given["tenant"], "plan": row[0], "next_plan": row[1], "reset_at": row[2]}
+
+
+def _agent(mock: Operations, _: object, given: Given) -> object:
+    status = mock.world.store.value("SELECT status FROM agents WHERE id = ?", (given["agent_id"],))
+    return {"id": given["agent_id"], "status": status}
+
+
+def _market(mock: Operations) -> object:
+    return {"price_failure": mock.world.price_failure()}
+
+
+def _known_fault(mock: Operations, given: Given) -> None:
+    if all(rule.id != given["fault_id"] for rule in mock.faults()):
+        raise ApiError(404, "not_found", f"There is no fault {given['fault_id'][:80]!r}.")
+
+
+def _journal(mock: Operations, found: object, _: object) -> object:
+    return {"data": plain(found), "last": mock.world.journal.last}
+
+
+def _clock(mock: Operations) -> object:
+    clock = mock.clock
+    # The service's own time differs under the gap option `clock_skew`.
+    return {"now": clock.now(), "service_now": mock.world.now(), "frozen": clock.frozen, "speed": clock.speed}
+
+
+def _gaps(mock: Operations) -> object:
+    return {"options": mock.gaps.as_dict(), "described": plain(GapOptions.describe())}
+
+
+def _changed_gaps(_: object, found: GapOptions, __: object) -> object:
+    return {"options": found.as_dict()}
+
+
+def _settlements(
+    mock: Operations, payer: str | None = None, path: str | None = None, after: int = 0, limit: int = _MOST
+) -> object:
+    if path is not None and path[:1] not in ("/", "*"):
+        raise ValueError("path: must be a path such as /v1/token-prices, or a pattern that begins with *")
+    books = mock.payments
+    found = books.settlements(payer, path)
+    return {
+        "data": _page(found, after, limit),
+        "spent": sum(each.amount for each in found),
+        "signatures": books.signatures(payer),
+        "pay_to": books.pay_to,
+    }
+
+
+def _presentations(mock: Operations, payer: str | None = None, after: int = 0, limit: int = _MOST) -> object:
+    return {"data": _page(mock.payments.presentations(payer), after, limit)}
+
+
+def _page(found: Sequence[Any], after: int, limit: int) -> object:
+    """Those after the number `after`, at most `limit` of them."""
+    if not 1 <= limit <= _MOST:
+        raise ValueError(f"limit: must be from 1 to {_MOST:,}")
+    return plain([each for each in found if each.n > after][:limit])
+
+
+def _twice(mock: Operations, payer: str | None = None, within: float | None = None) -> object:
+    if within is not None and within < 0:
+        raise ValueError("within: must be 0 or more seconds")
+    return plain(mock.payments.charged_twice(payer, within=within))
+
+
+def _balances(mock: Operations) -> object:
+    return {
+        "data": [{"payer": payer, "balance": held} for payer, held in mock.payments.balances().items()],
+        "others": mock.gaps.payer_balance * settlements.MICRO,
+    }
+
+
+def _balance(mock: Operations, _: object, given: Given) -> object:
+    payer = settlements.checked(given["payer"])
+    return {"payer": settlements.spelled(payer), "balance": mock.payments.balance(payer)}
+
+
+def _payments(mock: Operations) -> MockPayments:
+    return mock.payments
+
+
+def _faults(mock: Operations) -> object:
+    return {"data": plain(mock.faults())}
+
+
+OPERATIONS: dict[str, dict[str, Operation]] = {
+    "/_mock/status": {"GET": Operation(Operations.status)},
+    "/_mock/reset": {"POST": Operation(Operations.reset, _then(Operations.status))},
+    "/_mock/snapshot": {"GET": Operation(_snapshot, raw=True)},
+    "/_mock/restore": {"POST": Operation(_restore, raw=True)},
+    "/_mock/keys": {"GET": Operation(Operations.list_keys), "POST": Operation(Operations.create_key)},
+    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key, check=_known_key)},
+    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key, check=_known_key)},
+    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key, check=_known_key)},
+    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key, check=_known_key)},
+    "/_mock/tenants/{tenant}/plan": {"POST": Operation(Operations.set_plan, _plan)},
+    "/_mock/tenants/{tenant}/populate": {"POST": Operation(Operations.populate)},
+    "/_mock/agents/{agent_id}/start": {"POST": Operation(Operations.start_agent, _agent)},
+    "/_mock/agents/{agent_id}/stop": {"POST": Operation(Operations.stop_agent, _agent)},
+    "/_mock/agents/{agent_id}/status": {"POST": Operation(Operations.set_agent_status, _agent)},
+    "/_mock/signals": {"POST": Operation(Operations.emit_series)},
+    "/_mock/market": {
+        "GET": Operation(_market),
+        "POST": Operation(Operations.set_price_failure, _then(_market), names={"failing": "price_failure"}),
+    },
+    "/_mock/faults": {
+        "GET": Operation(Operations.faults),
+        "POST": Operation(Operations.add_fault),
+        "DELETE": Operation(Operations.clear_faults),
+    },
+    "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
+    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults), check=_known_fault)},
+    "/_mock/journal": {
+        "GET": Operation(Operations.journal, _journal),
+        "DELETE": Operation(Operations.clear_journal),
+    },
+    "/_mock/clock": {
+        "GET": Operation(_clock),
+        "POST": Operation(
+            MockClock.move, _then(_clock), of=lambda mock: mock.clock, names={"to": "set", "by": "advance"}
+        ),
+    },
+    "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
+    "/_mock/payments": {"GET": Operation(_settlements)},
+    "/_mock/payments/presentations": {"GET": Operation(_presentations)},
+    "/_mock/payments/twice": {"GET": Operation(_twice)},
+    "/_mock/payments/balances": {"GET": Operation(_balances)},
+    "/_mock/payments/balances/{payer}": {
+        "GET": Operation(MockPayments.balance, _balance, of=_payments),
+        "PUT": Operation(MockPayments.set_balance, _balance, of=_payments, names={"amount": "balance"}),
+    },
+}
+"""Which operation a method of a path is."""

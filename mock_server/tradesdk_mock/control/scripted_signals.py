@@ -1,4 +1,4 @@
-"""What a test makes happen on the market, or wants to know of it: signals, prices that fail, candles."""
+"""The market as a test wants it: signals, prices that fail, candles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from ..core.clock import END
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import ApiError, MockServerError, as_mock_error
 from ..market.indicators import CHAINS
 from ..market.tokens import find
 from ..state.world import World
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ScriptedSignal(TypedDict, total=False):
-    """One signal of `emit_signals`: the arguments of `emit_signal`, and when it comes.
+    """One signal of `emit_signals`: the arguments of `emit_signal`, and its delay.
 
     Attributes:
         after: seconds from the call to the publication, by default 0.
@@ -53,37 +53,85 @@ class Scripting:
         """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
 
         What is left out follows from the seed. Agents act on it as on any signal, at the market's price whatever
-        `price_usd` says; ether, and a token that the market doesn't have, are left alone.
+        `price_usd` says; they don't trade ether or unknown tokens.
 
         Args:
             chain_id: 8453 or 56.
-            token: a symbol or an address, also one that the market doesn't know.
+            token: a symbol or an address, also of an unknown token.
             direction: `BUY` or `SELL`, in any case.
             confidence: 0.0 to 1.0.
             price_usd: above 0.
-            timestamp: what the signal says of its time, in Unix seconds; by default the time of its publication.
-            at: publish it when the service's time is this (Unix seconds), by default now.
+            timestamp: the date in the signal, in Unix seconds; by default the time of publication.
+            at: when to publish it, in Unix seconds of the service, by default now.
 
         Raises:
-            MockServerError: a value that no signal has.
+            MockServerError: an invalid value.
         """
+        (signal,) = self.emit_series(
+            chain_id=chain_id,
+            token=token,
+            direction=direction,
+            confidence=confidence,
+            price_usd=price_usd,
+            timestamp=timestamp,
+            at=at,
+        )
+        return signal
+
+    def emit_series(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+        after: float | None = None,
+        count: int = 1,
+        every: float = 0,
+    ) -> list[MockSignal]:
+        """Publish several signals with the same fields: all of them, or none when one is invalid.
+
+        Args:
+            after: publish the first so many seconds from now; not beside `at`.
+            count: how many, 1 to 10,000.
+            every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
+
+        Raises:
+            MockServerError: an invalid value.
+        """
+        if not 1 <= count <= 10_000:
+            raise MockServerError("count: must be from 1 to 10,000")
+        if not 0 <= every <= 86_400:
+            raise MockServerError("every: must be from 0 to 86,400 seconds")
+        if after is not None and (at is not None or after < 0):
+            raise MockServerError("after: must be seconds from now, and not beside at")
         with self._transaction() as world:
+            now = world.now()
+            at = now + after if after is not None else at
+            first = now if at is None else at
             try:
-                return signal_feed.emit(
-                    world,
-                    chain_id=chain_id,
-                    token=token,
-                    direction=direction,
-                    confidence=confidence,
-                    price_usd=price_usd,
-                    timestamp=timestamp,
-                    at=at,
-                )
+                return [
+                    signal_feed.emit(
+                        world,
+                        chain_id=chain_id,
+                        token=token,
+                        direction=direction,
+                        confidence=confidence,
+                        price_usd=price_usd,
+                        timestamp=timestamp,
+                        at=at if number == 0 or not every else first + number * every,
+                        asked=now,
+                    )
+                    for number in range(count)
+                ]
             except ValueError as error:
                 raise MockServerError(str(error)) from None
 
     def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
-        """Publish signals one after the other, as the clock gets there: all of them, or none when one can't be.
+        """Publish signals when their times come: all of them, or none when one is invalid.
 
             mock.emit_signals([
                 {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
@@ -96,7 +144,7 @@ class Scripting:
         Returns: the signals in the order of the script.
 
         Raises:
-            MockServerError: an unknown name, or a value that no signal has; it tells which signal, counted from 1.
+            MockServerError: an unknown name or an invalid value; it names the signal, counted from 1.
         """
         known = ScriptedSignal.__annotations__
         if isinstance(script, Mapping | str | bytes) or not isinstance(script, Iterable):
@@ -120,22 +168,22 @@ class Scripting:
             return made
 
     def set_price_failure(self, failing: bool | list[str]) -> None:
-        """Make the prices of the market data fail with 502: of every token, of these (symbols or addresses), or not."""
+        """Make token prices fail with 502: all (True), none (False), or those of some symbols or addresses."""
         with self._transaction() as world:
             world.set_price_failure(failing)
 
     def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
-        """What a token cost from one time to another, in USD; oldest first. Also of times that are still to come.
+        """A token's prices as candles in USD, oldest first. Times in the future work too.
 
         Args:
             token: symbol, address or coin id, in any case.
             chain_id: 8453 or 56.
-            start: no candle begins before, Unix seconds. Each begins at a multiple of its length.
-            end: no candle ends after, Unix seconds.
+            start: no candle begins earlier, Unix seconds. Each begins at a multiple of its length.
+            end: no candle ends later, Unix seconds.
             seconds: of a candle: 60, or a multiple of it up to a day.
 
         Raises:
-            MockServerError: no such chain or token, times that can't be, or more than 100,000 candles.
+            MockServerError: an unknown chain or token, invalid times, or more than 100,000 candles.
         """
         from ..market.candles import candles
 
@@ -149,10 +197,16 @@ class Scripting:
 
     @contextmanager
     def _transaction(self) -> Iterator[World]:
-        """What a change from Python is made in: it begins with what another process did, as every request does."""
+        """The transaction of a change. Open streams check for news afterwards."""
+        with self._reading() as world:
+            yield world
+            world.notify_streams()
+
+    @contextmanager
+    def _reading(self) -> Iterator[World]:
+        """A transaction that first takes over what other processes have changed."""
         try:
             with self.world.transaction():
                 yield self.world
-                self.world.notify_streams()
         except ApiError as error:
-            raise MockServerError(error.message) from None
+            raise as_mock_error(error) from None

@@ -10,21 +10,20 @@ from weakref import WeakKeyDictionary
 
 from .errors import MockServerError
 
-# The year 5138: later times don't fit the form of an HTTP date. A running clock stops a second before, or where it was
-# set to if that is later.
+# The year 5138: later times don't fit an HTTP date. A running clock stops a second earlier, or where it was set if
+# that is later.
 END = 1e11
 MAX_SPEED = 10_000.0
-# Turns of the event loop that other tasks get before a reader moves the clock on.
+# Turns of the event loop for other tasks before a reader moves the clock.
 _TURNS = 20
 HOLD = 0.001
-"""Real seconds after which to look again whether the clock is still held."""
+"""Real seconds between two checks whether the clock is still held."""
 
 
 class MockClock:
     """Follows real time until told otherwise. Safe to share between threads, and between a server and its clients.
 
-    Times are Unix seconds. `sleep` and `sleep_async` don't wait: they move the clock on, so that whoever shares it
-    sees the pause as over.
+    Times are Unix seconds. `sleep` and `sleep_async` don't wait: they move the clock, for everyone who shares it.
 
     Args:
         start: sets the clock to this time and freezes it; without it the clock follows real time.
@@ -32,7 +31,7 @@ class MockClock:
 
     def __init__(self, start: float | None = None) -> None:
         self._lock = threading.RLock()
-        # What the clock showed when it was last touched, and what real time was then.
+        # What the clock showed at its last change, and real time then.
         self._shown = self._real = time.time()
         self._mono = self._real_mono = time.monotonic()
         self._speed = 1.0
@@ -48,7 +47,7 @@ class MockClock:
             return self._now_at(time.time())
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point, at the clock's speed; never goes back, whatever is done to the clock."""
+        """Seconds since some fixed point, at the clock's speed; never goes back."""
         with self._lock:
             return self._mono_at(time.monotonic())
 
@@ -63,7 +62,7 @@ class MockClock:
         return self._speed
 
     def real_seconds_until(self, ts: float) -> float | None:
-        """Real seconds until the clock shows `ts`: 0.0 when that is past, None when it never will by itself."""
+        """Real seconds until the clock shows `ts`: 0.0 when that is past, None when it never gets there by itself."""
         with self._lock:
             left = ts - self.now()
             if left <= 0:
@@ -76,14 +75,14 @@ class MockClock:
         self.move(freeze=True)
 
     def resume(self) -> None:
-        """Go on from the present time of this clock, at its speed."""
+        """Run on from the clock's present time, at its speed."""
         self.move(freeze=False)
 
     def set(self, ts: float, *, allow_backwards: bool = False) -> None:
         """Jump to `ts`.
 
         Raises:
-            ValueError: `ts` is in the clock's past and `allow_backwards` is not set, or it is no time.
+            ValueError: `ts` is in the clock's past and `allow_backwards` is not set, or is not a valid time.
         """
         self.move(to=ts, allow_backwards=allow_backwards)
 
@@ -91,7 +90,7 @@ class MockClock:
         """Move on by `seconds`.
 
         Raises:
-            ValueError: the step is negative or has no end.
+            ValueError: the step is negative or infinite.
         """
         self.move(by=seconds)
 
@@ -104,18 +103,18 @@ class MockClock:
         speed: float | None = None,
         allow_backwards: bool = False,
     ) -> None:
-        """Several changes as one: all of them are made, or none.
+        """Make several changes at once: all of them, or none.
 
         Args:
             freeze: True stops the clock before it is moved, False lets it run after that.
-            to: as `set` has it.
-            by: as `advance` has it, after `to`.
+            to: the time to jump to, as in `set`.
+            by: seconds to move on after that, as in `advance`.
             speed: seconds to show for each real second from now on, above 0 and at most 10,000. A frozen clock
                 keeps it for when it runs.
             allow_backwards: `to` may be in the clock's past.
 
         Raises:
-            ValueError: `to`, `by` or `speed` can't be; nothing is changed.
+            ValueError: an invalid `to`, `by` or `speed`; nothing is changed.
         """
         with self._changing():
             real, real_mono = time.time(), time.monotonic()
@@ -145,15 +144,14 @@ class MockClock:
 
     @property
     def held(self) -> bool:
-        """Whether somebody is within `hold`."""
+        """Whether a `hold` is active."""
         return self._holds > 0
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """While it lasts, no read in process moves this clock on: for work that takes real time, as in a thread.
+        """While it lasts, no read in process moves this clock: for work that takes real time, as in a thread.
 
-        A clock that stands still is otherwise moved by whoever waits for a stream, and a task that waits for a thread
-        meanwhile would find hours gone.
+        Otherwise a read of a stream moves a frozen clock, perhaps by hours, while another task waits for a thread.
         """
         with self._lock:
             self._holds += 1
@@ -169,7 +167,7 @@ class MockClock:
             self.advance(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """Like `sleep`, but tasks that sleep at the same time do so together: their waits don't add up."""
+        """Like `sleep`, but tasks that sleep at the same time sleep together: their waits don't add up."""
         # Loaded here: only async clients need it, and a server's start stays cheap.
         from anyio.lowlevel import checkpoint
 
@@ -190,10 +188,10 @@ class MockClock:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         first, *others = self._keepers or [nullcontext]
-        # The keeper before our own lock: requests take them in this order.
+        # The keeper first, then our own lock: requests take them in this order.
         with first(), self._lock:
             yield
-        # Keepers aren't nested: two of them may hold the same file, which only one can at a time.
+        # Not nested: two keepers may lock the same file.
         for keeper in others:
             with keeper():
                 pass
@@ -206,7 +204,7 @@ class MockClock:
             return self._shown, self._real, self._speed, self._frozen
 
     def restore(self, shown: float, real: float, speed: float, frozen: bool) -> None:
-        """Take on a state that `state` gave. Tells no keeper: nothing is new to whoever stored it."""
+        """Take on a state that `state` gave. Keepers aren't called: they stored it."""
         with self._lock:
             real_mono = time.monotonic()
             self._mono, self._real_mono = self._mono_at(real_mono), real_mono
@@ -226,19 +224,19 @@ class MockClock:
 
 
 def check_time(ts: float) -> None:
-    """ValueError for what is no time in Unix seconds that this service may show."""
+    """ValueError unless `ts` is a time in Unix seconds that the service may show."""
     if not 0 <= ts < END:
         raise ValueError(f"{ts!r} is not a time in Unix seconds")
 
 
 _waiting: WeakKeyDictionary[MockClock, dict[object, float]] = WeakKeyDictionary()
-"""What tasks wait for on clocks that stand still."""
+"""What tasks wait for on frozen clocks."""
 
 
 async def move_together(clock: MockClock, target: float, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Wait for `target` with all others that wait: the clock moves to what is due first for any of them.
+    """Wait for `target` together with other tasks: the clock moves to the earliest time that any of them waits for.
 
-    Returns when it has moved, whoever moved it, or when the wait is over for another reason; who isn't there yet waits
+    Returns when the clock has moved for any reason, or when `is_over` says so; a caller whose time hasn't come waits
     again.
     """
     import anyio
@@ -263,6 +261,6 @@ async def move_together(clock: MockClock, target: float, is_over: Callable[[], b
 
 
 def move_on(clock: MockClock, target: float) -> None:
-    """Unless somebody else has moved it there already."""
+    """Move the clock, unless it is there already."""
     with suppress(ValueError, MockServerError):
         clock.set(target)

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 Header = tuple[bytes, bytes]
 
 
-class MockServerError(RuntimeError):
-    """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
-
-
 class ApiError(Exception):
     """An error answer of the service: it becomes `{"error": {"code", "message"}}` with the given status."""
 
@@ -20,6 +16,13 @@ class ApiError(Exception):
         self.code = code
         self.message = message
         self.headers = tuple(headers)
+
+
+class MockServerError(RuntimeError):
+    """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
+
+    api_error: ApiError | None = None
+    """What the control API answers instead, where that isn't 400."""
 
 
 def invalid(message: str) -> ApiError:
@@ -56,7 +59,7 @@ def missing(kind: str, ident: str) -> ApiError:
 
 def no_route(path: str) -> ApiError:
     shown = path if len(path) <= 80 else path[:77] + "..."
-    more = " What there is stands in /docs, and for programs in /openapi.json." if path == "/" else ""
+    more = " The endpoints are described in /openapi.json." if path == "/" else ""
     return ApiError(404, "not_found", f"No such path: {shown!r}.{more}")
 
 
@@ -85,6 +88,13 @@ def unusable(path: str | None, error: ApiError) -> MockServerError:
     if dict(error.headers).get(b"retry-after"):
         return MockServerError(f"the state file {path} is in use: {error.message}")
     return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
+
+
+def as_mock_error(error: ApiError) -> MockServerError:
+    """For a caller in Python, with the answer that one over HTTP gets."""
+    found = MockServerError(error.message)
+    found.api_error = error
+    return found
 
 
 def closed() -> ApiError:

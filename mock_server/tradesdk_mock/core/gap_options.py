@@ -154,7 +154,7 @@ class GapOptions:
         """All options and their values."""
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
-    def changed(self, **options: object) -> GapOptions:
+    def changed(self, /, **options: object) -> GapOptions:
         """A copy with some options changed.
 
         Raises:

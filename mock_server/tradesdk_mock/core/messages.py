@@ -1,19 +1,15 @@
-"""What goes into the service and what comes out of it, whatever carries it: a socket, or a transport in one process."""
+"""Requests and replies, independent of what carries them: a socket or the in-process transport."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import ApiError, Header
 from .gap_options import GapOptions
-
-if TYPE_CHECKING:
-    from ..faults.payment_faults import PaymentFaults
-    from ..payments.header import Payment
 
 
 @dataclass(slots=True)
@@ -28,8 +24,6 @@ class Request:
         client: the sender's host, as far as it is known.
         market: it came to the port that serves nothing but market data.
         params: what the path's placeholders stand for; filled in by the router.
-        payment: the one in its headers, once somebody has looked at it.
-        faults: those of the payment that it is hit by.
     """
 
     method: str
@@ -40,20 +34,14 @@ class Request:
     client: str | None = None
     market: bool = False
     params: dict[str, str] = field(default_factory=dict)
-    payment: Payment | None = None
-    faults: PaymentFaults | None = None
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header."""
         return next((value for given, value in self.headers if given == name), None)
 
-    def fault(self, kind: str) -> Mapping[str, Any] | None:
-        """The parameters of a fault of the payment that is due, which is played with that; None when it isn't."""
-        return None if self.faults is None else self.faults.take(kind)
-
 
 class Wake:
-    """Rings one waiter, from any thread. A ring that nobody waits for is kept until the next wait."""
+    """Wakes one waiter, from any thread. A signal without a waiter is kept until the next wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,7 +56,7 @@ class Wake:
             callback()
 
     def listen(self, callback: Callable[[], object] | None) -> None:
-        """Whom to call at a ring, None for nobody. It is called at once when the bell has rung already."""
+        """Set the callback; None removes it. It is called at once when a signal is already there."""
         with self._lock:
             self._callback = callback
             rung = self._rung
@@ -76,7 +64,7 @@ class Wake:
             callback()
 
     def take(self) -> bool:
-        """Whether it has rung since the last question."""
+        """Whether it was signaled since the last call."""
         with self._lock:
             rung, self._rung = self._rung, False
             return rung
@@ -84,7 +72,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Nothing comes for so many seconds: a slow network. Real seconds, unless the clock stands still in process."""
+    """A pause of so many seconds, as in a slow network: real ones, unless the clock is frozen and in process."""
 
     seconds: float
 
@@ -102,14 +90,14 @@ class Idle:
 
 
 class Break(Enum):
-    """How a connection ends before its answer is whole."""
+    """How a connection ends before its answer is complete."""
 
     RESET = "reset"
-    """Torn down: the peer sees a reset."""
+    """The peer sees a reset."""
     CLOSE = "close"
-    """Closed in order, but too early."""
+    """Closed regularly, but too early."""
     CHUNK = "bad chunk"
-    """A length of a chunk that is no number, then closed."""
+    """An invalid chunk length, then closed."""
 
 
 Step = bytes | Delay | Idle | Break

@@ -1,4 +1,4 @@
-"""What was asked of the server, for tests that look at what their program sent."""
+"""The request log: what clients have sent, for the assertions of tests."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ class Journal:
     def add(self, entry: JournalEntry) -> None:
         with self._lock:
             self._count += 1
-            # Frozen for its readers; the number is put in place past the guard, once.
+            # Frozen for readers; the number is set once, here.
             object.__setattr__(entry, "n", self._count)
             self._entries.append(entry)
 
     def entries(self, tenant: str | None = None, after: int = 0) -> list[JournalEntry]:
-        """Oldest first; with `tenant`, only its requests; with `after`, only those behind this number."""
+        """Oldest first; `tenant` selects one tenant's requests, `after` those after this number."""
         with self._lock:
             entries = list(self._entries)
         return [entry for entry in entries if entry.n > after and (tenant is None or entry.tenant == tenant)]
 
     @property
     def last(self) -> int:
-        """The number of the latest request; it goes on counting after `clear`."""
+        """The number of the latest request; `clear` doesn't restart it."""
         return self._count
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is to be told when there is something new: the open streams of this process."""
+"""The open streams of this process, which are told when there is something new."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from weakref import WeakSet
 from .messages import Wake
 
 
-class Hub:
-    """The bells of open streams. `epoch` changes when all of them have to end: at a reset and at the close."""
+class Subscribers:
+    """The open streams. `epoch` changes when all of them have to end: at a reset and at the close."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Weakly: a stream that was dropped without being closed is gone all the same.
+        # Weak references: a stream may be dropped without being closed.
         self._wakes: WeakSet[Wake] = WeakSet()
         self.epoch = 0
 
@@ -25,17 +25,17 @@ class Hub:
         with self._lock:
             self._wakes.discard(wake)
 
-    def ring(self) -> None:
-        """Every stream looks again at what there is to send."""
+    def notify(self) -> None:
+        """Make every stream check for news."""
         with self._lock:
             wakes = list(self._wakes)
         for wake in wakes:
             wake.ring()
 
     def end_all(self) -> None:
-        """Every stream that is open now ends."""
+        """End every stream that is open now."""
         self.epoch += 1
-        self.ring()
+        self.notify()
 
     def __len__(self) -> int:
         return len(self._wakes)

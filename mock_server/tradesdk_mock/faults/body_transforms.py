@@ -1,4 +1,4 @@
-"""What faults do to a body while it is read, step by step. Nothing here waits."""
+"""Changes that faults make to a body, step by step while it is read. Nothing here waits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..core.messages import Break, Delay, Idle, Step
 
 Steps = Iterator[Step]
 Chosen = Callable[[int], bool]
-"""Whether the event of this ordinal, counted from 1, is one that something happens to."""
+"""Whether the fault applies to the event of this ordinal, counted from 1."""
 Chance = Callable[[int], float]
-"""A number in [0, 1) for a place: the same whenever it is asked for."""
+"""A number in [0, 1) for an ordinal: always the same for the same one."""
 
 _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _DASH = "\N{EM DASH}".encode()
-_STILL_THERE = b": nothing new\n"
+_KEEP_ALIVE = b": nothing new\n"
 _COMMENT = ": \N{EM DASH} \N{CHART WITH UPWARDS TREND}\n".encode()
 _PIECE = 64 * 1024
 
@@ -32,15 +32,15 @@ GARBAGE = (
     b'event: weather\ndata: {"type":"weather","wind":7}\n\n',
     b"data: null\n\n",
 )
-"""In turn, before events. What isn't closed by an empty line belongs to the event that follows, and says nothing."""
+"""In turn, before events. What no empty line closes becomes part of the next event, and is ignored there."""
 
 
 class Raw(bytes):
     """Bytes that no other fault of a stream counts or changes."""
 
 
-class Played(Steps):
-    """Steps that faults have changed. Closing them closes what they come from, from any thread."""
+class TransformedSteps(Steps):
+    """Steps that faults have changed. Closing them closes their source too, from any thread."""
 
     def __init__(self, source: Steps, changed: Steps) -> None:
         self._source = source
@@ -53,7 +53,7 @@ class Played(Steps):
         for steps in (self._source, self._changed):
             close = getattr(steps, "close", None)
             if close is not None:
-                with contextlib.suppress(ValueError):  # another thread is asking it for a step
+                with contextlib.suppress(ValueError):  # another thread is reading a step
                     close()
 
 
@@ -66,7 +66,7 @@ def is_event(step: Step) -> TypeGuard[bytes]:
 
 
 def _events(source: Steps, count: int) -> Steps:
-    """So many events, and whatever comes before and between them."""
+    """So many events, and the steps before and between them."""
     while count:
         step = next(source, None)
         if step is None:
@@ -76,7 +76,7 @@ def _events(source: Steps, count: int) -> Steps:
 
 
 def _at_latest(until: float, step: Idle) -> Idle:
-    """The same wait, but no longer than until then (infinity: as long as it likes)."""
+    """The same wait, but at most until then (infinity: no limit)."""
     if until == math.inf:
         return step
     return Idle(until if step.until is None else min(until, step.until), step.wake, step.poll)
@@ -90,7 +90,7 @@ def drop(source: Steps, after: int, ending: Break | None) -> Steps:
 
 
 def half_event(source: Steps, after: int, inside: bool, ending: Break) -> Steps:
-    """Half of the event behind so many; with `inside`, up to the first byte of a character."""
+    """End in the middle of the event after so many; with `inside`, after the first byte of a character."""
     yield from _events(source, after)
     for step in source:
         if not is_event(step):
@@ -108,31 +108,31 @@ def half_event(source: Steps, after: int, inside: bool, ending: Break) -> Steps:
 def silence(
     source: Steps, after: int, seconds: float | None, comments: float | None, clock: Callable[[], float]
 ) -> Steps:
-    """Nothing for `seconds` of the clock. What would have come is held back; with None, for good, it is forgotten.
+    """Send nothing for `seconds` of the clock, and hold back what comes meanwhile; with None, drop it for good.
 
-    Every `comments` seconds of the clock a comment line comes all the same.
+    Every `comments` seconds of the clock a comment line is sent anyway.
     """
     begun = clock()
     for step in _events(source, after):
-        # Before it is given: whoever has it may move the clock at once.
+        # Before the step is yielded: its reader may move the clock at once.
         begun = clock()
         yield step
     ends = math.inf if seconds is None else begun + seconds
-    told = begun
+    commented = begun
     held: list[Step] = []
     for step in source:
-        # One comment, however many of them a jump of the clock has left behind.
-        if comments is not None and not told <= clock() < min(told + comments, ends):
-            told = clock()
-            if begun < told < ends:
-                yield _STILL_THERE
+        # One comment, even if the clock has jumped past several.
+        if comments is not None and not commented <= clock() < min(commented + comments, ends):
+            commented = clock()
+            if begun < commented < ends:
+                yield _KEEP_ALIVE
         if seconds is not None and not begun <= clock() < ends:
             yield from held
             yield step
             break
         if isinstance(step, Idle):
-            # The source goes on being asked: its heartbeats keep their times, and it can end.
-            yield _at_latest(min(ends, math.inf if comments is None else told + comments), step)
+            # The source is still read: its heartbeats keep their times, and it can end.
+            yield _at_latest(min(ends, math.inf if comments is None else commented + comments), step)
         elif not isinstance(step, bytes):
             yield step
         elif seconds is not None:
@@ -161,11 +161,11 @@ def duplicate(source: Steps, chosen: Chosen) -> Steps:
 
 
 def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], float], chance: Chance) -> Steps:
-    """Hold back `window` signals, then give them in another order; those that wait for `seconds` wait no longer."""
+    """Hold back `window` signals, at most for `seconds`, then yield them in another order."""
     held: list[bytes] = []
     begun, turns = 0.0, 0
 
-    def mixed() -> list[bytes]:
+    def shuffled() -> list[bytes]:
         nonlocal held, turns
         places = list(range(len(held)))
         for last in range(len(places) - 1, 0, -1):
@@ -182,30 +182,30 @@ def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], floa
             begun = begun if held else clock()
             held.append(step)
             if len(held) == window:
-                yield from mixed()
+                yield from shuffled()
             continue
         if held and (isinstance(step, Break) or not begun <= clock() < begun + seconds):
-            yield from mixed()
+            yield from shuffled()
         if held and isinstance(step, Idle):
             yield _at_latest(begun + seconds, step)
         else:
             yield step
-    yield from mixed()
+    yield from shuffled()
 
 
 def garbage(source: Steps, chosen: Chosen) -> Steps:
-    ordinal = thrown = 0
+    ordinal = inserted = 0
     for step in source:
         if is_event(step):
             ordinal += 1
             if chosen(ordinal):
-                yield GARBAGE[thrown % len(GARBAGE)]
-                thrown += 1
+                yield GARBAGE[inserted % len(GARBAGE)]
+                inserted += 1
         yield step
 
 
 def inject(source: Steps, after: int, content: bytes) -> Steps:
-    """This content in front of the event behind so many."""
+    """Insert this content before the event after so many."""
     yield from _events(source, after)
     for step in source:
         if is_event(step):
@@ -217,7 +217,7 @@ def inject(source: Steps, after: int, content: bytes) -> Steps:
 
 
 def split_utf8(source: Steps) -> Steps:
-    """Cut every piece inside a character, behind its first byte, the next one behind its second …"""
+    """Cut every piece inside a character: after its first byte, the next piece after its second …"""
     turn = 0
     for step in source:
         if not isinstance(step, bytes) or isinstance(step, Raw):
@@ -250,7 +250,7 @@ def line_endings(source: Steps, style: str, chance: Chance) -> Steps:
             count += 1
             ending = fixed or (b"\r", b"\n", b"\r\n")[int(chance(count) * 3)]
             if fixed is None and after_cr and ending == b"\n":
-                # Behind a CR it would be the same line's end, and an empty line would be lost.
+                # After a CR it would end the same line, and an empty line would be lost.
                 ending = b"\r\n"
             changed += ending + line
             after_cr = ending == b"\r" and not line
@@ -267,7 +267,7 @@ def bom(source: Steps) -> Steps:
 
 
 def cut(source: Steps, after: int | None, ending: Break) -> Steps:
-    """So many bytes, then this end. None is half of the first piece."""
+    """End like this after so many bytes. None is half of the first piece."""
     left = after
     for step in () if after == 0 else source:
         if not isinstance(step, bytes):
@@ -297,7 +297,7 @@ def drip(source: Steps, piece: int, seconds: float) -> Steps:
 
 
 def padded(content: bytes, spaces: int) -> Steps:
-    """A JSON text behind white space; never all of it in memory."""
+    """A JSON text after white space, without holding all of it in memory."""
     blank = b" " * min(spaces, _PIECE)
     for _ in range(spaces // _PIECE):
         yield blank

@@ -1,31 +1,167 @@
-"""The kinds of faults: their names, their parameters, and what a parameter may be."""
+"""The kinds of faults, their parameters, the conditions of rules, and the checks of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ..core.clock import END
 from ..core.errors import MockServerError
-from . import payment_faults
-from .faultchecks import (
-    LONGEST,
-    MONTH,
-    Check,
-    choice,
-    content,
-    encoded,
-    flag,
-    header_value,
-    headers,
-    integer,
-    number,
-    share,
-    shown,
-    wait,
-    words,
-)
-from .rules import CONDITIONS
+
+CONDITIONS = (
+    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
+)  # fmt: skip
+"""What a rule of any kind can have: the requests that it applies to, and how often."""
+
+_LONGEST = 3_600
+_MONTH = 31 * 86_400
+_MOST_BYTES = 8 * 2**20
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
+_METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
+_VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]{0,1998}[!-~])?)?", re.ASCII)
+_LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
+_MOST_JSON = 2**20
+_FRAMING = ("content-length", "transfer-encoding", "connection")
+
+Check = Callable[[object], object]
+"""The value to keep, or ValueError with what it must be."""
+
+
+def shown(value: object) -> str:
+    """A value for an error message: on one line, and shortened."""
+    text = ascii(value[:100]) if isinstance(value, str) else type(value).__name__
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def is_text(value: object, longest: int) -> bool:
+    """Whether it is text that can be sent and stored, of at most this length."""
+    return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def number(low: float, high: float) -> Check:
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"must be a number from {low:,} to {high:,}")
+        if not low <= value <= high or not math.isfinite(value):
+            raise ValueError(f"must be from {low:,} to {high:,}")
+        return value
+
+    return check
+
+
+def integer(low: int, high: int) -> Check:
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be an integer from {low:,} to {high:,}")
+        return value
+
+    return check
+
+
+def flag(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def choice(*names: str) -> Check:
+    def check(value: object) -> object:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return value
+
+    return check
+
+
+def words(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)  # on a command line they look the same
+    if not is_text(value, 2_000):
+        raise ValueError("must be text of at most 2,000 characters")
+    return value
+
+
+def header_value(value: object) -> object:
+    if not isinstance(value, str) or not _VALUE.fullmatch(value):
+        raise ValueError("must be printable ASCII of at most 2,000 characters, as a header's value is")
+    return value
+
+
+def wait(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("must be whole seconds, or text such as a date")
+    return header_value(value) if isinstance(value, str) else integer(0, 10**9)(value)
+
+
+def headers(value: object) -> object:
+    if not isinstance(value, dict) or len(value) > 50:
+        raise ValueError("must be an object of at most 50 names and values")
+    found = {}
+    for name, each in value.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{shown(name)} is not the name of a header")
+        if name.lower() in _FRAMING:
+            raise ValueError(f"{name.lower()} says where the answer ends: use truncate or bad_chunk")
+        if isinstance(each, int | float) and not isinstance(each, bool):
+            each = str(each)
+        try:
+            found[name] = header_value(each)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return found
+
+
+def share(value: object) -> object:
+    found = number(0, 1)(value)
+    if not found:
+        raise ValueError("must be more than 0: with 0 nothing would ever happen")
+    return found
+
+
+def content(value: object) -> object:
+    """Text to send unchanged."""
+    if not is_text(value, _MOST_BYTES) or len(str(value).encode()) > _MOST_BYTES:
+        raise ValueError("must be text of at most 8 MiB in UTF-8")
+    return value
+
+
+def encoded(value: object) -> object:
+    """Bytes as base64, for content that is not text."""
+    if not isinstance(value, str) or len(value) > _MOST_BYTES * 4 // 3 + 4:
+        raise ValueError("must be base64 of at most 8 MiB")
+    try:
+        found = base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        raise ValueError("must be base64, with its padding and without line breaks") from None
+    if len(found) > _MOST_BYTES:
+        raise ValueError("must be base64 of at most 8 MiB")
+    return value
+
+
+def _fields(value: object) -> object:
+    if not isinstance(value, Mapping) or not value or len(value) > 50:
+        raise ValueError("must be an object of 1 to 50 names and values")
+    if not all(isinstance(name, str) for name in value):
+        raise ValueError("must have text for names")
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("must be JSON") from None
+    if len(text) > _MOST_JSON or "\\ud" in text.lower():
+        raise ValueError("must be JSON of at most 1 MiB, in characters that UTF-8 has")
+    return json.loads(text)
+
+
+def _line(value: object) -> object:
+    if not isinstance(value, str) or len(value) > _MOST_JSON or not _LINE.fullmatch(value):
+        raise ValueError(f"{shown(value)} is not printable ASCII of at most 1 MiB, as a header's value is")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +203,7 @@ def _given(name: str, default: object, text: str, check: Check) -> _Spec:
     return FaultParameter(name, default, text), check
 
 
+_CHARGED = _given("charged", False, "the money is taken all the same", flag)
 _AFTER_BYTES = integer(0, 2**40)
 _AFTER_EVENTS = integer(0, 10**9)
 _EXECUTED = _given("executed", False, "the request is carried out first, and only its answer lost", flag)
@@ -95,8 +232,8 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
         "response",
         "The answer begins late.",
         (
-            _given("seconds", 1.0, "how late; several rules add up", number(0, LONGEST)),
-            _given("jitter", 0.0, "up to so many seconds more; how many follows from the seed", number(0, LONGEST)),
+            _given("seconds", 1.0, "how late; several rules add up", number(0, _LONGEST)),
+            _given("jitter", 0.0, "up to so many seconds more; how many follows from the seed", number(0, _LONGEST)),
         ),
     ),
     (
@@ -163,7 +300,7 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
         "The body comes in small pieces, slowly.",
         (
             _given("piece", 16, "bytes of a piece", integer(1, 2**30)),
-            _given("seconds", 0.1, "between one piece and the next", number(0, LONGEST)),
+            _given("seconds", 0.1, "between one piece and the next", number(0, _LONGEST)),
         ),
     ),
     (
@@ -205,13 +342,13 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
                 "seconds",
                 None,
                 "of the mock's clock; what was held back comes after them, and nothing ever again when left out",
-                number(0, MONTH),
+                number(0, _MONTH),
             ),
             _given(
                 "comments",
                 None,
                 "seconds of the mock's clock between comment lines that come all the same; none when left out",
-                number(0.001, MONTH),
+                number(0.001, _MONTH),
             ),
         ),
     ),
@@ -224,7 +361,7 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
         (
             _given("window", 2, "so many at a time, 2 to 1,000", integer(2, 1_000)),
             _given(
-                "seconds", 5.0, "of the mock's clock; after them, those that are held come anyway", number(0, MONTH)
+                "seconds", 5.0, "of the mock's clock; after them, those that are held come anyway", number(0, _MONTH)
             ),
         ),
     ),
@@ -251,7 +388,53 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
         (_given("style", "crlf", "cr, lf, crlf or mixed", choice("cr", "lf", "crlf", "mixed")),),
     ),
     ("split_utf8", "stream", "Chunks end inside a character; where an event has none, a comment brings one.", ()),
-    *((name, "payment", text, tuple(_given(*spec) for spec in specs)) for name, text, specs in payment_faults.KINDS),
+    (
+        "offer",
+        "payment",
+        "The offer of a 402 says something else, and the payment that it asks for is taken.",
+        (
+            _given("fields", None, "of every way to pay, as version 2 names them; null takes one away", _fields),
+            _given("top", None, "of the offer itself, likewise", _fields),
+            _given("header", None, 'the header of version 2, raw; "" for none', _line),
+            _given("body", None, "the body of the 402, raw", content),
+        ),
+    ),
+    (
+        "overlook",
+        "payment",
+        "A payment is overlooked: 402 with a fresh offer, as if none had come.",
+        (_CHARGED,),
+    ),
+    (
+        "verification",
+        "payment",
+        "A payment is refused, whatever it says: 402 with a fresh offer and the reason.",
+        (_given("reason", "unexpected_verify_error", "the reason", words),),
+    ),
+    (
+        "settlement",
+        "payment",
+        "The settlement fails, and the data is withheld: 402 with a receipt that says so (version 1: the reason).",
+        (
+            _given(
+                "reason",
+                "transaction_failed",
+                "the reason; with settlement_pending the same payment goes through when it comes again",
+                words,
+            ),
+            _CHARGED,
+        ),
+    ),
+    (
+        "receipt",
+        "payment",
+        "The receipt of a payment that was taken says something else.",
+        (
+            _given("fields", None, "of the receipt; null takes one away", _fields),
+            _given("raw", None, "the header's value", header_value),
+            _given("missing", False, "there is no receipt", flag),
+        ),
+    ),
 )
 
 KINDS = {name: FaultKind(name, on, text, tuple(spec for spec, _ in specs)) for name, on, text, specs in _TABLE}
@@ -288,3 +471,51 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
     if "base64" in checks and (found["text"] is None) == (found["base64"] is None):
         raise MockServerError(f"fault {known.name}: text, base64: it needs one of them, and not both")
     return {name: value for name, value in found.items() if value is not None}
+
+
+def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
+    """The conditions among what was given, checked, and the parameters that are left. MockServerError otherwise."""
+    found: dict[str, Any] = {name: given.get(name) for name in CONDITIONS}
+    route, method, tenant = found["route"], found["method"], found["tenant"]
+    if route is not None and not (is_text(route, 2_000) and route[:1] in ("/", "*")):
+        raise MockServerError("route: must be a path that begins with /, or * and what a path ends with")
+    if method is not None:
+        if not isinstance(method, str) or not _METHOD.fullmatch(method):
+            raise MockServerError(f"method: must be one such as GET, not {shown(method)}")
+        found["method"] = method.upper()
+    if tenant is not None and not (is_text(tenant, 64) and tenant):
+        raise MockServerError("tenant: must be the name of one, at most 64 characters")
+    if found["key"] is not None and not (is_text(found["key"], 64) and found["key"]):
+        raise MockServerError("key: must be the id of one, at most 64 characters")
+    if found["key"] is not None and not found["key"].startswith("key_"):
+        raise MockServerError("key: that is not the id of a key, which begins with key_")
+    checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}
+    checks |= {
+        "paid": choice("only", "never"),
+        "probability": number(0, 1),
+        "since": number(0, int(END)),
+        "until": number(0, int(END)),
+        "query": _query,
+    }
+    for name, check in checks.items():
+        if found[name] is not None:
+            try:
+                found[name] = check(found[name])
+            except ValueError as error:
+                raise MockServerError(f"{name}: {error}") from None
+    if found["nth"] is not None and found["every"] is not None:
+        raise MockServerError("nth and every: a rule has one of them, not both")
+    return found, {name: value for name, value in given.items() if name not in CONDITIONS}
+
+
+def _query(value: object) -> object:
+    if not isinstance(value, Mapping) or not value or len(value) > 20:
+        raise ValueError("must be an object of 1 to 20 names and values")
+    found = {}
+    for name, each in value.items():
+        if isinstance(each, int | float) and not isinstance(each, bool):
+            each = str(each)
+        if not (is_text(name, 200) and is_text(each, 2_000)):
+            raise ValueError(f"{shown(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
+        found[name] = each
+    return found

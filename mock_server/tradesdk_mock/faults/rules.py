@@ -1,59 +1,68 @@
-"""Rules about faults: what they may say, which requests they are for, and which of those they hit."""
+"""Fault rules: stored, matched to requests, and counted.
+
+Several rules may apply to one request, in a fixed order, whatever their own: first another answer, then the content of
+the body, then the stream's signals (reordered, duplicated), its silence and its end, then the bytes between and in its
+lines, last how the bytes arrive and where they stop.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from ..core.clock import END
-from ..core.errors import MockServerError
-from ..core.seeding import SeededRandom
-from ..payments.header import has_payment
-from .faultchecks import Check, choice, integer, is_text, number, shown
+from ..core.errors import ApiError, MockServerError
+from ..core.seeding import SeededRandom, ident
+from ..state import tenants
+from .payment_faults import PaymentFaults
 
 if TYPE_CHECKING:
     from ..core.messages import Request
+    from ..state.world import World
 
-_METHOD = re.compile(r"[A-Za-z]{1,20}", re.ASCII)
-CONDITIONS = (
-    "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
+MAX_RULES = 1_000
+_COLUMNS = (
+    "id", "kind", "route", "method", "tenant", "nth", "every", "probability", "count", "parameters", "seen", "fired"
 )  # fmt: skip
-LATER = ("key", "query", "paid", "since", "until")
-"""Conditions that stand among the parameters in the state: the table has no columns for them."""
+# Conditions that the table has no columns for: stored among the parameters.
+_STORED_AS_PARAMETERS = ("key", "query", "paid", "since", "until")
+# Kinds that change the same part of an answer: only the oldest of their rules applies.
+_PARTS = {"malformed_json": "content", "huge_body": "content", "truncate": "end", "bad_chunk": "end", "reset": "end"}
+_PARTS |= {"half_event": "end of the stream", "drop": "end of the stream"}
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """What is to go wrong, and when. A request that meets all of its conditions is hit.
+    """A fault and the requests that it applies to: those that meet all of its conditions.
 
-    Several rules may hit the same request. Of those that would do the same (two that answer, two that end a body) only
-    the oldest is played, and the others wait: rules with a `count` are played one after the other. A rule that finds
-    nothing to spoil (no body, a stream that was refused) hasn't been played.
+    Several rules may apply to the same request. Of those that change the same part (two that answer, two that end a
+    body) only the oldest applies, and the others wait: rules with a `count` are used up one after the other. A rule
+    that finds nothing to change (no body, a stream that was refused) doesn't count as applied.
 
     Attributes:
         id: names the rule in `remove_fault`.
         kind: one of the kinds of `trade mock fault kinds`.
-        on: `response` or `stream`.
+        on: `response`, `stream` or `payment`.
         route: a path, one with `*`, or a pattern such as `/v1/agents/{agent_id}`; None for every path.
         method: `GET`, `POST` and so on; None for every method.
-        tenant: whose key the request has to carry; None for anybody's, or none.
-        key: the id of the key that it has to carry; None for any.
-        query: names and values that stand in its query, among others; None for any query.
+        tenant: the tenant of the request's key; None for any, or no key.
+        key: the id of the request's key; None for any.
+        query: names and values that the query must contain, among others; None for any query.
         paid: `only` requests that carry a payment header, or `never` those; None for both.
-        since: from this time on, in Unix seconds of the service; None for all that was. A stream is met when it opens.
+        since: from this time, in Unix seconds of the service; None for no start. A stream counts when it opens.
         until: before this time; None for no end.
         nth: only the n-th matching request, counted from 1.
         every: every n-th matching request.
-        probability: 0 to 1; which requests are hit follows from the seed.
-        count: so many times, then no more; None for no end.
+        probability: 0 to 1; the seed decides which requests.
+        count: at most so many times; None for no limit.
         parameters: of the kind.
         seen: matching requests so far; for a kind that is on streams, connections.
-        fired: how often it was played.
-        warning: why it can't be met, in plain words; None when it can.
+        fired: how often it was applied.
     """
 
     id: str
@@ -74,66 +83,221 @@ class FaultRule:
     parameters: Mapping[str, Any]
     seen: int = 0
     fired: int = 0
-    warning: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Every field by its name, as the control API has it."""
         return asdict(self)
 
 
-def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
-    """What was given, as conditions that were checked, and the parameters that are left. MockServerError otherwise."""
-    found: dict[str, Any] = {name: given.get(name) for name in CONDITIONS}
-    route, method, tenant = found["route"], found["method"], found["tenant"]
-    if route is not None and not (is_text(route, 2_000) and route[:1] in ("/", "*")):
-        raise MockServerError("route: must be a path that begins with /, or * and what a path ends with")
-    if method is not None:
-        if not isinstance(method, str) or not _METHOD.fullmatch(method):
-            raise MockServerError(f"method: must be one such as GET, not {shown(method)}")
-        found["method"] = method.upper()
-    if tenant is not None and not (is_text(tenant, 64) and tenant):
-        raise MockServerError("tenant: must be the name of one, at most 64 characters")
-    if found["key"] is not None and not (is_text(found["key"], 64) and found["key"]):
-        raise MockServerError("key: must be the id of one, at most 64 characters")
-    if found["key"] is not None and not found["key"].startswith("key_"):
-        raise MockServerError("key: that is not the id of a key, which begins with key_")
-    checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}
-    checks |= {
-        "paid": choice("only", "never"),
-        "probability": number(0, 1),
-        "since": number(0, int(END)),
-        "until": number(0, int(END)),
-        "query": _query,
-    }
-    for name, check in checks.items():
-        if found[name] is not None:
-            try:
-                found[name] = check(found[name])
-            except ValueError as error:
-                raise MockServerError(f"{name}: {error}") from None
-    if found["nth"] is not None and found["every"] is not None:
-        raise MockServerError("nth and every: a rule has one of them, not both")
-    return found, {name: value for name, value in given.items() if name not in CONDITIONS}
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route of the service: its pattern, and what fault rules have to know about it.
+
+    Attributes:
+        market: it serves market data.
+        stream: it opens the live stream.
+        paid: it costs money.
+    """
+
+    pattern: str
+    methods: frozenset[str]
+    market: bool = False
+    stream: bool = False
+    paid: bool = False
 
 
-def _query(value: object) -> object:
-    if not isinstance(value, Mapping) or not value or len(value) > 20:
-        raise ValueError("must be an object of 1 to 20 names and values")
-    found = {}
-    for name, each in value.items():
-        if isinstance(each, int | float) and not isinstance(each, bool):
-            each = str(each)
-        if not (is_text(name, 200) and is_text(each, 2_000)):
-            raise ValueError(f"{shown(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
-        found[name] = each
-    return found
+@dataclass(frozen=True, slots=True)
+class MatchedRule:
+    """A rule that applies to a request.
+
+    Attributes:
+        ordinal: the request's number among those that match the rule, from 1.
+        route: the request's; None where the service has none.
+        market: the request is for market data.
+    """
+
+    rule: FaultRule
+    ordinal: int
+    route: Route | None
+    market: bool
+
+    @property
+    def kind(self) -> str:
+        return self.rule.kind
+
+    @property
+    def replaces_answer(self) -> bool:
+        """Whether another answer is sent, or none."""
+        return self.kind == "status" or self.resets
+
+    @property
+    def resets(self) -> bool:
+        """Whether the connection is reset before any answer."""
+        return self.kind == "reset" and "after" not in self.rule.parameters
+
+    @property
+    def skips_request(self) -> bool:
+        """Whether the request isn't carried out."""
+        return self.replaces_answer and not self.rule.parameters["executed"]
+
+    def get(self, name: str) -> Any:
+        return self.rule.parameters.get(name)
 
 
-def holds(rule: FaultRule, request: Request, now: float) -> bool:
-    """Whether its method, its query, its payment and the time are what the rule says."""
+class MatchedFaults:
+    """The rules that apply to one request, oldest first.
+
+    Attributes:
+        error: the rules could not be read: this is the answer, and the request isn't carried out.
+        payment: the faults of its payment; None without any.
+    """
+
+    def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
+        self.rules = rules
+        self.error = error
+        self.payment: PaymentFaults | None = None
+        on_payment = {each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"}
+        if on_payment:
+            self.payment = PaymentFaults(on_payment)
+
+    @property
+    def replacement(self) -> MatchedRule | None:
+        """The rule whose answer is sent in place of the service's own."""
+        return next((each for each in self.rules if each.replaces_answer), None)
+
+    @property
+    def skips_request(self) -> bool:
+        """Whether the request isn't carried out."""
+        replacement = self.replacement
+        return self.error is not None or (replacement is not None and replacement.skips_request)
+
+
+class Faults:
+    """The fault rules of a world. They and their counts are part of its state: all processes on a file share them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        # Whether there are rules, and the generation of the world for which that is known.
+        self._any = False
+        self._known_for: int | None = None
+
+    def active(self) -> bool:
+        """Whether there are rules at all."""
+        store = self.world.store
+        if store.path is not None:
+            # Another process may have added one.
+            return self._exists()
+        if self._known_for != self.world.generation:
+            with store:
+                self._any = self._exists()
+                self._known_for = self.world.generation
+        return self._any
+
+    def _exists(self) -> bool:
+        return self.world.store.value("SELECT 1 FROM faults LIMIT 1") is not None
+
+    def add(self, kind: object, /, **given: object) -> FaultRule:
+        """Add a rule, as `MockService.add_fault` describes it. None is the same as leaving an argument out.
+
+        Raises:
+            MockServerError: an unknown kind or parameter, or a value that it can't have; nothing is changed.
+        """
+        from . import catalog
+
+        found, others = catalog.conditions(given)
+        parameters = catalog.parameters(kind, others)
+        parameters |= {name: value for name in _STORED_AS_PARAMETERS if (value := found.pop(name)) is not None}
+        world = self.world
+        with world.transaction():
+            if world.store.value("SELECT count(*) FROM faults") >= MAX_RULES:
+                raise MockServerError(f"there are {MAX_RULES:,} rules already: remove some, or clear them")
+            fault_id = ident("flt", world.seed, world.store.next("", "fault"))
+            world.store.add("faults", id=fault_id, kind=kind, parameters=json.dumps(parameters), **found)
+            self._known_for = None
+            (rule,) = self._load(" WHERE id = ?", fault_id)
+            return rule
+
+    def rules(self) -> list[FaultRule]:
+        """Every rule, oldest first."""
+        return self._load()
+
+    def remove(self, fault_id: str) -> None:
+        """Remove a rule. MockServerError when there is none with this id."""
+        with self.world.transaction():
+            if not self.world.store.run("DELETE FROM faults WHERE id = ?", (fault_id,)):
+                raise MockServerError(f"there is no fault {fault_id!r}")
+            self._known_for = None
+
+    def clear(self) -> None:
+        """Remove every rule."""
+        with self.world.transaction():
+            self.world.store.run("DELETE FROM faults")
+            self._known_for = None
+
+    def match(self, request: Request, route: Route | None) -> MatchedFaults | None:
+        """The rules that apply to a request, counted; None without any. Never raises, but for a crash.
+
+        Args:
+            route: the request's, None where the service has none.
+        """
+        try:
+            with self.world.transaction():
+                rules = self._match(request, route)
+        except ApiError as error:
+            return MatchedFaults([], error)
+        return MatchedFaults(rules) if rules else None
+
+    def take_back(self, matched: Iterable[MatchedRule]) -> None:
+        """Subtract these from the counts: they were not applied after all."""
+        ids = [(each.rule.id,) for each in matched]
+        # When the file is busy, the count is one too high: the answer matters more.
+        with contextlib.suppress(ApiError), self.world.transaction():
+            self.world.store.run_many("UPDATE faults SET fired = fired - 1 WHERE id = ?", ids)
+
+    def _load(self, where: str = "", *args: object) -> list[FaultRule]:
+        # Loaded here, as in `add`: most worlds have no rules.
+        from .catalog import KINDS
+
+        found = []
+        for row in self.world.store.records(_COLUMNS, f"faults{where} ORDER BY seq", args):
+            parameters = json.loads(row["parameters"])
+            conditions = {name: parameters.pop(name, None) for name in _STORED_AS_PARAMETERS}
+            found.append(FaultRule(on=KINDS[row["kind"]].on, **{**row, **conditions, "parameters": parameters}))
+        return found
+
+    def _match(self, request: Request, route: Route | None) -> list[MatchedRule]:
+        from ..payments.header import has_payment
+
+        world = self.world
+        market = request.market or (route is not None and route.market)
+        pattern = None if route is None else route.pattern
+        every, seen, due = self._load(), [], []
+        needs_key = any(rule.tenant or rule.key for rule in every)
+        tenant, key = tenants.identify(world, request.headers) if needs_key else (None, None)
+        now, pays = world.now(), has_payment(request)
+        for rule in every:
+            if (
+                _meets_conditions(rule, request, pays, now)
+                and (rule.tenant is None or rule.tenant == tenant)
+                and (rule.key is None or rule.key == key)
+                and _is_possible(rule, request, route, pays)
+                and matches_route(rule.route, request.path, pattern)
+            ):
+                seen.append(rule.id)
+                if _is_due(world.seed, rule, rule.seen + 1):
+                    due.append(MatchedRule(rule, rule.seen + 1, route, market))
+        matched = _compatible(due)
+        store = world.store
+        store.run_many("UPDATE faults SET seen = seen + 1 WHERE id = ?", [(each,) for each in seen])
+        store.run_many("UPDATE faults SET fired = fired + 1 WHERE id = ?", [(each.rule.id,) for each in matched])
+        return matched
+
+
+def _meets_conditions(rule: FaultRule, request: Request, pays: bool, now: float) -> bool:
+    """Whether the method, the query, the payment and the time are those of the rule."""
     return (
         (rule.method is None or rule.method == request.method)
-        and (rule.paid is None or (rule.paid == "only") == has_payment(request))
+        and (rule.paid is None or (rule.paid == "only") == pays)
         and (rule.since is None or rule.since <= now)
         and (rule.until is None or now < rule.until)
         and (rule.query is None or rule.query.items() <= _pairs(request.query))
@@ -144,34 +308,46 @@ def _pairs(query: bytes) -> set[tuple[str, str]]:
     return set(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
 
+def _is_possible(rule: FaultRule, request: Request, route: Route | None, pays: bool) -> bool:
+    """Whether the fault can happen there: on a stream, or on something that is paid for."""
+    if rule.on == "response":
+        return True
+    if route is None or request.method not in route.methods:
+        return False
+    if rule.on == "stream":
+        return route.stream
+    # Faults of payments need a payment, but for the offer: it asks for one.
+    return route.paid and (rule.kind == "offer" or pays)
+
+
 @lru_cache(maxsize=2_048)
 def _regex(route: str) -> re.Pattern[str]:
-    """What a route stands for: paths; for one with placeholders, patterns, whatever their placeholders are called."""
+    """What matches a rule's route. One with placeholders matches patterns, whatever the placeholders are called."""
     first, *others = [
         "".join(r"\{[^/{}]*\}" if part[:1] == "{" else re.escape(part) for part in re.split(r"(\{[^/{}]*\})", piece))
         for piece in route.split("*")
     ]
     if not others:
         return re.compile(first)
-    # Atomic: what stands between two stars is found where it comes first, and a long path costs no more than that.
+    # Atomic groups: text between two stars matches where it first occurs, so that a long path isn't slow.
     between = "".join(f"(?>.*?{piece})" for piece in others[:-1])
     return re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
 
 
-def meets(route: str | None, path: str, pattern: str | None) -> bool:
-    """Whether a request for this path, under this pattern of the router, is one that the route is about."""
+def matches_route(route: str | None, path: str, pattern: str | None) -> bool:
+    """Whether a rule's route is for a request for this path, under this pattern of the router."""
     if route is None:
         return True
     return _regex(route).fullmatch(pattern or "" if "{" in route else path) is not None
 
 
 def chance(seed: int, rule: FaultRule, *parts: object) -> float:
-    """A number in [0, 1) for a rule and what happens to it."""
+    """A number in [0, 1) for a rule and one use of it."""
     return SeededRandom(seed, "fault", rule.id, *parts, draws=1).unit()
 
 
-def hits(seed: int, rule: FaultRule, ordinal: int) -> bool:
-    """Whether a rule is for the matching request of this ordinal, counted from 1."""
+def _is_due(seed: int, rule: FaultRule, ordinal: int) -> bool:
+    """Whether a rule applies to the matching request of this ordinal, counted from 1."""
     if rule.nth is not None and ordinal != rule.nth:
         return False
     if rule.every is not None and ordinal % rule.every:
@@ -179,3 +355,26 @@ def hits(seed: int, rule: FaultRule, ordinal: int) -> bool:
     if rule.count is not None and rule.fired >= rule.count:
         return False
     return rule.probability is None or chance(seed, rule, "hit", ordinal) < rule.probability
+
+
+def _compatible(due: list[MatchedRule]) -> list[MatchedRule]:
+    """Those of the rules that can be applied together to one request."""
+    first = next((each for each in due if each.replaces_answer), None)
+    found: list[MatchedRule] = []
+    taken: set[str] = set()
+    for each in due:
+        if each.replaces_answer:
+            if each is first:
+                found.append(each)
+            continue
+        if each.rule.on == "payment":
+            nothing_left = first is not None and first.skips_request
+        else:
+            nothing_left = first is not None and (first.resets or each.rule.on == "stream") and each.kind != "latency"
+        if nothing_left:
+            continue
+        part = _PARTS.get(each.kind, each.kind)
+        if each.kind == "latency" or part not in taken:
+            found.append(each)
+            taken.add(part)
+    return found

@@ -11,16 +11,17 @@ from urllib.parse import unquote
 import h11
 import httpx
 
-from ..control.http import longest_body
 from ..core.errors import MockServerError
 from ..core.messages import Request
-from .reply_reader import Failure, ReadFailed, Reading
+from .reply_reader import Failure, ReadFailed, ReplyReader
 from .waiting import Waiter
 
 if TYPE_CHECKING:
-    from ..control.service import MockService
+    from collections.abc import Callable
 
-MARKET_PORT = 8402
+    from ..api.context import Context
+    from ..api.pipeline import Pipeline
+
 _CLIENT = "127.0.0.1"
 _WITH_BODY = ("POST", "PATCH", "PUT")
 _ERRORS: dict[Failure, type[httpx.TransportError]] = {
@@ -31,39 +32,40 @@ _ERRORS: dict[Failure, type[httpx.TransportError]] = {
 
 
 class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Leads an `httpx.Client` or `httpx.AsyncClient` to a service in this process. `MockService.transport` makes one.
+    """Connects httpx clients, blocking and async, to a service in this process. `MockService.transport` makes one.
 
-    It opens nothing and starts nothing: no socket, no thread, no task. Clients may share it, and threads, and tasks
-    under asyncio and trio. Any http or https URL leads to the service, whatever its host. Closing it does nothing.
+    It uses no socket, thread or task. Clients, threads, and tasks under asyncio and trio may share it. Any http or
+    https URL reaches the service, whatever its host. Closing it does nothing.
 
     Errors are those of a real connection: `httpx.ReadTimeout`, `httpx.ReadError` for a reset,
     `httpx.RemoteProtocolError` for an answer that breaks off. Once the service is closed it is `MockServerError`,
-    which no client takes for a failure that passes.
+    which no client retries.
 
-    Where something takes time (the fault `latency`, a stream on which nothing happens) and the mock's clock runs, it
-    takes real time. Where the clock stands still, nobody would ever move it: so it is moved on to what comes next, be
-    that a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait together.
+    Waits (the fault `latency`, a quiet stream) take real time while the mock's clock runs. A clock that stands still
+    is moved to the next event: a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait
+    together.
     """
 
-    def __init__(self, service: MockService) -> None:
-        self._service = service
+    def __init__(self, pipeline: Pipeline, is_market_port: Callable[[int | None], bool]) -> None:
+        self._pipeline = pipeline
+        self._is_market_port = is_market_port
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content, limit = bytearray(), _limit(request)
-        if not _is_too_long(request):
+        content, limit = bytearray(), self._pipeline.longest_body(request.url.path, _CLIENT)
+        if not _is_longer(request, limit):
             for piece in request.stream:
                 content += piece
                 if len(content) > limit:
                     break
-        asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        context = self._pipeline.open(self._asked(request, content, limit))
+        load = self._pipeline.loads(context)
         if load is not None:
-            with contextlib.suppress(ImportError):  # where it is needed it fails again, and is answered
+            with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
                 load()
-        answer = self._answer(asked, request)
+        answer = self._answer(context, request)
         answer.open()
         return answer.response()
 
@@ -71,28 +73,28 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         """Answer one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content, limit = bytearray(), _limit(request)
-        if not _is_too_long(request):
+        content, limit = bytearray(), self._pipeline.longest_body(request.url.path, _CLIENT)
+        if not _is_longer(request, limit):
             pieces = aiter(request.stream)
             async for piece in pieces:
                 content += piece
                 if len(content) > limit:
-                    if isinstance(pieces, AsyncGenerator):  # not left to the collector
+                    if isinstance(pieces, AsyncGenerator):  # not left to the garbage collector
                         await pieces.aclose()
                     break
-        asked = self._asked(request, content)
-        load = self._service.engine.loads(asked)
+        context = self._pipeline.open(self._asked(request, content, limit))
+        load = self._pipeline.loads(context)
         if load is not None:
             from anyio import to_thread
 
             with contextlib.suppress(ImportError):
                 await to_thread.run_sync(load)
-        answer = self._answer(asked, request)
+        answer = self._answer(context, request)
         await answer.aopen()
         return answer.response()
 
     def __repr__(self) -> str:
-        return f"<MockTransport of {self._service!r}>"
+        return f"<MockTransport of MockService(seed={self._pipeline.world.seed})>"
 
     def _check(self, request: httpx.Request) -> None:
         """What a connection would refuse."""
@@ -101,19 +103,19 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             raise httpx.UnsupportedProtocol("Request URL is missing an 'http://' or 'https://' protocol.")
         if scheme not in ("http", "https", "ws", "wss"):
             raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{scheme}://'.")
-        if self._service.world.closed:
+        if self._pipeline.world.closed:
             raise MockServerError("the mock is closed: make requests while it is open")
         try:
             h11.Request(method=request.method, target=_target(request), headers=request.headers.raw)
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from None
 
-    def _asked(self, request: httpx.Request, content: bytearray) -> Request:
+    def _asked(self, request: httpx.Request, content: bytearray, limit: int) -> Request:
         """The request as it would arrive."""
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""
-        if request.method in _WITH_BODY:  # with other methods nobody looks at a body
-            kept = None if _is_too_long(request) or len(content) > _limit(request) else bytes(content)
+        if request.method in _WITH_BODY:  # other methods have no body
+            kept = None if _is_longer(request, limit) or len(content) > limit else bytes(content)
         return Request(
             request.method,
             unquote(path.decode("ascii")),
@@ -121,38 +123,30 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             [(name.lower(), value) for name, value in request.headers.raw],
             kept,
             _CLIENT,
-            self._is_market(request.url.port),
+            self._is_market_port(request.url.port),
         )
 
-    def _is_market(self, port: int | None) -> bool:
-        if port is None or self._service.gaps.b_port != "another":
-            return False
-        try:
-            return port == httpx.URL(self._service.market_url).port
-        except MockServerError:  # a server that isn't started has no address
-            return port == MARKET_PORT
-
-    def _answer(self, asked: Request, request: httpx.Request) -> _Answer:
-        reply = self._service.engine.answer(asked)
-        reading = Reading(reply, request.method, self._service.clock, request.extensions.get("timeout", {}))
+    def _answer(self, context: Context, request: httpx.Request) -> _Answer:
+        reply = self._pipeline.handle(context)
+        reader = ReplyReader(reply, request.method, self._pipeline.world.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
-        if reading.chunked:
+        if reader.chunked:
             headers.append((b"transfer-encoding", b"chunked"))
-        return _Answer(reading, request, reply.status, headers)
+        return _Answer(reader, request, reply.status, headers)
 
 
-def blocking_client(service: MockService) -> httpx.Client:
-    """An httpx client of the service, for programs that have no other use for httpx. Whoever asks closes it."""
-    return httpx.Client(transport=MockTransport(service), trust_env=False)
+def blocking_client(transport: MockTransport) -> httpx.Client:
+    """An httpx client, for programs that have no other use for httpx. The caller closes it."""
+    return httpx.Client(transport=transport, trust_env=False)
 
 
 class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """An answer and the stream of its body, for whichever kind of client asks."""
+    """An answer and the stream of its body, for both kinds of clients."""
 
     def __init__(
-        self, reading: Reading, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
+        self, reader: ReplyReader, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
     ) -> None:
-        self._reading = reading
+        self._reader = reader
         self._request = request
         self._waiter = Waiter()
         self._status = status
@@ -169,12 +163,12 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
     def open(self) -> None:
         """Wait for the head."""
         with self._failing():
-            for wait in self._reading.opening():
+            for wait in self._reader.opening():
                 self._waiter.wait(wait)
 
     async def aopen(self) -> None:
         with self._failing():
-            for wait in self._reading.opening():
+            for wait in self._reader.opening():
                 await self._waiter.wait_async(wait)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -182,7 +176,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def __next__(self) -> bytes:
         with self._failing():
-            while (found := self._reading.next()) is not None:
+            while (found := self._reader.next()) is not None:
                 if isinstance(found, bytes):
                     return found
                 self._waiter.wait(found)
@@ -193,7 +187,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         with self._failing():
-            while (found := self._reading.next()) is not None:
+            while (found := self._reader.next()) is not None:
                 if isinstance(found, bytes):
                     return found
                 await self._waiter.wait_async(found)
@@ -201,7 +195,7 @@ class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
 
     def close(self) -> None:
         """From any thread: a read that waits ends at once."""
-        self._reading.close()
+        self._reader.close()
         self._waiter.end()
 
     async def aclose(self) -> None:
@@ -225,11 +219,7 @@ def _target(request: httpx.Request) -> bytes:
     return target
 
 
-def _limit(request: httpx.Request) -> int:
-    return longest_body(request.url.path, _CLIENT)
-
-
-def _is_too_long(request: httpx.Request) -> bool:
-    """Whether it says so itself; then nothing of it is read."""
+def _is_longer(request: httpx.Request, limit: int) -> bool:
+    """Whether the request says that its body is longer; then none of it is read."""
     announced = request.headers.get("content-length", "0")
-    return announced.isascii() and announced.isdigit() and int(announced) > _limit(request)
+    return announced.isascii() and announced.isdigit() and int(announced) > limit

@@ -1,6 +1,6 @@
-"""A reply as its reader gets it without a socket: the pieces, the waits between them, and what breaks them off.
+"""A reply read without a socket: its pieces, the waits between them, and how it fails.
 
-The rules of HTTP/1.1 and the words of the errors are those that a client meets on a real connection.
+Rules and error texts are those of a real HTTP/1.1 connection.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from enum import Enum
 
 from ..core.clock import MockClock
 from ..core.messages import Break, Delay, Idle, Reply, Step
-from .waiting import Span, Wait
+from .waiting import Timeout, WaitFor
 
 log = logging.getLogger("tradesdk_mock")
 
-_AT_ONCE = 64 * 1024  # so much comes from a socket in one read
+_AT_ONCE = 64 * 1024  # at most this much comes from a socket in one read
 _BAD_CHUNK = b"not a length\r\n"
 
 
 class Failure(Enum):
-    """The kinds of failure that a client tells apart."""
+    """The kinds of failures that a client distinguishes."""
 
     TIMEOUT = "timeout"
     RESET = "reset"
@@ -34,10 +34,10 @@ class ReadFailed(Exception):
         self.failure = failure
 
 
-class Reading:
-    """One reply being read. `timeouts`: of the request; `read` is looked up for each read, as a socket is asked anew.
+class ReplyReader:
+    """Reads one reply. `timeouts`: of the request; `read` is looked up for each read, as on a socket.
 
-    It may be closed by another thread than the one that reads.
+    Another thread may close it.
     """
 
     def __init__(self, reply: Reply, method: str, clock: MockClock, timeouts: Mapping[str, float | None]) -> None:
@@ -49,7 +49,7 @@ class Reading:
         self._length = None if reply.status in (204, 304) else _length_of(reply)
         self._empty = method == "HEAD" or reply.status in (204, 304)
         self._received = 0
-        self._patience = Span(clock, self._timeout)
+        self._read_timeout = Timeout(clock, self._timeout)
         self._pieces = self._read()
 
     @property
@@ -58,23 +58,23 @@ class Reading:
 
     @property
     def chunked(self) -> bool:
-        """Whether the body comes in chunks, because its length isn't told before."""
+        """Whether the body comes in chunks, because its length isn't known before."""
         return self._length is None and self._reply.status not in (204, 304)
 
-    def opening(self) -> Iterator[Wait]:
-        """What there is to wait for until the head of the reply is there."""
+    def opening(self) -> Iterator[WaitFor]:
+        """The waits until the head of the reply is there."""
         for step in self._reply.before:
             if isinstance(step, Break):
                 raise _broken_before(step)
             yield from self._pause(step)
 
-    def next(self) -> bytes | Wait | None:
-        """The next piece, or what to wait for before asking again; None at the end.
+    def next(self) -> bytes | WaitFor | None:
+        """The next piece, or a wait before the next call; None at the end.
 
         Raises:
             ReadFailed: it breaks off.
         """
-        found: bytes | Wait | None = None
+        found: bytes | WaitFor | None = None
         with self._lock:
             if not self._closed:
                 found = next(self._pieces, None)
@@ -84,9 +84,9 @@ class Reading:
         return found
 
     def close(self) -> None:
-        """Let go of the body. Doing it again does nothing."""
+        """Release the body. A second call does nothing."""
         self._closed = True
-        # Whoever is reading just now sees that it is closed, and does the rest.
+        # A thread that is reading sees that it is closed, and does the rest.
         if self._lock.acquire(blocking=False):
             try:
                 self._pieces.close()
@@ -96,22 +96,22 @@ class Reading:
             finally:
                 self._lock.release()
 
-    def _read(self) -> Generator[bytes | Wait, None, None]:
+    def _read(self) -> Generator[bytes | WaitFor, None, None]:
         if self._empty or self._length == 0:
             return
-        self._patience = Span(self._clock, self._timeout)
+        self._read_timeout = Timeout(self._clock, self._timeout)
         for step in self._steps():
             if isinstance(step, bytes):
                 for piece in self._cut(step):
                     yield piece
-                    self._patience = Span(self._clock, self._timeout)
+                    self._read_timeout = Timeout(self._clock, self._timeout)
                 if self._received == self._length:
                     return
             elif isinstance(step, Delay):
                 yield from self._pause(step)
             elif isinstance(step, Idle):
-                self._expect_patience(" (a stream needs a read timeout above its heartbeats)")
-                yield Wait(self._clock, (self._patience,), step.until, step.wake, step.poll)
+                self._check_read_timeout(" (a stream needs a read timeout above its heartbeats)")
+                yield WaitFor(self._clock, (self._read_timeout,), step.until, step.wake, step.poll)
             else:
                 yield from self._break(step)
                 return
@@ -134,7 +134,7 @@ class Reading:
             yield step
 
     def _cut(self, content: bytes) -> Iterator[bytes]:
-        """As a socket would give it; no more than was announced."""
+        """The pieces that a socket would give, up to the announced length."""
         if self._length is not None:
             content = content[: self._length - self._received]
         for start in range(0, len(content), _AT_ONCE):
@@ -142,14 +142,14 @@ class Reading:
             self._received += len(piece)
             yield piece
 
-    def _pause(self, step: Delay) -> Iterator[Wait]:
-        pause = Span(self._clock, step.seconds)
+    def _pause(self, step: Delay) -> Iterator[WaitFor]:
+        pause = Timeout(self._clock, step.seconds)
         while pause.left():
-            self._expect_patience()
-            yield Wait(self._clock, (pause, self._patience))
+            self._check_read_timeout()
+            yield WaitFor(self._clock, (pause, self._read_timeout))
 
-    def _expect_patience(self, advice: str = "") -> None:
-        if not self._patience.left():
+    def _check_read_timeout(self, advice: str = "") -> None:
+        if not self._read_timeout.left():
             whose = " of the mock's clock" if self._clock.frozen else ""
             raise ReadFailed(Failure.TIMEOUT, f"timed out: nothing came for {self._timeout:g} s{whose}{advice}")
 
@@ -159,7 +159,7 @@ class Reading:
         if how is Break.CHUNK and self._length is None:
             raise ReadFailed(Failure.PROTOCOL, f"illegal chunk header: {bytearray(_BAD_CHUNK)!r}")
         if how is Break.CHUNK:
-            # Where no chunks are expected it is content like any other.
+            # Without chunked encoding it is ordinary content.
             yield from self._cut(_BAD_CHUNK)
         if self._received != self._length:
             raise self._too_short()

@@ -17,8 +17,8 @@ from ..core.messages import Wake
 _TICK = 1e-6
 
 
-class Span:
-    """A number of seconds from now on: real ones, or the clock's while it stands still."""
+class Timeout:
+    """Seconds from now on: real ones, or the clock's while it stands still."""
 
     def __init__(self, clock: MockClock, seconds: float | None) -> None:
         self._clock = clock
@@ -31,7 +31,7 @@ class Span:
         if not clock.frozen:
             return max(0.0, self._seconds - (time.monotonic() - self._real))
         left = self._seconds - (clock.monotonic() - self._mono)
-        # Where the clock ends nothing can be waited for.
+        # Nothing can be waited for beyond the clock's end.
         beyond = left < math.inf and clock.now() + left >= END
         return 0.0 if left < _TICK or beyond else left
 
@@ -43,20 +43,20 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing can be read before the first of these: one of `spans` is over, the clock shows `until`, `wake` rings.
+class WaitFor:
+    """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `wake` rings.
 
     `poll`: real seconds after which to look again all the same.
     """
 
     clock: MockClock
-    spans: tuple[Span, ...]
+    timeouts: tuple[Timeout, ...]
     until: float | None = None
     wake: Wake | None = None
     poll: float | None = None
 
     def target(self) -> float | None:
-        """The time to move a clock on to that stands still; None when nothing is ever due."""
+        """The time to move a frozen clock to; None when nothing is ever due."""
         now = self.clock.now()
         times = [now + left for left in self._left()]
         if self.until is not None and self.until < END:
@@ -64,10 +64,10 @@ class Wait:
         return min(times, default=None)
 
     def seconds(self) -> float | None:
-        """How long to wait in real time; None is for ever."""
+        """How long to wait in real time; None: forever."""
         until = None if self.until is None else self.clock.real_seconds_until(self.until)
         limits = [*self._left(), *(limit for limit in (until, self.poll) if limit is not None)]
-        # What threads and event loops can be told to wait for has an end.
+        # Threads and event loops have a longest wait.
         return min(*limits, threading.TIMEOUT_MAX) if limits else None
 
     def rung(self) -> bool:
@@ -78,15 +78,15 @@ class Wait:
             self.wake.listen(callback)
 
     def is_late(self) -> bool:
-        """Whether one of the spans is over in real time while somebody holds the clock: then it is over."""
-        return self.clock.held and any(span.end_if_late() for span in self.spans)
+        """Whether one of the timeouts is over in real time while the clock is held; that ends it."""
+        return self.clock.held and any(timeout.end_if_late() for timeout in self.timeouts)
 
     def _left(self) -> list[float]:
-        return [left for left in (span.left() for span in self.spans) if left < math.inf]
+        return [left for left in (timeout.left() for timeout in self.timeouts) if left < math.inf]
 
 
 class Waiter:
-    """Waits for one reader, in a thread or in a task. `end` ends its wait from anywhere, and every later one."""
+    """Waits for one reader, in a thread or in a task. `end` ends this wait and all later ones, from any thread."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -96,7 +96,7 @@ class Waiter:
         self._ended = True
         self._stir()
 
-    def wait(self, wait: Wait) -> None:
+    def wait(self, wait: WaitFor) -> None:
         """Block this thread."""
         if self._ended or wait.rung():
             return
@@ -120,9 +120,9 @@ class Waiter:
             wait.listen(None)
         wait.rung()
 
-    async def wait_async(self, wait: Wait) -> None:
-        """Let other tasks run. Those that wait on a clock that stands still wait together: it moves to what is due
-        first for any of them, when the others have had some turns and as soon as nobody holds the clock."""
+    async def wait_async(self, wait: WaitFor) -> None:
+        """Let other tasks run. Tasks that wait on a frozen clock wait together: it moves to the earliest time that any
+        of them waits for, after some turns of the others and once the clock isn't held."""
         import anyio
         from anyio.lowlevel import current_token
 
@@ -138,7 +138,7 @@ class Waiter:
         soon = _soon(current_token())
 
         def ring() -> None:
-            # From any thread, at any time: a loop that has ended has nobody to wake.
+            # From any thread, at any time: the loop may have ended.
             with contextlib.suppress(RuntimeError):
                 soon(event.set)
 

@@ -1,4 +1,4 @@
-"""Who signed a transfer of USDC: the EIP-712 digest of a TransferWithAuthorization, and its signer."""
+"""EIP-3009: the EIP-712 digest of a TransferWithAuthorization of USDC, and the recovery of its signer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 
-# Half the order of the curve. Every signature has a twin beyond it, which the token's contract refuses.
+# Half the order of the curve. The token's contract rejects signatures with a larger s.
 _HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _LIBRARIES = ("eth_keys.datatypes", "eth_utils.crypto")
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
@@ -19,7 +19,7 @@ _TRANSFER = (
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """A cheque: who allows whom to take how much, and when.
+    """A transfer authorization: who may take how much from whom, and when.
 
     Attributes:
         payer: `0x` and 40 hex digits, in lower case, as `to`.
@@ -39,7 +39,7 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The token that is signed for."""
+    """The EIP-712 domain of the token."""
 
     name: str
     version: str
@@ -53,16 +53,16 @@ def ready() -> bool:
 
 
 def load() -> None:
-    """Load them: work that a server without payments never pays."""
+    """Load them: slow, and a server without payments never needs it."""
     limit = sys.getrecursionlimit()
     for name in _LIBRARIES:
         import_module(name)
-    # What belongs to the same family raises it so far that deeply nested input would end the process.
+    # eth_account raises the recursion limit so far that deeply nested input would end the process.
     sys.setrecursionlimit(limit)
 
 
 def digest(domain: Domain, transfer: Authorization) -> bytes:
-    """The 32 bytes that are signed."""
+    """The 32 bytes to sign."""
     return _keccak(
         b"\x19\x01"
         + _separator(domain)
@@ -79,7 +79,7 @@ def digest(domain: Domain, transfer: Authorization) -> bytes:
 
 
 def signer(hashed: bytes, signature: bytes) -> str | None:
-    """The address, in lower case, whose signature over 32 bytes this is; None when the contract takes it for none.
+    """The address, in lower case, that signed these 32 bytes; None when the contract would reject the signature.
 
     It takes 65 bytes: r, s in the lower half of its range, and 27 or 28.
     """
@@ -92,10 +92,10 @@ def signer(hashed: bytes, signature: bytes) -> str | None:
     from eth_keys.datatypes import Signature
 
     try:
-        # With coincurve at hand this library lets it do the arithmetic, in a hundredth of the time.
+        # eth_keys uses coincurve where it is installed: a hundred times faster.
         key = Signature(vrs=(signature[64] - 27, r, s)).recover_public_key_from_msg_hash(hashed)
     except Exception:
-        # Many kinds of error come out of the curve arithmetic for points that don't exist: all mean the same.
+        # Points that don't exist raise many kinds of error; all mean the same.
         return None
     return "0x" + key.to_canonical_address().hex()
 

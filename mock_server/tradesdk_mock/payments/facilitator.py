@@ -1,4 +1,4 @@
-"""Judges payments and takes play money for them: x402, scheme `exact`, versions 2 and 1."""
+"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, versions 2 and 1."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json, to_json
 
 from ..core.errors import Header
-from ..core.messages import Answer, Request
+from ..core.messages import Answer
 from ..state import tenants
 from . import eip3009, settlements
 from .header import Payment, read, same
-from .requirements import IDENTIFIER, NETWORK, SCHEME, Offer, Requirement, encoded, merged, network_v1, payment_required
+from .requirements import (
+    IDENTIFIER,
+    NETWORK,
+    SCHEME,
+    Offer,
+    PaidRequest,
+    Requirement,
+    encoded,
+    merged,
+    network_v1,
+    payment_required,
+)
 
 if TYPE_CHECKING:
     from ..state.world import World
 
-# A cheque must be good for so long yet: it takes a moment until it is on the chain.
+# Seconds that an authorization must still be valid: settlement on the chain takes a moment.
 _MARGIN = 6
 _IDENTIFIER = re.compile(r"[a-zA-Z0-9_-]{16,128}", re.ASCII)
 _VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
@@ -28,66 +39,66 @@ PENDING = "settlement_pending"
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
 
-class PaymentVerifier:
-    """The verifier that every world has. It keeps nothing of its own; the books are in the state."""
+class Facilitator:
+    """Verifies payments and settles them. Nonces, balances and settlements are in the state."""
 
-    def check(self, world: World, request: Request, offer: Offer) -> Answer | None:
-        """None for a payment that holds; else 402 with a fresh offer and the reason, or what its identifier leads to.
+    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
+        """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
 
-        A header that can't be read is answered as if there were none.
+        An unreadable header is answered like a missing one.
         """
-        payment = request.payment = read(request, _VERSIONS[world.gaps.payment_402])
+        payment = paid.payment = read(paid.request, _VERSIONS[world.gaps.payment_402])
         if payment is None:
             return payment_required(world, offer)
-        spoiled = self._spoiled(world, request, payment, offer)
+        spoiled = self._spoiled(world, paid, payment, offer)
         if spoiled is not None:
             return spoiled
         if payment.content is None:
-            return self._refused(world, request, payment, payment_required(world, offer), "unreadable")
+            return self._refused(world, paid, payment, payment_required(world, offer), "unreadable")
         reason = _matched(payment, offer)
         if reason is None:
-            known = self._identified(world, request, payment, offer)
+            known = self._identified(world, paid, payment, offer)
             if known is not None:
                 return known
             reason = _verified(world, payment)
         if reason is not None:
-            return self._refused(world, request, payment, payment_required(world, offer, reason), reason)
-        settlements.present(world, request, payment, "valid", 200)
+            return self._refused(world, paid, payment, payment_required(world, offer, reason), reason)
+        settlements.present(world, paid.request, payment, "valid", 200)
         return None
 
-    def settle(self, world: World, request: Request, offer: Offer, answer: Answer) -> Answer:
+    def settle(self, world: World, paid: PaidRequest, offer: Offer, answer: Answer) -> Answer:
         """Take the money: nonce, balance and settlement change together, with the request's transaction."""
-        payment = request.payment
+        payment = paid.payment
         assert payment is not None  # noqa: S101 - nobody settles what was not checked
-        tenant, _ = tenants.identify(world, request.headers)
-        failing = request.fault("settlement")
+        tenant, _ = tenants.identify(world, paid.request.headers)
+        failing = paid.fault("settlement")
         if failing is not None:
-            return self._unsettled(world, request, payment, offer, tenant, **failing)
-        overlooked = request.fault("overlook") is not None
+            return self._unsettled(world, paid, payment, offer, tenant, **failing)
+        overlooked = paid.fault("overlook") is not None
         status = 402 if overlooked else answer.status
-        transaction = settlements.settle(world, request, payment, tenant, status=status)
+        transaction = settlements.settle(world, paid.request, payment, tenant, status=status)
         receipt = _receipt(payment, {"success": True, "transaction": transaction})
-        self._store(world, request, payment, encoded(receipt), answer)
+        self._store(world, paid, payment, encoded(receipt), answer)
         settlements.conclude(world, payment, "settled", status)
         if overlooked:
             return payment_required(world, offer)
-        answer.headers += _shown(payment, receipt, request.fault("receipt"))
+        answer.headers += _shown(payment, receipt, paid.fault("receipt"))
         return answer
 
     def _unsettled(
         self,
         world: World,
-        request: Request,
+        paid: PaidRequest,
         payment: Payment,
         offer: Offer,
         tenant: str | None,
         reason: str,
         charged: bool,
     ) -> Answer:
-        """The settlement fails, as a fault has it: the data is withheld."""
+        """The fault `settlement`: it fails, and the data is withheld."""
         pending = reason == PENDING
         if charged:
-            settlements.settle(world, request, payment, tenant, status=402, pending=pending)
+            settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
         settlements.conclude(world, payment, reason, 402)
         if payment.version == 1:
             return payment_required(world, offer, reason)
@@ -95,26 +106,26 @@ class PaymentVerifier:
         receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
         return Answer(402, {}, [(b"payment-response", encoded(receipt))])
 
-    def _spoiled(self, world: World, request: Request, payment: Payment, offer: Offer) -> Answer | None:
-        """What faults have to say before anybody looks at the payment."""
-        overlook = request.faults.peek("overlook") if request.faults is not None else None
+    def _spoiled(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
+        """Faults that answer before the payment is verified."""
+        overlook = paid.peek("overlook")
         if overlook is not None and not overlook["charged"]:
-            request.fault("overlook")
-            return self._refused(world, request, payment, payment_required(world, offer), "overlooked")
-        refuse = request.fault("verification")
+            paid.fault("overlook")
+            return self._refused(world, paid, payment, payment_required(world, offer), "overlooked")
+        refuse = paid.fault("verification")
         if refuse is not None:
             reason = str(refuse["reason"])
-            return self._refused(world, request, payment, payment_required(world, offer, reason), reason)
+            return self._refused(world, paid, payment, payment_required(world, offer, reason), reason)
         return None
 
-    def _refused(self, world: World, request: Request, payment: Payment, answer: Answer, verdict: str) -> Answer:
-        settlements.present(world, request, payment, verdict, answer.status)
+    def _refused(self, world: World, paid: PaidRequest, payment: Payment, answer: Answer, verdict: str) -> Answer:
+        settlements.present(world, paid.request, payment, verdict, answer.status)
         return answer
 
     # The extension payment-identifier
 
-    def _identified(self, world: World, request: Request, payment: Payment, offer: Offer) -> Answer | None:
-        """What the payment's identifier leads to: the stored answer, a refusal, or nothing."""
+    def _identified(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
+        """The stored answer for the payment's identifier, a refusal, or None."""
         if payment.version != 2 or IDENTIFIER not in offer.extensions:
             return None
         ident = _identifier(payment)
@@ -122,25 +133,25 @@ class PaymentVerifier:
             if world.gaps.payment_identifier != "required":
                 return None
             answer = _wrapped(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
-            return self._refused(world, request, payment, answer, "identifier missing")
+            return self._refused(world, paid, payment, answer, "identifier missing")
         if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
             answer = _wrapped(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
-            return self._refused(world, request, payment, answer, "identifier invalid")
+            return self._refused(world, paid, payment, answer, "identifier invalid")
         row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
         if row is None:
             return None
-        if row[1] != settlements.fingerprint(request) or not same(from_json(row[0]), payment.content):
+        if row[1] != settlements.fingerprint(paid.request) or not same(from_json(row[0]), payment.content):
             answer = _wrapped(409, "This payment identifier was used for another payment.")
-            return self._refused(world, request, payment, answer, "identifier used")
+            return self._refused(world, paid, payment, answer, "identifier used")
         headers: list[Header] = [
             (b"payment-response", row[2]),
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(row[3])),
         ]
-        return self._refused(world, request, payment, Answer(200, headers=headers, body=row[3]), "replayed")
+        return self._refused(world, paid, payment, Answer(200, headers=headers, body=row[3]), "replayed")
 
-    def _store(self, world: World, request: Request, payment: Payment, receipt: bytes, answer: Answer) -> None:
-        """Keep the answer to a payment that has an identifier."""
+    def _store(self, world: World, paid: PaidRequest, payment: Payment, receipt: bytes, answer: Answer) -> None:
+        """Store the answer to a payment with an identifier."""
         ident = _identifier(payment) if world.gaps.payment_identifier != "none" else None
         if isinstance(ident, str):
             body = to_json(answer.data, inf_nan_mode="null")
@@ -148,7 +159,7 @@ class PaymentVerifier:
                 "answers",
                 id=ident,
                 payment=to_json(payment.content).decode(),
-                fingerprint=settlements.fingerprint(request),
+                fingerprint=settlements.fingerprint(paid.request),
                 receipt=receipt,
                 body=body,
             )
@@ -167,7 +178,7 @@ def _wrapped(status: int, message: str) -> Answer:
 
 
 def _matched(payment: Payment, offer: Offer) -> str | None:
-    """Find the offered way to pay that this payment is for; the reason when there is none, or it isn't well formed."""
+    """Find the offered requirement that this payment is for; the reason when there is none or it is malformed."""
     content = payment.content
     assert content is not None  # noqa: S101 - read before
     version = content.get("x402Version")
@@ -181,7 +192,7 @@ def _matched(payment: Payment, offer: Offer) -> str | None:
 
 
 def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 2: the requirement that is repeated exactly as it was offered, and the extensions likewise."""
+    """Version 2: the payment must repeat a requirement and the extensions exactly as offered."""
     chosen = content.get("accepted")
     found = next((each for each in offer.accepts if same(each, chosen)), None)
     if found is None:
@@ -197,7 +208,7 @@ def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
 
 
 def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
-    """Version 1: scheme and network are named; of several with both, the one whose amount is paid."""
+    """Version 1: matched by scheme and network; if several match, by amount."""
     alike = [
         each
         for each in offer.accepts
@@ -210,7 +221,7 @@ def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requireme
 
 
 def _verified(world: World, payment: Payment) -> str | None:
-    """Why the payment doesn't hold; None when it does. In the order in which official verifiers look."""
+    """Why the payment is invalid; None when it is valid. Checks run in the order of the official verifiers."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
     if wanted.get("scheme") != SCHEME:
@@ -249,7 +260,7 @@ def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
 
 
 def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
-    """What is said about a settlement."""
+    """The content of a receipt."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
     network = wanted["network"]
@@ -262,7 +273,7 @@ def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
-    """The header of a receipt, spoiled by a fault or as it is."""
+    """The receipt header, changed by the fault `receipt` if there is one."""
     name = b"payment-response" if payment.version == 2 else b"x-payment-response"
     if fault is None:
         return [(name, encoded(receipt))]

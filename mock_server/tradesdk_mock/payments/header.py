@@ -1,4 +1,4 @@
-"""What stands in a payment header: a signed transfer, and which of the offered ways to pay it is for."""
+"""The payment header: a signed transfer authorization, and the offered requirement it is for."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*", re.ASCII)
 
 @dataclass(slots=True)
 class Payment:
-    """One payment header, and what became of it.
+    """One payment header and its outcome.
 
     Attributes:
         version: the generation of the protocol: 2 or 1.
         header: the SHA-256 of the header's value, in hex: the same bytes have the same one.
         content: the JSON in it; None when it can't be read.
-        transfer: the cheque in it; None when there is none that is well formed.
-        signature: its signature, of any length; nothing when it is no hex.
-        verdict: `settled`, the reason why it was refused, or why nobody charged it.
-        row: its number in the record of presentations.
-        requirement: the offered way to pay that it is for, as version 2 writes it.
+        transfer: the authorization in it; None when it is missing or malformed.
+        signature: its signature, of any length; empty when it isn't hex.
+        verdict: `settled`, or the reason why it was refused or not charged.
+        row: its number among the presentations.
+        requirement: the offered requirement that it is for, in the form of version 2.
         taken: its money was taken, now or before.
     """
 
@@ -57,17 +57,17 @@ class Payment:
         return self.transfer.payer if self.transfer else None
 
     def note(self) -> dict[str, object]:
-        """What the journal says of it."""
+        """Its entry in the request log."""
         return {"version": self.version, "payer": self.payer, "nonce": self.nonce, "verdict": self.verdict}
 
 
 def has_payment(request: Request) -> bool:
-    """Whether there is a payment header at all, of whatever content."""
+    """Whether there is a payment header, valid or not."""
     return any(name == wanted for name, _ in request.headers for wanted, _ in HEADERS)
 
 
 def read(request: Request, versions: tuple[int, ...] = (2, 1)) -> Payment | None:
-    """The payment of a request, version 2 first; None without one. Of one that can't be read `content` is None."""
+    """The payment of a request, version 2 first; None without one. `content` is None if it is unreadable."""
     for name, version in HEADERS:
         values = [value for given, value in request.headers if given == name]
         if values and version in versions:
@@ -117,7 +117,7 @@ def _fill(payment: Payment, payload: object) -> None:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same, number for number: 1 is neither 1.0 nor true."""
+    """Whether two JSON values are the same, types included: 1 is neither 1.0 nor true."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict) and isinstance(other, dict):

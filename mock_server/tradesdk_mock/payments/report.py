@@ -1,4 +1,4 @@
-"""What a test asks of the payments so far: who paid what, and whether anything was charged twice."""
+"""`MockService.payments`: who paid what, and whether anything was charged twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 8
 
 
 class MockPayments:
-    """The books of a mock's payments. `MockService.payments` gives them.
+    """The payments that a mock has received: `MockService.payments`.
 
     Amounts are whole numbers: millionths of a US dollar. Addresses may be given in upper or lower case.
     """
@@ -28,7 +28,7 @@ class MockPayments:
 
     @property
     def pay_to(self) -> str:
-        """The address that the service is paid at; it follows from the seed."""
+        """The address that receives payments; it follows from the seed."""
         return requirements.pay_to(self._world.seed)
 
     def settlements(self, payer: str | None = None, path: str | None = None) -> list[Settlement]:
@@ -43,25 +43,25 @@ class MockPayments:
             return settlements.presentations(world, payer)
 
     def signatures(self, payer: str | None = None) -> int:
-        """How many different authorizations have arrived: for the same one again a client needn't sign."""
+        """How many different authorizations have arrived; resending one needs no new signature."""
         return len({(each.payer, each.nonce) for each in self.presentations(payer) if each.nonce is not None})
 
     def spent(self, payer: str | None = None) -> int:
-        """What was taken in all."""
+        """The total of all settlements."""
         return sum(each.amount for each in self.settlements(payer))
 
     def balance(self, payer: str) -> int:
-        """What a payer has left. Who was never seen has what the gap option `payer_balance` gives."""
+        """A payer's balance; a new payer has that of the gap option `payer_balance`."""
         with self._reading() as world:
             return settlements.balance(world, payer)
 
     def balances(self) -> dict[str, int]:
-        """Of every payer who has paid, or whose balance was set."""
+        """The balance of every payer that has paid or whose balance was set."""
         with self._reading() as world:
             return settlements.balances(world)
 
     def set_balance(self, payer: str, amount: int) -> None:
-        """Give a payer this much play money. MockServerError for what is no address or no amount."""
+        """Set a payer's balance of play money. MockServerError for an invalid address or amount."""
         with self._reading() as world:
             settlements.set_balance(world, payer, amount)
 

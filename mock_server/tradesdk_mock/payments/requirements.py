@@ -1,4 +1,4 @@
-"""What an answer costs, and the 402 that says so in both generations of the payment protocol."""
+"""What an answer costs, and the 402 that says so in x402 versions 2 and 1."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import to_json
 
 from ..core.errors import Header
 from ..core.messages import Answer, Request
 from ..core.seeding import address
+from .header import Payment
 
 if TYPE_CHECKING:
     from ..state.world import World
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 SCHEME = "exact"
 NETWORK = "eip155:8453"
 NETWORKS_V1 = {NETWORK: "base", "eip155:84532": "base-sepolia"}
-# USDC on Base has six decimals: one unit is a millionth of a dollar, which is what prices are counted in.
+# USDC on Base has six decimals: one unit is a millionth of a dollar, the unit of all prices here.
 ASSET = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 ASSET_DOMAIN = {"name": "USD Coin", "version": "2"}
 IDENTIFIER = "payment-identifier"
@@ -39,7 +40,35 @@ _IDENTIFIER_SCHEMA = {
 }
 
 Requirement = dict[str, Any]
-"""One way to pay, as version 2 writes it."""
+"""One way to pay, in the form of version 2."""
+
+
+class PaymentFaults(Protocol):
+    """The faults of payments that apply to one request."""
+
+    def peek(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault that applies, without counting it; None when it doesn't."""
+        ...
+
+    def take(self, kind: str) -> Mapping[str, Any] | None:
+        """The same, and it counts as injected."""
+        ...
+
+
+@dataclass(slots=True)
+class PaidRequest:
+    """A request at the paywall, with the payment in its headers once that is read."""
+
+    request: Request
+    faults: PaymentFaults | None = None
+    payment: Payment | None = None
+
+    def peek(self, kind: str) -> Mapping[str, Any] | None:
+        return None if self.faults is None else self.faults.peek(kind)
+
+    def fault(self, kind: str) -> Mapping[str, Any] | None:
+        """The parameters of a fault that is injected now; None when it doesn't apply."""
+        return None if self.faults is None else self.faults.take(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +80,9 @@ class Offer:
         pay_to: the receiver's address.
         resource: the URL that was asked for.
         description: what is sold.
-        accepts: the ways to pay; the plain one comes last.
-        extensions: what version 2 offers beside them, by name.
-        spoiled: what the fault `offer` has to say about it.
+        accepts: the ways to pay; the usual one comes last.
+        extensions: those of version 2, by name.
+        spoiled: the parameters of the fault `offer`.
     """
 
     amount: int
@@ -65,8 +94,9 @@ class Offer:
     spoiled: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_offer(world: World, request: Request, micro_usd: int, description: str) -> Offer:
-    """The offer for one request, as the gap options and a fault have it."""
+def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str) -> Offer:
+    """The offer for one request, by the gap options and the fault `offer`."""
+    request = paid.request
     host = (request.header(b"host") or b"localhost")[:255].decode("latin-1")
     receiver, window = pay_to(world.seed), world.gaps.payment_window
     accepts: list[Requirement] = []
@@ -82,19 +112,19 @@ def make_offer(world: World, request: Request, micro_usd: int, description: str)
     if world.gaps.payment_identifier != "none":
         required = world.gaps.payment_identifier == "required"
         extensions[IDENTIFIER] = {"info": {"required": required}, "schema": _IDENTIFIER_SCHEMA}
-    spoiled = request.fault("offer") or {}
+    spoiled = paid.fault("offer") or {}
     ways = tuple(merged(each, spoiled.get("fields")) for each in accepts)
     return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, spoiled)
 
 
 @lru_cache(maxsize=16)
 def pay_to(seed: int) -> str:
-    """The address that a world's money goes to."""
+    """The address that receives the payments of a world."""
     return address(seed, "pay to")
 
 
 def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
-    """402 with the offer: a header as x402 version 2 has it and a body as version 1 has it, or one of them."""
+    """402 with the offer: the header of x402 version 2, the body of version 1, or both."""
     generations, spoiled = world.gaps.payment_402, offer.spoiled
     headers: list[Header] = []
     header = spoiled.get("header")
@@ -109,7 +139,7 @@ def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
 
 
 def encoded(value: object) -> bytes:
-    """JSON in base64, as every header of the protocol has it."""
+    """JSON in base64, the form of every header of the protocol."""
     return base64.b64encode(to_json(value))
 
 
@@ -131,12 +161,12 @@ def version_1(offer: Offer, error: str) -> dict[str, Any]:
 
 
 def network_v1(network: object) -> object:
-    """What version 1 calls a network; one that it doesn't know, as it is."""
+    """A network's name in version 1; an unknown one is returned as it is."""
     return NETWORKS_V1.get(network, network) if isinstance(network, str) else network
 
 
 def as_version_1(offer: Offer, requirement: Requirement) -> Requirement:
-    """The same way to pay as version 1 writes it. A field that isn't there stays away."""
+    """The same requirement in the form of version 1. Missing fields stay missing."""
     left = dict(requirement)
     found = {
         "scheme": left.pop("scheme", None),
@@ -152,7 +182,7 @@ def as_version_1(offer: Offer, requirement: Requirement) -> Requirement:
 
 
 def merged(record: Mapping[str, Any], fields: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A record with these fields in it; a null takes one away."""
+    """A record with these fields set; null removes one."""
     return {name: value for name, value in {**record, **(fields or {})}.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""The books of payments: balances, what was settled, and every payment header that arrived."""
+"""Balances, settlements, and every payment header that has arrived."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PRESENTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Money that was taken, once.
+    """One payment that was taken.
 
     Attributes:
         n: its number, from 1, in the order of the settlements.
@@ -42,14 +42,14 @@ class Settlement:
         version: of the payment protocol: 2 or 1.
         method: of the request that was paid for.
         path: of that request.
-        fingerprint: of that request: the same method, path and body have the same one.
+        fingerprint: of that request: equal for the same method, path and body.
         tenant: whose API key came with it, None without one.
         at: Unix seconds by the service's clock.
         transaction: the hash in the receipt.
         header: the SHA-256 of the payment header's value, in hex.
-        pending: the payer has been told `settlement_pending` so far, and not that it went well.
-        delivered: the status of the answer that left; 0 when the connection was torn down instead.
-        presented: how often this authorization has arrived so far, the refused times included.
+        pending: the payer was told `settlement_pending` and not yet that it succeeded.
+        delivered: the status that was sent; 0 when the connection was reset instead.
+        presented: how often this authorization has arrived, refusals included.
     """
 
     n: int
@@ -101,19 +101,19 @@ class Presentation:
 
 
 def fingerprint(request: Request) -> str:
-    """What tells one request from another, in hex: its method, path and body."""
+    """A hash of method, path and body, in hex."""
     head = f"{request.method} {request.path}\n".encode()
     return hashlib.sha256(head + (request.content or b"")).hexdigest()
 
 
 def balance(world: World, payer: str) -> int:
-    """What a payer has left, in millionths of a US dollar."""
+    """A payer's balance, in millionths of a US dollar."""
     kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (checked(payer),))
     return world.gaps.payer_balance * MICRO if kept is None else int(kept)
 
 
 def checked(payer: object) -> str:
-    """An address in lower case; MockServerError for what is none."""
+    """An address in lower case; MockServerError if it is invalid."""
     if not isinstance(payer, str) or not _ADDRESS.fullmatch(payer):
         raise MockServerError(f"{str(payer)[:80]!r} is not an address: 0x and 40 hex digits")
     return payer.lower()
@@ -130,13 +130,13 @@ def set_balance(world: World, payer: str, amount: int) -> None:
 
 
 def balances(world: World) -> dict[str, int]:
-    """Of every payer whose balance was set, or who has paid."""
+    """The balance of every payer that has paid or whose balance was set."""
     rows = world.store.all("SELECT address, balance FROM payers ORDER BY address")
     return {spelled(payer): held for payer, held in rows}
 
 
 def present(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
-    """Write down that a payment header has arrived, and how it is answered."""
+    """Record that a payment header has arrived, and its answer."""
     payment.verdict = verdict
     found = world.store.value(
         "INSERT INTO presentations (at, path, fingerprint, version, payer, nonce, header, verdict, status)"
@@ -159,13 +159,13 @@ def present(world: World, request: Request, payment: Payment, verdict: str, stat
 
 
 def conclude(world: World, payment: Payment, verdict: str, status: int) -> None:
-    """What became of it in the end."""
+    """Record the outcome."""
     payment.verdict = verdict
     world.store.run("UPDATE presentations SET verdict = ?, status = ? WHERE seq = ?", (verdict, status, payment.row))
 
 
 def delivered(world: World, payment: Payment, status: int) -> None:
-    """The status of the answer that left, where faults have changed it."""
+    """Record the status that was sent, where faults have changed it."""
     world.store.run("UPDATE presentations SET status = ? WHERE seq = ?", (status, payment.row))
     if payment.taken:
         world.store.run(
@@ -177,7 +177,7 @@ def delivered(world: World, payment: Payment, status: int) -> None:
 def settle(
     world: World, request: Request, payment: Payment, tenant: str | None, *, status: int = 200, pending: bool = False
 ) -> str:
-    """Take the money, or finish what is pending; the hash of the transaction. Called within a transaction.
+    """Take the money, or finish a pending settlement; the hash of the transaction. Called within a transaction.
 
     `status`: of the answer that is to leave.
     """
@@ -216,12 +216,12 @@ def settle(
 
 
 def transaction(world: World, payment: Payment) -> str:
-    """The hash that an authorization's transaction has, or will have."""
+    """The transaction hash of an authorization, settled or not."""
     return tx_hash(world.seed, "payment", payment.payer, payment.nonce)
 
 
 def used(world: World, payment: Payment) -> str | None:
-    """`settled` or `pending` when the authorization was taken already, None when it was not."""
+    """`settled` or `pending` when the authorization was used, else None."""
     row = world.store.one(
         "SELECT pending, header FROM settlements WHERE payer = ? AND nonce = ?", (payment.payer, payment.nonce)
     )

@@ -10,7 +10,7 @@ from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
 
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
-# Half the order of the curve. Every signature has a twin beyond it, which signers and contracts refuse (EIP-2).
+# Half the order of the curve. Contracts and signers reject a larger s (EIP-2).
 _HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _LIBRARY = "eth_account"
 
@@ -35,7 +35,7 @@ def ready() -> bool:
 
 
 def load() -> None:
-    """Load the signature library: half a second of work that a server without wallets never pays."""
+    """Load the signature library: half a second that a server without wallets doesn't need."""
     # It raises the recursion limit so far that deeply nested input would end the process.
     limit = sys.getrecursionlimit()
     import_module(_LIBRARY)
@@ -59,7 +59,7 @@ def verify(address: str, message: str, signature: str) -> None:
     try:
         signer = str(Account.recover_message(encode_defunct(text=message), signature=signature))
     except Exception:
-        # Many kinds of error come out of the curve arithmetic for points that don't exist: all mean the same.
+        # Points that don't exist raise many kinds of error; all mean the same.
         raise bad_signature("signature: not a signature") from None
     if signer.lower() != address.lower():
         raise bad_signature("signature: not made by this address over the verification message")

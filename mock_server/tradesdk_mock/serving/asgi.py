@@ -1,4 +1,4 @@
-"""The service as an ASGI application: bytes from a socket to the engine, and its replies back, with their pauses."""
+"""The service as an ASGI application: bytes from a socket to the pipeline, and its replies back, with their pauses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from ..control.http import longest_body
 from ..core.messages import Break, Delay, Idle, Reply, Request
 
 if TYPE_CHECKING:
-    from ..api.pipeline import Engine
+    from ..api.pipeline import Pipeline
 
 log = logging.getLogger("tradesdk_mock")
 
@@ -20,28 +19,28 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_A_ROW = 4
-# Seconds that other processes have to get at a file between two parts of a long piece of work.
+# Seconds for other processes to use the file between two parts of long work.
 _TURN = 0.005
 BREAK_OFF = "tradesdk_mock.break_off"
-"""Where a scope has the function that ends its connection in a way that ASGI has no message for."""
+"""Key in a scope: the function that ends its connection in a way that ASGI has no message for."""
 
 
 class ClientGone(Exception):
-    """The client left before its request was whole: nothing is done for it."""
+    """The client left before its request was complete: it is dropped."""
 
 
 class App:
     """`market_port()`: the port that serves nothing but market data, None when there is none."""
 
-    def __init__(self, engine: Engine, market_port: Callable[[], int | None] = lambda: None) -> None:
-        self._engine = engine
+    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int | None] = lambda: None) -> None:
+        self._pipeline = pipeline
         self._market_port = market_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         content: bytes | None = b""
         client, server = scope.get("client"), scope.get("server")
         if scope["method"] in ("POST", "PATCH", "PUT"):
-            limit = longest_body(scope["path"], client[0] if client else None)
+            limit = self._pipeline.longest_body(scope["path"], client[0] if client else None)
             try:
                 content = await read_content(scope, receive, limit)
             except ClientGone:
@@ -56,17 +55,18 @@ class App:
             client[0] if client else None,
             market_port is not None and server is not None and server[1] == market_port,
         )
-        load = self._engine.loads(request)
+        context = self._pipeline.open(request)
+        load = self._pipeline.loads(context)
         if load is not None:
-            # Heavy imports happen beside the event loop: other requests go on. One that fails, fails again in the
-            # endpoint, and there it is answered.
+            # Heavy imports run in a thread, while other requests go on. One that fails, fails again in the endpoint
+            # and is answered there.
             with contextlib.suppress(ImportError):
                 await asyncio.to_thread(load)
-        goal = self._engine.world.now()
-        turn = 0.0 if self._engine.world.store.path is None else _TURN
-        while self._engine.is_behind(request, goal):  # noqa: ASYNC110 - each turn does a part of the work
+        goal = self._pipeline.world.now()
+        turn = 0.0 if self._pipeline.world.store.path is None else _TURN
+        while self._pipeline.is_behind(context, goal):  # noqa: ASYNC110 - each turn does a part of the work
             await asyncio.sleep(turn)
-        await self._deliver(self._engine.answer(request), scope, receive, send)
+        await self._deliver(self._pipeline.handle(context), scope, receive, send)
 
     async def _deliver(self, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
         body = reply.body
@@ -74,28 +74,28 @@ class App:
             await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
             await send({"type": "http.response.body", "body": body})
             return
-        visit = Visit(self._engine.world.clock.real_seconds_until)
-        watch = asyncio.ensure_future(visit.watch(receive))
+        client = ClientConnection(self._pipeline.world.clock.real_seconds_until)
+        watch = asyncio.ensure_future(client.watch(receive))
         try:
-            broken = await self._play(reply, scope, send, visit)
+            broken = await self._play(reply, scope, send, client)
         finally:
             watch.cancel()
             close_body(body)
         if broken is not None:
             await self._break_off(broken, scope, receive)
 
-    async def _play(self, reply: Reply, scope: Scope, send: Send, visit: Visit) -> Break | None:
-        """Step by step, until the last one or until the client leaves; how the connection breaks off, if it does."""
+    async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Break | None:
+        """Send step by step, until the last one or until the client leaves; how the connection breaks, if it does."""
         for before in reply.before:
             if isinstance(before, Break):
                 return before
-            await visit.pause(before.seconds)
-        if visit.over:
+            await client.pause(before.seconds)
+        if client.over:
             return None
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         steps = iter([reply.body]) if isinstance(reply.body, bytes) else reply.body
         sent = 0
-        while not visit.over:
+        while not client.over:
             try:
                 step = next(steps, None)
             except Exception:
@@ -108,25 +108,25 @@ class App:
                 return step
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
-                # Sending waits for slow readers only; others want their turn before a long backlog is through.
+                # Sending waits for slow readers only; other tasks need turns during a long backlog.
                 sent += 1
                 if sent % _IN_A_ROW == 0:
                     await asyncio.sleep(0)
             elif isinstance(step, Delay):
-                await visit.pause(step.seconds)
+                await client.pause(step.seconds)
             else:
-                await visit.idle(step)
+                await client.idle(step)
         return None
 
     async def _break_off(self, how: Break, scope: Scope, receive: Receive) -> None:
         scope[BREAK_OFF](how)
-        # Until the server has noticed: it would answer 500 for an application that ends without an answer.
+        # Until the server notices: it would answer 500 for an application that ends without an answer.
         while (await receive())["type"] != "http.disconnect":
             pass
 
 
-class Visit:
-    """A client that is listening: waits that its leaving ends."""
+class ClientConnection:
+    """A client that is listening: waits end when it leaves."""
 
     def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
         self._until = real_seconds_until
@@ -157,7 +157,7 @@ class Visit:
             step.wake.listen(None)
 
     def _ring(self) -> None:
-        """From any thread. One whose loop has ended has nobody to wake."""
+        """From any thread. The loop may have ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stir.set)
 
@@ -173,7 +173,7 @@ class Visit:
 
 
 def close_body(body: object) -> None:
-    """End a generator that isn't used up; what else a body may be has no end of its own."""
+    """Close a body that is a generator."""
     close = getattr(body, "close", None)
     if close is not None:
         close()
@@ -182,7 +182,7 @@ def close_body(body: object) -> None:
 async def read_content(scope: Scope, receive: Receive, limit: int) -> bytes | None:
     """The request's body; None when it is longer than `limit`, and then the rest isn't read."""
     for name, value in scope["headers"]:
-        # A length that is no number never gets this far: the HTTP parser refuses it.
+        # Always a number: the HTTP parser refuses any other.
         if name == b"content-length" and int(value) > limit:
             return None
     content = bytearray()

@@ -1,28 +1,40 @@
-"""uvicorn, made to start and stop at once and to speak the service's error format from the first byte."""
+"""MockServer: the mock on a port of this machine, for as long as a `with` block lasts. uvicorn serves it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import h11
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from collections.abc import Callable, Mapping
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..api.pipeline import TOO_LONG
+from ..control.service import MARKET_PORT, MockService
+from ..core.clock import MockClock
 from ..core.errors import MockServerError
+from ..core.gap_options import GapOptions
 from ..core.messages import Break
 from .asgi import BREAK_OFF, App, Receive, Scope, Send
 
+try:
+    import h11
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ModuleNotFoundError as error:
+    absent = (error.name or "").partition(".")[0]
+    if absent not in ("uvicorn", "h11"):
+        raise
+    raise ModuleNotFoundError(f'the mock server needs {absent}: pip install "tradesdk[mock]"', name=absent) from None
+
 if TYPE_CHECKING:
-    from ..api.pipeline import Engine
+    from ..api.pipeline import Pipeline
 
 _GRACE = 0.05
 
@@ -31,7 +43,165 @@ log = logging.getLogger("tradesdk_mock.http")
 log.setLevel(logging.ERROR)
 
 
-class Serving(uvicorn.Server):
+class MockServer(MockService):
+    """The service on a loopback port, in a thread of this process.
+
+        with MockServer() as server:
+            key = server.create_key()
+            httpx.get(server.url + "/v1/account", headers={"Authorization": f"Bearer {key.value}"})
+
+    It is a `MockService` with an address, and has all of its methods. All other arguments are those of `MockService`.
+
+    Args:
+        host: address to listen on.
+        port: 0 lets the system choose one that is free.
+
+    Raises:
+        MockServerError: the state file can't be used, or was made with another seed or scenario; on `start` and
+            `with`, the port can't be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        db: str | os.PathLike[str] | None = None,
+        gaps: GapOptions | Mapping[str, object] | None = None,
+        clock: MockClock | None = None,
+        signals: Literal["live", "scripted"] | None = None,
+        scenario: str | None = None,
+        first_within: float | None = None,
+        allow_remote_control: bool = False,
+    ) -> None:
+        super().__init__(
+            seed=seed,
+            db=db,
+            gaps=gaps,
+            clock=clock,
+            signals=signals,
+            scenario=scenario,
+            first_within=first_within,
+            allow_remote_control=allow_remote_control,
+        )
+        self._host = host
+        self._port = port
+        self._market_port: int | None = None
+        self._server: UvicornServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Listen, and return when requests are answered. A `with` block starts and stops the server.
+
+        Raises:
+            MockServerError: the port is in use, or the server was already started.
+        """
+        if self._server is not None or self.world.closed:
+            raise MockServerError("this server has been started already, or stopped")
+        listener = _listen(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        server = make_server(self.pipeline, lambda: self._market_port)
+        thread = threading.Thread(target=server.run, args=(listener,), name="tradesdk-mock", daemon=True)
+        self._server, self._thread = server, thread
+        thread.start()
+        server.wait_started()
+        self.world.on_gaps = self._open_market
+        self._open_market()
+        return self
+
+    def _open_market(self) -> None:
+        """Listen on a second port for market data once the gap option `b_port` asks for it."""
+        if self.world.gaps.b_port == "another" and self._market_port is None and self._server is not None:
+            listener = _listen(self._host, 0)
+            self._market_port = listener.getsockname()[1]
+            self._server.listen_too(listener)
+
+    def stop(self) -> None:
+        """Stop, and close open connections. Does nothing when the server isn't running."""
+        if self._server is not None and self._thread is not None:
+            self._server.stop()
+            self._thread.join()
+            self._thread = None
+        self.close()
+
+    def wait(self) -> None:
+        """Serve until SIGINT or SIGTERM. For the main thread of a program that only serves."""
+        ended = threading.Event()
+
+        def end(number: int, frame: FrameType | None) -> None:
+            ended.set()
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            ended.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        where = "not started" if self._server is None else f"url={self.url!r}"
+        return f"MockServer({where}, seed={self.world.seed})"
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; before the start, the requested one."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """The address, without the version prefix: `http://127.0.0.1:PORT`. MockServerError before the start."""
+        return self._address(self._port)
+
+    @property
+    def market_url(self) -> str:
+        """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
+        return self._address(self._market_port if self.world.gaps.b_port == "another" else self._port)
+
+    def _is_market_port(self, port: int | None) -> bool:
+        return self.world.gaps.b_port == "another" and port == (self._market_port or MARKET_PORT)
+
+    def _address(self, port: int | None) -> str:
+        if self._server is None:
+            raise MockServerError("the server isn't started, so it has no address: use `with MockServer() as server:`")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{port}"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # The system takes larger numbers modulo 65,536.
+    if not 0 <= port <= 65_535:
+        raise MockServerError(f"can't listen on port {port}: a port is a number from 0 to 65535")
+    try:
+        family, kind, number, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, number)
+    except OSError as error:
+        raise MockServerError(f"can't listen on {host} port {port}: {error}") from error
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(2048)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise MockServerError(f"can't listen on {host} port {port}: {error}") from error
+    return listener
+
+
+class UvicornServer(uvicorn.Server):
     """Runs in a thread of its own; signals are left to the main thread."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -49,7 +219,7 @@ class Serving(uvicorn.Server):
             with asyncio.Runner() as runner:
                 runner.run(self.serve(listeners))
         except BaseException as error:
-            # Raised where someone waits, not in a thread that nobody looks at.
+            # Raised in the thread that waits for the start.
             self._failure = error
         finally:
             self._started_event.set()
@@ -91,16 +261,15 @@ class Serving(uvicorn.Server):
         self._started_event.set()
 
     async def main_loop(self) -> None:
-        # uvicorn's own loop looks ten times a second whether it is time to go.
+        # uvicorn's own loop wakes ten times a second.
         assert self._stop_event is not None  # noqa: S101 - set in startup
         await self._stop_event.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, let what is being answered finish for a moment, close every connection."""
+        """Stop listening, give running answers a moment, close every connection."""
         for addition in self._additions:
             await addition
-        # First nothing more is accepted: a connection that was, a moment ago, can't join a server that is closed, and
-        # would be left behind open.
+        # First stop accepting: a connection that was just accepted can't join a closed server, and would stay open.
         for server in self.servers:
             for listener in server.sockets:
                 asyncio.get_running_loop().remove_reader(listener.fileno())
@@ -115,15 +284,15 @@ class Serving(uvicorn.Server):
             await asyncio.wait(tasks, timeout=_GRACE)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-        # One turn for the connections to hear of it, then every request that was waiting for its body ends.
+        # One turn for the connections to notice; then requests that wait for their bodies end.
         await asyncio.sleep(0)
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=_GRACE)
 
 
-def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Serving:
+def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> UvicornServer:
     class Protocol(H11Protocol):
-        """Quiet; refuses what isn't even HTTP in the service's error format; can end a connection as networks do."""
+        """Doesn't log; refuses invalid HTTP in the service's error format; can break a connection as networks do."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -134,9 +303,9 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
 
             async def app(scope: Scope, receive: Receive, send: Send) -> None:
                 if self.refused:
-                    return  # in the meantime its body turned out to be no HTTP
+                    return  # its body has turned out to be invalid HTTP
                 scope[BREAK_OFF] = self.break_off
-                # Whoever still waits when the server stops has nobody left to answer.
+                # Nobody is left to answer when the server stops.
                 with contextlib.suppress(asyncio.CancelledError):
                     await inner(scope, receive, send)
 
@@ -157,15 +326,15 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
         def send_400_response(self, msg: str) -> None:
             self.refused = True
             if self.cycle is not None:
-                # What was begun ends as if the client had left.
+                # A running request ends as if the client had left.
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-                # An answer is on its way already.
+                # An answer is already being sent.
                 self.transport.close()
                 return
             too_long = getattr(sys.exception(), "error_status_hint", 400) == 431
-            reply = engine.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
+            reply = pipeline.refusal(TOO_LONG if too_long else "The request is not valid HTTP.")
             assert isinstance(reply.body, bytes)  # noqa: S101 - an error is sent whole
             for event in (
                 h11.Response(
@@ -178,7 +347,7 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
             self.transport.close()
 
     config = uvicorn.Config(
-        App(engine, market_port),
+        App(pipeline, market_port),
         http=Protocol,
         ws="none",
         loop="asyncio",
@@ -189,4 +358,4 @@ def make_serving(engine: Engine, market_port: Callable[[], int | None]) -> Servi
         date_header=False,
         timeout_keep_alive=75,
     )
-    return Serving(config)
+    return UvicornServer(config)

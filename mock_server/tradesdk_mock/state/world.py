@@ -7,22 +7,18 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..core.clock import MockClock
 from ..core.errors import ApiError, MockServerError, unusable
 from ..core.gap_options import GapOptions
 from ..core.rate_limit import RateLimiter
 from ..core.request_log import Journal
-from ..core.subscribers import Hub
-from ..faults.active import Faults
+from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
 from ..market.tokens import Token, find
 from .database import Database
-
-if TYPE_CHECKING:
-    from ..payments.paywall import Verifier
 
 DEFAULT_SEED = 7
 MARKETS = ("live", "scripted")
@@ -53,7 +49,6 @@ class World:
         scenario: the course of the market. Kept in the state file.
         first_within: seconds within which a new stream gets a signal; None for no such promise.
         catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
-        verifier: verifies payments for market data; None until the first one.
         due: when the next signal is published (infinity: never); None when unknown.
         trading: the trading engine; None until it is needed, and after changes by other processes.
     """
@@ -80,8 +75,7 @@ class World:
         self.clock = clock or MockClock()
         self.limiter = RateLimiter()
         self.journal = Journal()
-        self.hub = Hub()
-        self.faults = Faults(self)
+        self.subscribers = Subscribers()
         self._streams_to_notify = False
         # Whether the clock was moved in the open transaction.
         self._moved = False
@@ -95,7 +89,6 @@ class World:
         self.due: float | None = None
         self._prices: Prices | None = None
         self.trading: Trading | None = None
-        self.verifier: Verifier | None = None
         # Called when the gap options have changed.
         self.on_gaps: Callable[[], object] = lambda: None
         self.gaps = gaps if isinstance(gaps, GapOptions) else GapOptions()
@@ -154,7 +147,7 @@ class World:
             self.gaps = self.gaps.changed(**options)
             self._save_gaps()
         self.on_gaps()
-        self.hub.ring()
+        self.subscribers.notify()
         return self.gaps
 
     def set_price_failure(self, tokens: bool | Sequence[str]) -> None:
@@ -199,8 +192,7 @@ class World:
             self._begin(market)
             self.limiter.clear()
             self.journal.clear()
-            self.faults.clear()
-            self.hub.end_all()
+            self.subscribers.end_all()
 
     def replace(self, fill: Callable[[], object]) -> None:
         """Replace the state: `fill` writes the new one, or raises, and then nothing changes."""
@@ -216,8 +208,6 @@ class World:
         except BaseException:
             self.clock.restore(*clock)
             raise
-        # It remembers whether there are any.
-        self.faults = Faults(self)
         self.journal.clear()
         if self.gaps != gaps:
             self.on_gaps()
@@ -240,7 +230,7 @@ class World:
             raise
         if self._streams_to_notify:
             self._streams_to_notify = False
-            self.hub.ring()
+            self.subscribers.notify()
 
     @property
     def generation(self) -> int:
@@ -282,7 +272,7 @@ class World:
             # The world was reset or restored, here or in another process: its signals have other numbers.
             self._generation = age
             self.limiter.clear()
-            self.hub.end_all()
+            self.subscribers.end_all()
         if self.trading is not None and not self.trading.is_current:
             # Reading the positions of thousands of agents takes a second, so only when they have changed.
             self.trading = None
@@ -297,7 +287,7 @@ class World:
         if self._closed:
             return
         self._closed = True
-        self.hub.end_all()
+        self.subscribers.end_all()
         self._unsubscribe()
         self.store.close()
 
@@ -314,7 +304,7 @@ class World:
                     self._save_clock()
             except ApiError as error:
                 raise unusable(self.store.path, error) from error
-        self.hub.ring()
+        self.subscribers.notify()
 
     def _begin(self, market: str | None) -> None:
         """Save when the world was made, and its market; the given market wins over the saved one."""

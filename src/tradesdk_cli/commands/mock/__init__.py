@@ -8,7 +8,7 @@ app = noun("mock", "The mock service on your machine: serve it, look at it, cont
 
 VERBS = {
     "serve": "Serve the mock until Ctrl-C.",
-    "status": "Show what the mock holds: seed, clock, counts, faults, warnings.",
+    "status": "Show what the mock holds: seed, clock, counts, faults.",
     "worlds": "Embedded worlds on this machine: list, remove.",
     "reset": "Forget everything but the clock and the gap options.",
     "snapshot": "Write the mock's state into a file.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,15 +14,12 @@ from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.options import number, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
-if TYPE_CHECKING:
-    from tradesdk_cli.output import Output
-
 app = noun("fault", "Faults on demand: add, list, kinds, remove, clear.")
 
 KINDS = "mock fault kinds"
 RULE: Shape = {
     **dict.fromkeys(("id", "kind"), str),
-    **dict.fromkeys(("route", "method", "tenant", "key", "paid", "warning"), OPTIONAL_TEXT),
+    **dict.fromkeys(("route", "method", "tenant", "key", "paid"), OPTIONAL_TEXT),
     **dict.fromkeys(("since", "until", "nth", "every", "probability", "count"), OPTIONAL_NUMBER),
     "query": (dict, type(None)),
     **dict.fromkeys(("seen", "fired"), int),
@@ -135,7 +132,6 @@ def add(
     with session(ctx) as run:
         rule = ask(run, "POST", "faults", {**body, **values}, gives=RULE, look=KINDS)
         show_rules(run.out, [rule], one=True)
-        _warn(run.out, [rule])
 
 
 @app.command("list", cls=TradeCommand, epilog=examples("trade --mock mock fault list", "trade mock fault list -o json"))
@@ -144,9 +140,7 @@ def list_faults(ctx: typer.Context) -> None:
     from tradesdk_cli.commands.mock.shown import show_rules
 
     with session(ctx) as run:
-        rules = rows(run, "GET", "faults", each=RULE)
-        show_rules(run.out, rules)
-        _warn(run.out, rules)
+        show_rules(run.out, rows(run, "GET", "faults", each=RULE))
 
 
 @app.command("kinds", cls=TradeCommand, epilog=examples("trade mock fault kinds", "trade mock fault kinds -o json"))
@@ -155,7 +149,7 @@ def kinds(ctx: typer.Context) -> None:
     from dataclasses import asdict
 
     from tradesdk_cli.commands.mock.shown import show_kinds
-    from tradesdk_mock.faults.active import describe
+    from tradesdk_mock.faults.catalog import describe
 
     with session(ctx) as run:
         show_kinds(run.out, [asdict(kind) for kind in describe()])
@@ -203,9 +197,3 @@ def value_of(text: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
-
-
-def _warn(out: Output, rules: list[dict[str, Any]]) -> None:
-    for rule in rules:
-        if rule["warning"]:
-            out.note(f"warning: fault {rule['id']} ({rule['kind']}): {rule['warning']}")

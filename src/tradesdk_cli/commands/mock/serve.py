@@ -152,7 +152,7 @@ def _say(out: Output, server: MockServer, host: str, tenant: str, *, remote: boo
     out.note(f"to buy market data with play money: export TRADE_WALLET_KEY={PLAY_MONEY}{market}")
     out.note("and a ledger of its own, so that no real budget is spent: export TRADE_HOME=$(mktemp -d)")
     out.note(f"signals as they come: curl -N -H 'Authorization: Bearer {key}' '{here}/v1/signals/stream?chain=8453'")
-    out.note(f"every endpoint, described: {here}/docs")
+    out.note(f"OpenAPI description: {here}/openapi.json")
     if server.world.market_before is not None:
         out.note(f"the market of this state was {server.world.market_before}, and is {server.world.market} from now on")
     if is_loopback(host):

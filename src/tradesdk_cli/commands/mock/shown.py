@@ -43,13 +43,11 @@ def _failing(prices: bool | list[str]) -> str:
 
 
 def show_status(out: Output, status: Mapping[str, Any]) -> None:
-    """Everything, with the warnings at the end, where they are seen."""
+    """Everything that the mock holds."""
     if not out.draws(many=False):
         out.one(status)
         return
-    from rich.text import Text
-
-    from tradesdk_cli.results.table import moment, print_line, render_one
+    from tradesdk_cli.results.table import moment
 
     shown: dict[str, Any] = {
         "seed": status["seed"],
@@ -63,13 +61,7 @@ def show_status(out: Output, status: Mapping[str, Any]) -> None:
     if "signals_upto" in status:
         shown["signals"] = _signals(status)
     shown["gaps"] = _assignments(status["gaps"]) or "defaults"
-
-    def draw(console: Console) -> None:
-        render_one(console, shown)
-        for warning in status["warnings"]:
-            print_line(console, Text.assemble(("warning: ", "yellow"), visible(str(warning))))
-
-    out.draw(draw)
+    out.one(shown)
 
 
 def _signals(status: Mapping[str, Any]) -> str:

@@ -19,16 +19,12 @@ STATUS: Shape = {
     "db": OPTIONAL_TEXT,
     "tenants": list,
     "gaps": dict,
-    "warnings": list,
 }
 
 
 @app.command("status", cls=TradeCommand, epilog=examples("trade --mock mock status", "trade mock status -o json"))
 def status(ctx: typer.Context) -> None:
-    """Show what the mock holds: seed, clock, counts, faults, warnings.
-
-    A warning names a fault that can never happen as it stands.
-    """
+    """Show what the mock holds: seed, clock, counts, faults."""
     from tradesdk_cli.commands.mock.shown import show_status
 
     with session(ctx) as run:

@@ -1,4 +1,4 @@
-"""Signals as market data shows them: those of the account API, and the times at which the market was left waiting."""
+"""Signals of the market-data API: those of the account API, and WAITING FOR SIGNAL where averages came close."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 BASE = 8453
 WAITING = "WAITING FOR SIGNAL"
 STRATEGY = "SMA crossover"
-# The averages of hours are close when what is between them is so little of how far the price went in the last twelve:
-# of a token once or twice a day.
+# Hourly averages are close when their distance is this share of the last twelve hours' price range: once or twice a
+# day per token.
 _CLOSE = 0.35
 _LAST_SECOND = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SignalFilter:
     """Which signals of a token: the newest `limit` of a kind (`ALL`: any) from `start` to `end`, both inclusive."""
 
     limit: int
@@ -35,8 +35,8 @@ class Wanted:
     end: float | None = None
 
 
-def records(world: World, token: Token, wanted: Wanted) -> list[dict[str, Any]]:
-    """Records of one token, newest first. What is due must have been published."""
+def records(world: World, token: Token, wanted: SignalFilter) -> list[dict[str, Any]]:
+    """Records of one token, newest first. Due signals must have been published before."""
     found: list[tuple[int, dict[str, Any]]] = []
     if wanted.kind != WAITING:
         found += _published(world, token, wanted)
@@ -46,7 +46,7 @@ def records(world: World, token: Token, wanted: Wanted) -> list[dict[str, Any]]:
     return [record for _, record in found[: wanted.limit]]
 
 
-def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
+def _published(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
     clauses, args = ["chain_id = ?", "token_address = ?"], [BASE, token.address]
     for clause, value in (
         ("direction = ?", None if wanted.kind == "ALL" else wanted.kind),
@@ -65,12 +65,12 @@ def _published(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int
         yield timestamp, _record(direction, reason, eth, usd, timestamp, short, long, bool(crossed), green)
 
 
-def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The averages of an hour's candles came close and didn't cross: follows from seed and time, newest first.
+def _waiting(world: World, token: Token, wanted: SignalFilter) -> Iterator[tuple[int, dict[str, Any]]]:
+    """When the averages of hourly candles came close and didn't cross; newest first. Follows from seed and time.
 
     There is none where the market makes no signals: for a token that isn't lively, and in a scripted market.
     """
-    # Ether in ether is always 1: its averages never come close, and every day would be looked at.
+    # Ether in ether is always 1: its averages never come close, so every day would be searched.
     if token.symbol == "ETH" or token not in lively(world.seed, BASE):
         return
     prices, moment = world.prices, moments(world.seed, BASE)[token.address]
@@ -93,7 +93,7 @@ def _waiting(world: World, token: Token, wanted: Wanted) -> Iterator[tuple[int, 
 
 
 def _near(prices: Prices, token: Token, day: int) -> Iterator[tuple[int, float, float, int]]:
-    """(hour, averages one candle before, green candles) where they came close, the last one of a day first."""
+    """(hour, averages one candle before, green candles) where they came close, the latest of a day first."""
     closes = full_hours(prices, token, range(day * 24 - BEFORE, day * 24 + 24))
     gaps, sums = averaged(closes)
     for place in range(23, -1, -1):
@@ -131,10 +131,10 @@ def _record(
 
 
 def iso(timestamp: int) -> str:
-    """ISO 8601 with Z. Signals may be emitted with dates that it has no form for; they get its last one."""
+    """ISO 8601 with Z. Later dates than it can express become its last one."""
     return datetime.fromtimestamp(min(timestamp, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _plain(value: float) -> str:
-    """Five digits without an exponent, as people write prices."""
+    """Five digits without an exponent."""
     return f"{Decimal(f'{value:.5g}'):f}" if 1e-18 < value < 1e15 else f"{value:.5g}"

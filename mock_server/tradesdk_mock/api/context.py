@@ -1,0 +1,192 @@
+"""What a path leads to, and what one request carries on its way through the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..core.errors import ApiError, missing
+from ..core.messages import NEW_FIELD, Answer, Reply, Request
+from ..core.rate_limit import Verdict
+from ..faults.rules import Faults, MatchedFaults
+from ..market.tokens import Token, find
+from ..payments.requirements import Offer, PaidRequest
+from ..state.tenants import Principal
+from ..state.world import World
+from .market_requests import BASE, MarketQuery, Reader, shown
+from .validation import Query, json_body
+
+if TYPE_CHECKING:
+    from ..payments.facilitator import Facilitator
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A method of a path of the account API.
+
+    Attributes:
+        needs: what the key must allow. `account` is a read whose scope isn't written down (a gap option).
+        live: a stream: outside the rate limit, and not counted.
+        trading: it shows or changes what agents do: they are brought up to date first.
+        option: it exists only under the gap option `no_routes=routes`.
+        ready, load: heavy imports that it needs, and whether they are loaded.
+    """
+
+    handler: Callable[[Context], Answer]
+    needs: Literal["read", "account", "write"] = "read"
+    live: bool = False
+    trading: bool = False
+    option: bool = False
+    ready: Callable[[], bool] | None = None
+    load: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarketEndpoint:
+    """A path of the market-data API.
+
+    Attributes:
+        read: parses the body.
+        handler: returns the `data` of the answer.
+        text: what is sold, in a few words.
+        price: in millionths of a US dollar; 0 is free.
+        each: the price is per token.
+        trading: it shows what agents do: they are brought up to date first.
+    """
+
+    read: Reader
+    handler: Callable[[MarketCall], Record]
+    text: str
+    price: int = 0
+    each: bool = False
+    trading: bool = False
+
+
+Routes = list[tuple[str, dict[str, Endpoint]]]
+MarketRoutes = list[tuple[str, MarketEndpoint]]
+
+
+class Parts:
+    """What the pipeline keeps from one request to the next."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+
+    @cached_property
+    def facilitator(self) -> Facilitator:
+        """Loaded at first use: most worlds are never asked for paid data."""
+        from ..payments.facilitator import Facilitator
+
+        return Facilitator()
+
+
+@dataclass(slots=True)
+class Context:
+    """One request on its way through the pipeline; an endpoint of the account API is called with it.
+
+    Attributes:
+        now: the service's time: from when the request was routed, then from the beginning of its transaction.
+        pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
+        params: the values of the pattern's placeholders.
+        methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
+        market: the endpoint of a path of the market-data API.
+        matched: the fault rules that apply; `faults` the kinds of those that changed something.
+        principal: whose key it is, once authenticated; `tenant` is theirs.
+        verdict: the rate limit's, once counted.
+        market_query: the parsed body of a request for market data, or why it can't be parsed.
+        paid: the payment, once a paywall was reached; `offer` once it let the request in.
+        wrapped: failures have the body of the market-data API.
+        answer, error: the answer so far, and its error code.
+        reply: what leaves.
+    """
+
+    parts: Parts
+    world: World
+    request: Request
+    now: float
+    pattern: str | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    methods: Mapping[str, Endpoint] = field(default_factory=dict)
+    endpoint: Endpoint | None = None
+    market: MarketEndpoint | None = None
+    matched: MatchedFaults | None = None
+    faults: tuple[str, ...] = ()
+    principal: Principal | None = None
+    tenant: str = ""
+    verdict: Verdict | None = None
+    market_query: MarketQuery | ApiError | None = None
+    paid: PaidRequest | None = None
+    offer: Offer | None = None
+    wrapped: bool = False
+    answer: Answer | None = None
+    error: str | None = None
+    reply: Reply | None = None
+
+    # For endpoints
+
+    @property
+    def caller(self) -> Principal:
+        """Whose key it is."""
+        assert self.principal is not None  # noqa: S101 - endpoints are called for authenticated requests only
+        return self.principal
+
+    def param(self, name: str) -> str:
+        return self.params[name]
+
+    def owned(self, kind: str, columns: Sequence[str]) -> Record:
+        """The record that the path's `{kind}_id` names; 404 when the caller has none with this id."""
+        ident = self.param(f"{kind}_id")
+        found = self.world.store.records(columns, f"{kind}s WHERE id = ? AND tenant = ?", (ident, self.tenant))
+        if not found:
+            raise missing(kind, ident)
+        return found[0]
+
+    def query(self) -> Query:
+        return Query(self.request.query, self.world.gaps)
+
+    def json(self) -> Record:
+        """The JSON object in the body; 400 when it isn't one."""
+        return json_body(self.request.headers, self.request.content)
+
+    def shown(self, record: Record) -> Record:
+        """A record as it leaves: under the gap option `unknown_values`, with a field and a status no client knows."""
+        if self.world.gaps.unknown_values == "on":
+            record.update(NEW_FIELD)
+            if "status" in record:
+                record["status"] = "hibernating" if "wallet_id" in record else "settling"
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class MarketCall:
+    """A parsed request for market data, paid where it has to be.
+
+    Attributes:
+        now: the service's time, the same for everything in the answer.
+    """
+
+    world: World
+    query: MarketQuery
+    now: float
+
+    def tokens(self) -> Iterator[tuple[int, Token]]:
+        """Index in the request, and token. 404 when one is unknown or, by gap option, when all are."""
+        found = [find(self.world.seed, BASE, identifier) for identifier in self.query.identifiers]
+        partial = self.world.gaps.unknown_token == "partial" and any(found)  # noqa: S105 - a gap option
+        for place, token in enumerate(found):
+            if token is not None:
+                yield place, token
+            elif not partial:
+                raise ApiError(404, "not_found", f"No token {shown(self.query.identifiers[place])} on Base.")
+
+    def shown(self, record: Record) -> Record:
+        """A record as it leaves: under the gap option `unknown_values`, with a field and a signal no client knows."""
+        if self.world.gaps.unknown_values == "on":
+            record.update(NEW_FIELD)
+            if "signal" in record:
+                record["signal"] = "HOLD"
+        return record
