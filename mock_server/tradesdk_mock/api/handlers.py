@@ -20,7 +20,8 @@ from ..payments import settlements
 from ..payments.header import has_payment, read
 from ..payments.requirements import PaidRequest, make_offer
 from ..state import tenants
-from ..trading import background_tenant, population, signal_feed
+from ..trading import population, signal_feed
+from ..trading.background_tenant import BACKGROUND_TENANT
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
@@ -177,7 +178,7 @@ def authorize(context: Context) -> None:
 
 def bring_up_to_date(context: Context) -> None:
     """Let agents trade until now, where the answer shows it."""
-    if context.principal is not None and context.principal.tenant == background_tenant.BACKGROUND_TENANT:
+    if context.principal is not None and context.principal.tenant == BACKGROUND_TENANT:
         population.ensure_background_tenant(context.world)
     if context.endpoint is not None and context.endpoint.trading:
         signal_feed.up_to_date(context.world)

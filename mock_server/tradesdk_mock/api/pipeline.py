@@ -17,7 +17,8 @@ from ..faults.rules import Faults
 from ..payments import eip3009
 from ..payments.header import has_payment
 from ..state import tenants
-from ..trading import background_tenant, population, signal_feed
+from ..trading import population, signal_feed
+from ..trading.background_tenant import BACKGROUND_TENANT
 from . import handlers
 from .context import Context, Endpoint, MarketEndpoint, Parts
 from .routes import MARKET_ROUTES, ROUTES
@@ -213,6 +214,6 @@ class Pipeline:
     def _shows_background_tenant(self, context: Context) -> bool:
         market = context.market
         if market is None:
-            return tenants.identify(self.world, context.request.headers)[0] == background_tenant.BACKGROUND_TENANT
+            return tenants.identify(self.world, context.request.headers)[0] == BACKGROUND_TENANT
         free = not market.price or self.world.gaps.paywall == "open"
         return market.trading and (free or has_payment(context.request))

@@ -52,10 +52,10 @@ class GapOptions:
 
     write_status: str = _choice("status of a successful POST / PATCH", "201/200", "200/200", "201/201")
     risk_defaults: str = _choice(
-        "risk fields that a create leaves out: absent, or filled in with 5/3/2/10", "absent", "filled"
+        "risk fields left out of a create: absent, or filled in with 5/3/2/10", "absent", "filled"
     )
     bounds: str = _choice(
-        "percentages in (0, 100] and max_positions 1 to 100 are checked (422), or nothing is", "checked", "none"
+        "percentages in (0, 100] and max_positions 1 to 100: checked (422), or not", "checked", "none"
     )
     delete_stopped: str = _choice("deleting a paused or error agent: 204 or 409", "204", "409")
     wallet_message: str = _text(
@@ -64,16 +64,16 @@ class GapOptions:
         "I own {address} on chain {chain_id}",
     )
     order: str = _choice("order of lists; signal history is newest first in any case", "newest", "oldest")
-    unknown_values: str = _choice("a status and a field that no client knows, in everything", "off", "on")
+    unknown_values: str = _choice("an unknown status and an unknown field in every answer", "off", "on")
     clock_skew: int = _number("seconds that the service's clock is ahead of the mock's", 0, -86_400, 86_400, 600, -600)
     rate_headers: str = _choice("X-RateLimit headers on 401 and 404 too", "always", "never")
     cursor_ttl: int = _number("seconds until a cursor expires (400); 0 means never", 0, 0, 10**9, 3_600)
     quotas: str = _text(
-        "requests/agents per plan in the usage record, e.g. free=100/1,pro=500/2; what is left out keeps its default",
+        "requests/agents per plan in the usage record, e.g. free=100/1,pro=500/2; plans left out keep their default",
         "default",
         "free=10/1,pro=20/2,enterprise=30/3",
     )
-    agent_quota_status: str = _choice("creating an agent when the plan's agents are used up", "403", "422")
+    agent_quota_status: str = _choice("creating an agent beyond the limit of the plan", "403", "422")
     request_quota: str = _choice("requests beyond the period's quota: served, or 429", "served", "429")
     unknown_wallet: str = _choice("binding an agent to a wallet that isn't connected", "404", "422")
     wallet_chain: str = _choice("binding an agent to a wallet of another chain", "422", "400")
@@ -92,11 +92,11 @@ class GapOptions:
         "routes",
     )
     heartbeat: int = _number("seconds between heartbeats on the stream; 0 means never", 15, 0, 86_400, 1, 60, 0)
-    resume: str = _choice("the stream's events carry ids, and Last-Event-ID is honoured", "none", "ids")
-    stream_filter: str = _choice("min_confidence on the stream: without effect, or honoured", "none", "honoured")
+    resume: str = _choice("ids on the stream's events, and support for Last-Event-ID", "none", "ids")
+    stream_filter: str = _choice("min_confidence on the stream: ignored, or honoured", "none", "honoured")
     history_lag: int = _number("seconds until a signal that was streamed is in the history", 0, 0, 3_600, 2)
     history_lag_spread: int = _number(
-        "up to so many seconds more, for each signal others: a later one may be in the history before an earlier one",
+        "up to this many seconds more, different for each signal: a later one may appear before an earlier one",
         0,
         0,
         3_600,
@@ -111,7 +111,7 @@ class GapOptions:
         "402-first",
     )
     b_rate: str = _choice("requests a minute for market data", "none", "60")
-    payment_402: str = _choice("generations of the payment protocol that a 402 speaks", "both", "v2", "v1")
+    payment_402: str = _choice("versions of the payment protocol in a 402", "both", "v2", "v1")
     unknown_token: str = _choice(
         "one unknown token among several: 404 for all, or it is left out of the results", "404", "partial"
     )
@@ -125,11 +125,11 @@ class GapOptions:
         "required",
     )
     offers: str = _choice(
-        "ways to pay in an offer: one, or several (a dearer one, an unknown scheme, another network, the plain one)",
+        "ways to pay in an offer: one, or several (a higher price, an unknown scheme, another network, the plain one)",
         "one",
         "several",
     )
-    payer_balance: int = _number("US dollars that each payer has to begin with", 1_000, 0, 10**9, 0, 1)
+    payer_balance: int = _number("US dollars of each payer at the start", 1_000, 0, 10**9, 0, 1)
 
     def __new__(cls, **options: object) -> GapOptions:
         # Before the generated __init__, whose message doesn't list the options.
