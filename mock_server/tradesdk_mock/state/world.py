@@ -30,14 +30,14 @@ class Trading(Protocol):
     Attributes:
         changes: how often these had changed in the database when they were read or written last.
         next_exit: when a position has to be closed or checked even without a signal; infinity for never.
+        is_current: whether it agrees with the database.
     """
 
     changes: int
     next_exit: float
 
     @property
-    def is_current(self) -> bool:
-        """Whether it agrees with the database."""
+    def is_current(self) -> bool: ...
 
 
 class World:
