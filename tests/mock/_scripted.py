@@ -15,7 +15,7 @@ import httpx
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api.context import Context
 from tradesdk_mock.api.pipeline import Pipeline
-from tradesdk_mock.core.messages import Idle, Reply, Request, Step, Wake
+from tradesdk_mock.core.messages import BodyStep, Notifier, Reply, Request, WaitForEvent
 from tradesdk_mock.state.world import World
 
 FLAVOURS = ("blocking", "asyncio", "trio")
@@ -69,7 +69,7 @@ def plain(body: Any = b"", *, status: int = 200, length: int | None = None, befo
     return Reply(status, headers, body, list(before))
 
 
-class Bell(Wake):
+class Bell(Notifier):
     """Tells when somebody waits for it."""
 
     def __init__(self) -> None:
@@ -85,21 +85,21 @@ class Bell(Wake):
 class Body:
     """Steps, and whether they were closed."""
 
-    def __init__(self, steps: Iterator[Step]) -> None:
+    def __init__(self, steps: Iterator[BodyStep]) -> None:
         self._steps = steps
         self.closed = 0
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[BodyStep]:
         return self
 
-    def __next__(self) -> Step:
+    def __next__(self) -> BodyStep:
         return next(self._steps)
 
     def close(self) -> None:
         self.closed += 1
 
 
-def once(bell: Wake, step: Idle) -> Iterator[Step]:
+def once(bell: Notifier, step: WaitForEvent) -> Iterator[BodyStep]:
     yield step
     yield b"woken"
 

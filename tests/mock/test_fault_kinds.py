@@ -12,7 +12,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.core.messages import Break, Delay, Request
+from tradesdk_mock.core.messages import Delay, Disconnect, Request
 
 from ._faulty import CARRIERS, carried, connect, read_raw, read_until
 from ._support import FULL, START, add_wallet, ok
@@ -115,7 +115,7 @@ def test_reset_in_the_middle(mock: MockService, http: httpx.Client) -> None:
 def test_reset_late(mock: MockService) -> None:
     mock.add_fault("reset")
     mock.add_fault("latency", seconds=4)
-    assert mock.pipeline.answer(asked(mock)).before == [Delay(4), Break.RESET]
+    assert mock.pipeline.answer(asked(mock)).before == [Delay(4), Disconnect.RESET]
 
 
 # bodies that end too early, or not at all

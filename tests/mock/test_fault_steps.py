@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_mock.core.messages import Break, Delay, Idle, Step, Wake
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, WaitForEvent
 from tradesdk_mock.faults import body_transforms
 
 from ._faulty import events
 
-WAKE = Wake()
-IDLE = Idle(None, WAKE)
-SOON = Idle(107.0, WAKE, 0.5)
+WAKE = Notifier()
+IDLE = WaitForEvent(None, WAKE)
+SOON = WaitForEvent(107.0, WAKE, 0.5)
 
 
 def signal(ident: object, symbol: str = "ETH") -> bytes:
@@ -36,7 +36,7 @@ class Time:
         return self.now
 
 
-def said(steps: Iterator[Step]) -> bytes:
+def said(steps: Iterator[BodyStep]) -> bytes:
     return b"".join(step for step in steps if isinstance(step, bytes))
 
 
@@ -49,13 +49,13 @@ def fraction(turn: int) -> float:
 
 
 def test_half_an_event_that_never_comes() -> None:
-    assert list(body_transforms.half_event(iter([A]), 1, True, Break.RESET)) == [A]
+    assert list(body_transforms.half_event(iter([A]), 1, True, Disconnect.RESET)) == [A]
 
 
 @pytest.mark.parametrize("symbol", ["ETH", "\N{CHART WITH UPWARDS TREND}", "é"], ids=["none", "four", "two"])
 def test_half_an_event_ends_inside_a_character(symbol: str) -> None:
-    *found, ending = body_transforms.half_event(iter([A, signal("B", symbol)]), 1, True, Break.RESET)
-    assert ending is Break.RESET
+    *found, ending = body_transforms.half_event(iter([A, signal("B", symbol)]), 1, True, Disconnect.RESET)
+    assert ending is Disconnect.RESET
     with pytest.raises(UnicodeDecodeError, match="unexpected end of data"):
         said(iter(found)).decode()
     assert events(said(iter(found))) == events(A)
@@ -66,7 +66,7 @@ def test_silence_gives_what_it_held_back_when_it_is_over() -> None:
     steps = body_transforms.silence(iter([A, B, SOON, BEAT, IDLE, SOON, C, D]), 1, 30, None, time)
     assert next(steps) == A
     assert next(steps) == SOON
-    assert next(steps) == Idle(130.0, WAKE)
+    assert next(steps) == WaitForEvent(130.0, WAKE)
     time.now = 129.9
     assert next(steps) == SOON
     time.now = 130.0
@@ -76,7 +76,7 @@ def test_silence_gives_what_it_held_back_when_it_is_over() -> None:
 def test_silence_ends_when_the_clock_goes_back() -> None:
     time = Time()
     steps = body_transforms.silence(iter([A, IDLE, B]), 1, 30, None, time)
-    assert [next(steps), next(steps)] == [A, Idle(130.0, WAKE)]
+    assert [next(steps), next(steps)] == [A, WaitForEvent(130.0, WAKE)]
     time.now = 99.0
     assert list(steps) == [B]
 
@@ -84,15 +84,15 @@ def test_silence_ends_when_the_clock_goes_back() -> None:
 def test_comments_in_a_silence_come_at_their_times_and_once_after_a_jump() -> None:
     time = Time()
     steps = body_transforms.silence(iter([A, IDLE, B, IDLE, IDLE, SOON, IDLE, C]), 1, 40, 10, time)
-    assert [next(steps), next(steps)] == [A, Idle(110.0, WAKE)]
+    assert [next(steps), next(steps)] == [A, WaitForEvent(110.0, WAKE)]
     time.now = 110.0
     comment = next(steps)
     assert isinstance(comment, bytes)
     assert comment.startswith(b":")
-    assert next(steps) == Idle(120.0, WAKE)
+    assert next(steps) == WaitForEvent(120.0, WAKE)
     time.now = 135.0
     assert next(steps) == comment
-    assert next(steps) == Idle(140.0, WAKE)
+    assert next(steps) == WaitForEvent(140.0, WAKE)
     time.now = 140.0
     assert list(steps) == [B, SOON, IDLE, C]
 
@@ -106,7 +106,7 @@ def test_comments_and_bytes_of_ones_own_are_no_events() -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
 def test_inject(after: int) -> None:
-    source: list[Step] = [A, IDLE, BEAT, B]
+    source: list[BodyStep] = [A, IDLE, BEAT, B]
     found = list(body_transforms.inject(iter(source), after, b"\xff"))
     place = {0: 0, 1: 2, 2: 3}.get(after)
     assert found == (source if place is None else [*source[:place], b"\xff", *source[place:]])
@@ -114,7 +114,7 @@ def test_inject(after: int) -> None:
 
 @given(st.lists(st.sampled_from("sib"), max_size=40), st.integers(2, 9), st.integers(0, 99))
 def test_reorder_loses_nothing_and_moves_no_signal_out_of_its_window(kinds: list[str], window: int, salt: int) -> None:
-    source: list[Step] = [
+    source: list[BodyStep] = [
         signal(place) if kind == "s" else IDLE if kind == "i" else BEAT for place, kind in enumerate(kinds)
     ]
     signals = [step for step in source if isinstance(step, bytes) and step != BEAT]
@@ -131,17 +131,17 @@ def test_reorder_waits_for_its_window_only_so_long() -> None:
     time = Time()
     steps = body_transforms.reorder(iter([A, B, SOON, IDLE, SOON, IDLE]), 3, 5, time, fraction)
     # Whatever comes first: what the stream waits for, or the end of the wait for the window.
-    assert next(steps) == Idle(105.0, WAKE, 0.5)
+    assert next(steps) == WaitForEvent(105.0, WAKE, 0.5)
     time.now = 104.0
-    assert next(steps) == Idle(105.0, WAKE)
+    assert next(steps) == WaitForEvent(105.0, WAKE)
     time.now = 105.0
     assert [next(steps), next(steps)] == [B, A]
     assert list(steps) == [SOON, IDLE]
 
 
 def test_reorder_holds_no_heartbeats_and_gives_what_it_holds_before_a_break() -> None:
-    found = list(body_transforms.reorder(iter([A, BEAT, B, Break.CLOSE]), 5, 5, Time(), fraction))
-    assert found == [BEAT, B, A, Break.CLOSE]
+    found = list(body_transforms.reorder(iter([A, BEAT, B, Disconnect.CLOSE]), 5, 5, Time(), fraction))
+    assert found == [BEAT, B, A, Disconnect.CLOSE]
 
 
 TEXT = st.lists(st.sampled_from([b"data: x\n", b"data: y\n\n", b"\n", b": c\n", b"data: z", b"a", b""]), max_size=20)
@@ -176,16 +176,16 @@ def test_every_place_in_a_character_is_cut() -> None:
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        (0, [Break.RESET]),
-        (1, [b"a", Break.RESET]),
-        (3, [b"abc", Break.RESET]),
-        (4, [b"abc", IDLE, b"d", Break.RESET]),
-        (99, [b"abc", IDLE, b"def", Break.RESET]),
-        (None, [b"a", Break.RESET]),
+        (0, [Disconnect.RESET]),
+        (1, [b"a", Disconnect.RESET]),
+        (3, [b"abc", Disconnect.RESET]),
+        (4, [b"abc", IDLE, b"d", Disconnect.RESET]),
+        (99, [b"abc", IDLE, b"def", Disconnect.RESET]),
+        (None, [b"a", Disconnect.RESET]),
     ],
 )
-def test_cut(after: int | None, expected: list[Step]) -> None:
-    assert list(body_transforms.cut(iter([b"abc", IDLE, b"def"]), after, Break.RESET)) == expected
+def test_cut(after: int | None, expected: list[BodyStep]) -> None:
+    assert list(body_transforms.cut(iter([b"abc", IDLE, b"def"]), after, Disconnect.RESET)) == expected
 
 
 def test_drip() -> None:
@@ -203,7 +203,7 @@ def test_padding_is_never_in_memory_as_a_whole(spaces: int) -> None:
 def test_closing_ends_what_the_steps_come_from() -> None:
     ended = []
 
-    def source() -> Iterator[Step]:
+    def source() -> Iterator[BodyStep]:
         try:
             yield A
             yield B
@@ -221,7 +221,7 @@ def test_closing_ends_what_the_steps_come_from() -> None:
 def test_closing_while_a_step_is_asked_for() -> None:
     """Another thread may close at any time, also in the middle of a step."""
 
-    def source() -> Iterator[Step]:
+    def source() -> Iterator[BodyStep]:
         yield A
         changed.close()
         yield B

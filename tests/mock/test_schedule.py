@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.core.messages import Wake
+from tradesdk_mock.core.messages import Notifier
 from tradesdk_mock.market.indicators import CHAINS, COLUMNS, crossover_series
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
@@ -181,16 +181,16 @@ def test_what_a_crash_undoes_is_not_due() -> None:
 def test_open_streams_are_told_of_it() -> None:
     made = world()
     before = made.subscribers.epoch
-    wake = Wake()
-    made.subscribers.join(wake)
+    notifier = Notifier()
+    made.subscribers.join(notifier)
     for at in (None, START + 5):
         emit(made, at=at)
-        assert wake.take()
-    assert not wake.take()
+        assert notifier.take()
+    assert not notifier.take()
     made.clock.advance(5)
-    wake.take()
+    notifier.take()
     signal_feed.catch_up(made)
-    assert wake.take()
+    assert notifier.take()
     assert made.subscribers.epoch == before
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api import stream as module
-from tradesdk_mock.core.messages import Idle
+from tradesdk_mock.core.messages import WaitForEvent
 from tradesdk_mock.serving import uvicorn_server
 from tradesdk_mock.trading import signal_feed
 
@@ -119,8 +119,8 @@ def test_whoever_leaves_is_forgotten(mock: MockService, api: httpx.Client, monke
     left = threading.Semaphore(0)
     leave = mock.world.subscribers.leave
 
-    def watched(wake: Any) -> None:
-        leave(wake)
+    def watched(notifier: Any) -> None:
+        leave(notifier)
         left.release()
 
     monkeypatch.setattr(mock.world.subscribers, "leave", watched)
@@ -278,7 +278,7 @@ def test_it_looks_for_that_twice_a_second(tmp_path: Path) -> None:
             signal_feed.catch_up(mock.world)
             feed = module.Feed(mock.world, key.id, 8453, signal_feed.last_seq(mock.world), 0.0)
             step = next(feed)
-            assert isinstance(step, Idle)
+            assert isinstance(step, WaitForEvent)
             assert step.poll == poll
             feed.close()
 

@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from tradesdk_mock.api.validation import MAX_BODY
-from tradesdk_mock.core.messages import Break, Delay, Reply, Request, Step
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request
 
 from ._scripted import FLAVOURS, Scripted, fetch, in_process, over_a_socket, plain, seen
 
 BIG = bytes(range(256)) * 1024
 
 
-def crashing() -> Iterator[Step]:
+def crashing() -> Iterator[BodyStep]:
     yield b"some"
     raise RuntimeError("in the middle")
 
@@ -35,24 +35,28 @@ ANSWERS: dict[str, tuple[Callable[[], Reply], type[Exception] | None, bytes]] = 
     "with a pause": (lambda: plain(iter([b"one", Delay(0.01), b"two"]), before=[Delay(0.01)]), None, b"onetwo"),
     "a known status": (lambda: plain(b"x", status=503, length=1), None, b"x"),
     "a status without a name": (lambda: plain(b"x", status=299, length=1), None, b"x"),
-    "reset before": (lambda: plain(before=[Break.RESET]), httpx.ReadError, b""),
-    "closed before": (lambda: plain(before=[Break.CLOSE]), httpx.RemoteProtocolError, b""),
-    "nonsense before": (lambda: plain(before=[Break.CHUNK]), httpx.RemoteProtocolError, b""),
-    "reset after a pause": (lambda: plain(before=[Delay(0.01), Break.RESET]), httpx.ReadError, b""),
-    "reset in the body": (lambda: plain(iter([Break.RESET]), length=5), httpx.ReadError, b""),
-    "reset in chunks": (lambda: plain(iter([Break.RESET])), httpx.ReadError, b""),
-    "closed in the body": (lambda: plain(iter([b"abc", Break.CLOSE]), length=5), httpx.RemoteProtocolError, b"abc"),
-    "closed in chunks": (lambda: plain(iter([b"abc", Break.CLOSE])), httpx.RemoteProtocolError, b"abc"),
-    "closed when it was whole": (lambda: plain(iter([b"abcde", Break.CLOSE]), length=5), None, b"abcde"),
-    "a bad chunk": (lambda: plain(iter([b"abc", Break.CHUNK])), httpx.RemoteProtocolError, b"abc"),
+    "reset before": (lambda: plain(before=[Disconnect.RESET]), httpx.ReadError, b""),
+    "closed before": (lambda: plain(before=[Disconnect.CLOSE]), httpx.RemoteProtocolError, b""),
+    "nonsense before": (lambda: plain(before=[Disconnect.CHUNK]), httpx.RemoteProtocolError, b""),
+    "reset after a pause": (lambda: plain(before=[Delay(0.01), Disconnect.RESET]), httpx.ReadError, b""),
+    "reset in the body": (lambda: plain(iter([Disconnect.RESET]), length=5), httpx.ReadError, b""),
+    "reset in chunks": (lambda: plain(iter([Disconnect.RESET])), httpx.ReadError, b""),
+    "closed in the body": (
+        lambda: plain(iter([b"abc", Disconnect.CLOSE]), length=5),
+        httpx.RemoteProtocolError,
+        b"abc",
+    ),
+    "closed in chunks": (lambda: plain(iter([b"abc", Disconnect.CLOSE])), httpx.RemoteProtocolError, b"abc"),
+    "closed when it was whole": (lambda: plain(iter([b"abcde", Disconnect.CLOSE]), length=5), None, b"abcde"),
+    "a bad chunk": (lambda: plain(iter([b"abc", Disconnect.CHUNK])), httpx.RemoteProtocolError, b"abc"),
     "a bad chunk where none is": (
-        lambda: plain(iter([b"abc", Break.CHUNK]), length=30),
+        lambda: plain(iter([b"abc", Disconnect.CHUNK]), length=30),
         httpx.RemoteProtocolError,
         b"abcnot a length\r\n",
     ),
-    "a bad chunk that fits": (lambda: plain(iter([b"abc", Break.CHUNK]), length=17), None, b"abcnot a length\r\n"),
+    "a bad chunk that fits": (lambda: plain(iter([b"abc", Disconnect.CHUNK]), length=17), None, b"abcnot a length\r\n"),
     "a bad chunk that is too much": (
-        lambda: plain(iter([b"abc", Break.CHUNK]), length=10),
+        lambda: plain(iter([b"abc", Disconnect.CHUNK]), length=10),
         None,
         b"abcnot a l",
     ),
@@ -82,7 +86,7 @@ def test_an_answer_is_what_a_socket_gives(name: str, flavour: str) -> None:
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_pieces_before_a_reset_arrive(flavour: str) -> None:
     """A socket may lose them."""
-    with in_process(lambda request: plain(iter([b"abc", Break.RESET]))) as service:
+    with in_process(lambda request: plain(iter([b"abc", Disconnect.RESET]))) as service:
         found = fetch(flavour, service)
     assert (found.status, found.body, found.error) == (200, b"abc", httpx.ReadError)
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.core.messages import Break, Delay, Idle, Reply, Request, Step, Wake
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, Request, WaitForEvent
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, fetch, in_process, once, plain
 from ._support import START
@@ -21,7 +21,7 @@ from ._support import START
 
 def test_closing_ends_a_read_in_another_thread() -> None:
     bell = Bell()
-    body = Body(once(bell, Idle(None, bell)))
+    body = Body(once(bell, WaitForEvent(None, bell)))
     got: list[bytes] = []
     with (
         in_process(lambda request: plain(body)) as service,
@@ -42,7 +42,7 @@ def test_closing_waits_for_a_step_that_is_being_made() -> None:
     """A generator can't be closed while it runs: the reader does it when it comes back."""
     begun, go_on = threading.Event(), threading.Event()
 
-    def steps() -> Iterator[Step]:
+    def steps() -> Iterator[BodyStep]:
         begun.set()
         assert go_on.wait(10)
         yield b"too late"
@@ -66,7 +66,7 @@ def test_closing_waits_for_a_step_that_is_being_made() -> None:
 
 async def test_closing_ends_a_read_in_another_task() -> None:
     bell = Bell()
-    body = Body(once(bell, Idle(None, bell)))
+    body = Body(once(bell, WaitForEvent(None, bell)))
     got: list[bytes] = []
     with in_process(lambda request: plain(body)) as service:
         async with httpx.AsyncClient(transport=service.transport(), timeout=FOR_EVER) as http:
@@ -86,7 +86,7 @@ async def test_closing_ends_a_read_in_another_task() -> None:
 
 async def test_cancelling_ends_a_read() -> None:
     bell = Bell()
-    body = Body(once(bell, Idle(None, bell)))
+    body = Body(once(bell, WaitForEvent(None, bell)))
     with in_process(lambda request: plain(body)) as service:
         async with httpx.AsyncClient(transport=service.transport(), timeout=FOR_EVER) as http:
             async with anyio.create_task_group() as group:
@@ -97,7 +97,7 @@ async def test_cancelling_ends_a_read() -> None:
 
 
 def refusing(body: Body) -> Reply:
-    return plain(body, before=[Break.RESET])
+    return plain(body, before=[Disconnect.RESET])
 
 
 def slow(body: Body) -> Reply:
@@ -110,7 +110,7 @@ def test_a_body_is_closed_whatever_happens(make: Callable[[Body], Reply], flavou
     bodies: list[Body] = []
 
     def answer(request: Request) -> Reply:
-        bodies.append(Body(iter([b"a", Break.CLOSE])))
+        bodies.append(Body(iter([b"a", Disconnect.CLOSE])))
         return make(bodies[-1])
 
     with in_process(answer, MockClock(START)) as service:
@@ -128,8 +128,10 @@ def test_a_body_that_nobody_reads_is_closed() -> None:
 
 
 def test_it_starts_no_threads_and_no_tasks() -> None:
-    bell = Wake()
-    with in_process(lambda request: plain(iter([b"a", Idle(START + 9, bell), b"b"])), MockClock(START)) as service:
+    bell = Notifier()
+    with in_process(
+        lambda request: plain(iter([b"a", WaitForEvent(START + 9, bell), b"b"])), MockClock(START)
+    ) as service:
         before = threading.active_count()
         with (
             httpx.Client(transport=service.transport()) as http,

@@ -12,16 +12,16 @@ import pytest
 
 from tradesdk_mock import MockClock
 from tradesdk_mock.core.clock import END
-from tradesdk_mock.core.messages import Break, Delay, Idle, Reply, Step, Wake
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, WaitForEvent
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
 from ._support import START
 
 
-def at(clock: MockClock, due: float, bell: Wake) -> Iterator[Step]:
+def at(clock: MockClock, due: float, bell: Notifier) -> Iterator[BodyStep]:
     """Says when it is due, and after that the time."""
     while clock.now() < due:
-        yield Idle(due, bell)
+        yield WaitForEvent(due, bell)
     yield b"%.3f" % (clock.now() - START)
 
 
@@ -46,24 +46,24 @@ def timed(
         ([b"a", Delay(20), Delay(20), b"c"], 30, b"a", httpx.ReadTimeout, 30),
         ([b"a", Delay(20), b"", Delay(20), b"c"], 30, b"a", httpx.ReadTimeout, 30),
         ([b"a", Delay(0), Delay(0.1), Delay(0.2), b"b"], 30, b"ab", None, 0.3),
-        ([b"a", Delay(10), Break.RESET], 30, b"a", httpx.ReadError, 10),
-        ([Idle(START + 100, Wake()), b"a"], None, b"a", None, 100),
-        ([Idle(START + 100, Wake(), 0.01), b"a"], None, b"a", None, 100),
-        ([Idle(START + 100, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
-        ([Idle(START - 100, Wake()), b"a"], 30, b"a", None, 0),
-        ([Idle(None, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
-        ([Idle(END, Wake()), b"a"], 30, b"", httpx.ReadTimeout, 30),
-        ([Delay(20), Idle(START + 50, Wake())], 30, b"", httpx.ReadTimeout, 30),
+        ([b"a", Delay(10), Disconnect.RESET], 30, b"a", httpx.ReadError, 10),
+        ([WaitForEvent(START + 100, Notifier()), b"a"], None, b"a", None, 100),
+        ([WaitForEvent(START + 100, Notifier(), 0.01), b"a"], None, b"a", None, 100),
+        ([WaitForEvent(START + 100, Notifier()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([WaitForEvent(START - 100, Notifier()), b"a"], 30, b"a", None, 0),
+        ([WaitForEvent(None, Notifier()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([WaitForEvent(END, Notifier()), b"a"], 30, b"", httpx.ReadTimeout, 30),
+        ([Delay(20), WaitForEvent(START + 50, Notifier())], 30, b"", httpx.ReadTimeout, 30),
     ],
 )
 def test_a_clock_that_stands_still_is_moved_on(
-    steps: list[Step], read: float | None, body: bytes, error: Any, moved: float, flavour: str
+    steps: list[BodyStep], read: float | None, body: bytes, error: Any, moved: float, flavour: str
 ) -> None:
     # After a pause that is broken off by the timeout the rest isn't asked for: whoever asks again is asked for it.
-    def asked_again() -> Iterator[Step]:
+    def asked_again() -> Iterator[BodyStep]:
         for step in steps:
             yield step
-            if isinstance(step, Idle) and error is httpx.ReadTimeout:
+            if isinstance(step, WaitForEvent) and error is httpx.ReadTimeout:
                 yield step
 
     found = timed(flavour, lambda clock: plain(asked_again()), read)
@@ -83,14 +83,14 @@ def test_pauses_before_the_head(read: float | None, error: Any, moved: float, fl
     [
         ([Delay(9)], True, "timed out: nothing came for 5 s of the mock's clock"),
         (
-            [Idle(None, Wake())] * 2,
+            [WaitForEvent(None, Notifier())] * 2,
             True,
             "timed out: nothing came for 5 s of the mock's clock (a stream needs a read timeout above its heartbeats)",
         ),
         ([Delay(9)], False, "timed out: nothing came for 0.01 s"),
     ],
 )
-def test_a_timeout_says_what_was_waited_for(steps: list[Step], frozen: bool, said: str) -> None:
+def test_a_timeout_says_what_was_waited_for(steps: list[BodyStep], frozen: bool, said: str) -> None:
     clock = MockClock(START)
     if not frozen:
         clock.resume()
@@ -145,7 +145,7 @@ def test_a_read_timeout_that_changes_counts_for_the_next_read() -> None:
 def test_it_is_exactly_the_time_that_was_waited_for(flavour: str) -> None:
     """Not a little less: the generator would wait again for nothing."""
     due = START + 0.1 + 0.2
-    assert timed(flavour, lambda clock: plain(at(clock, due, Wake())), 30) == (b"0.300", None, due - START)
+    assert timed(flavour, lambda clock: plain(at(clock, due, Notifier())), 30) == (b"0.300", None, due - START)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -153,11 +153,13 @@ def test_it_is_exactly_the_time_that_was_waited_for(flavour: str) -> None:
     ("steps", "body", "error"),
     [
         ([Delay(60), b"a"], b"a", None),
-        ([Idle(None, Wake()), b"a"], b"", httpx.ReadTimeout),
+        ([WaitForEvent(None, Notifier()), b"a"], b"", httpx.ReadTimeout),
     ],
     ids=["pause", "nothing due"],
 )
-def test_where_the_clock_ends_nothing_is_waited_for(steps: list[Step], body: bytes, error: Any, flavour: str) -> None:
+def test_where_the_clock_ends_nothing_is_waited_for(
+    steps: list[BodyStep], body: bytes, error: Any, flavour: str
+) -> None:
     assert timed(flavour, lambda clock: plain(iter(steps)), 30, END - 1) == (body, error, 0)
 
 
@@ -169,13 +171,13 @@ def test_when_nothing_is_ever_due_it_waits_for_the_bell(frozen: bool, due: float
 
     def ring() -> None:
         assert bell.awaited.wait(10)
-        bell.ring()
+        bell.notify()
 
     clock = MockClock(START) if frozen else MockClock()
     began = clock.now()
     helper = threading.Thread(target=ring)
     helper.start()
-    with in_process(lambda request: plain(once(bell, Idle(due, bell))), clock) as service:
+    with in_process(lambda request: plain(once(bell, WaitForEvent(due, bell))), clock) as service:
         assert fetch(flavour, service, read=None if frozen else 30).body == b"woken"
     helper.join()
     assert not bell.take()
@@ -185,11 +187,11 @@ def test_when_nothing_is_ever_due_it_waits_for_the_bell(frozen: bool, due: float
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
 def test_a_bell_that_rang_before_is_not_missed(frozen: bool, flavour: str) -> None:
-    bell = Wake()
-    bell.ring()
+    bell = Notifier()
+    bell.notify()
     clock = MockClock(START) if frozen else MockClock()
     began = clock.now()
-    with in_process(lambda request: plain(once(bell, Idle(began + 3600, bell))), clock) as service:
+    with in_process(lambda request: plain(once(bell, WaitForEvent(began + 3600, bell))), clock) as service:
         assert fetch(flavour, service, read=30).body == b"woken"
     assert clock.now() - began < (1e-6 if frozen else 20)
     assert not bell.take()
@@ -200,10 +202,10 @@ def test_a_bell_that_rang_before_is_not_missed(frozen: bool, flavour: str) -> No
 def test_what_another_process_does_is_looked_for(frozen: bool, flavour: str) -> None:
     asked: list[int] = []
 
-    def steps() -> Iterator[Step]:
+    def steps() -> Iterator[BodyStep]:
         while len(asked) < 3:
             asked.append(1)
-            yield Idle(None, Wake(), 0.001)
+            yield WaitForEvent(None, Notifier(), 0.001)
         yield b"found"
 
     with in_process(lambda request: plain(steps()), MockClock(START) if frozen else MockClock()) as service:
@@ -215,7 +217,7 @@ def test_a_fast_clock_shortens_waits(flavour: str) -> None:
     clock = MockClock()
     clock.move(speed=10_000)
     due = clock.now() + 4_000
-    with in_process(lambda request: plain(at(clock, due, Wake())), clock) as service:
+    with in_process(lambda request: plain(at(clock, due, Notifier())), clock) as service:
         assert float(fetch(flavour, service, read=5).body) >= due - START
 
 
@@ -238,14 +240,14 @@ async def test_waits_of_tasks_do_not_add_up() -> None:
 
 async def test_the_clock_is_not_moved_when_something_comes_meanwhile() -> None:
     clock, bell = MockClock(START), Bell()
-    with in_process(lambda request: plain(once(bell, Idle(START + 3600, bell))), clock) as service:
+    with in_process(lambda request: plain(once(bell, WaitForEvent(START + 3600, bell))), clock) as service:
         async with httpx.AsyncClient(transport=service.transport()) as http, anyio.create_task_group() as group:
 
             async def get() -> None:
                 assert (await http.get("http://x/")).content == b"woken"
 
             async def ring() -> None:
-                bell.ring()
+                bell.notify()
 
             group.start_soon(get)
             group.start_soon(ring)

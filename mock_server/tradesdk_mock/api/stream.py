@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import ApiError
-from ..core.messages import NEW_FIELD, Answer, Break, Idle, Step, Wake
+from ..core.messages import NEW_FIELD, Answer, BodyStep, Disconnect, Notifier, WaitForEvent
 from ..state import tenants
 from ..trading import signal_feed
 from .context import Context, Endpoint, Routes
@@ -51,14 +51,14 @@ class Feed:
         self._opened = world.now()
         self._epoch = world.subscribers.epoch
         self._closed = False
-        self._wake = Wake()
-        world.subscribers.join(self._wake)
+        self._notifier = Notifier()
+        world.subscribers.join(self._notifier)
         self._steps = self._run()
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[BodyStep]:
         return self
 
-    def __next__(self) -> Step:
+    def __next__(self) -> BodyStep:
         try:
             return next(self._steps)
         except ApiError:
@@ -70,12 +70,12 @@ class Feed:
     def close(self) -> None:
         """End the stream, from any thread; one that waits for the next step gets the end."""
         self._closed = True
-        self._world.subscribers.leave(self._wake)
-        self._wake.ring()
+        self._world.subscribers.leave(self._notifier)
+        self._notifier.notify()
         with contextlib.suppress(ValueError):  # the generator is running
             self._steps.close()
 
-    def _run(self) -> Generator[Step, None, None]:
+    def _run(self) -> Generator[BodyStep, None, None]:
         world = self._world
         beaten = self._opened
         if world.gaps.unknown_values == "on":
@@ -87,7 +87,7 @@ class Feed:
             try:
                 latest, rows = self._new()
             except ApiError:  # another process holds the file: what there is comes when it lets go
-                yield Idle(None, self._wake, _POLL)
+                yield WaitForEvent(None, self._notifier, _POLL)
                 continue
             for seq, record in rows:
                 self._after = seq
@@ -109,10 +109,10 @@ class Feed:
             if due is not None:
                 times.append(due)
             until = self._on_the_clock(min(times)) if times else None
-            yield Idle(until, self._wake, _POLL if world.store.path else None)
+            yield WaitForEvent(until, self._notifier, _POLL if world.store.path else None)
         if world.closed:
             # Like a server that goes away: no regular end.
-            yield Break.CLOSE
+            yield Disconnect.CLOSE
 
     def _on_the_clock(self, ts: float) -> float:
         """The mock's clock when the service's time is `ts`, rounded up."""

@@ -40,17 +40,17 @@ class Request:
         return next((value for given, value in self.headers if given == name), None)
 
 
-class Wake:
+class Notifier:
     """Wakes one waiter, from any thread. A signal without a waiter is kept until the next wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rung = False
+        self._notified = False
         self._callback: Callable[[], object] | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._lock:
-            self._rung = True
+            self._notified = True
             callback = self._callback
         if callback is not None:
             callback()
@@ -59,15 +59,15 @@ class Wake:
         """Set the callback; None removes it. It is called at once when a signal is already there."""
         with self._lock:
             self._callback = callback
-            rung = self._rung
-        if rung and callback is not None:
+            notified = self._notified
+        if notified and callback is not None:
             callback()
 
     def take(self) -> bool:
         """Whether it was signaled since the last call."""
         with self._lock:
-            rung, self._rung = self._rung, False
-            return rung
+            notified, self._notified = self._notified, False
+            return notified
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,18 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing to send until the mock's clock shows `until` (None: no such time) or the bell rings.
+class WaitForEvent:
+    """Nothing to send until the mock's clock shows `until` (None: no such time) or `notifier` is notified.
 
     `poll`: real seconds after which to ask again all the same, for what another process does.
     """
 
     until: float | None
-    wake: Wake
+    notifier: Notifier
     poll: float | None = None
 
 
-class Break(Enum):
+class Disconnect(Enum):
     """How a connection ends before its answer is complete."""
 
     RESET = "reset"
@@ -100,8 +100,8 @@ class Break(Enum):
     """An invalid chunk length, then closed."""
 
 
-Step = bytes | Delay | Idle | Break
-Body = bytes | Iterator[Step]
+BodyStep = bytes | Delay | WaitForEvent | Disconnect
+Body = bytes | Iterator[BodyStep]
 
 
 @dataclass(slots=True)
@@ -111,13 +111,13 @@ class Reply:
     Attributes:
         headers: complete but for what the transport adds (`transfer-encoding`, when there is no `content-length`).
         body: all of it, or steps that are asked for one by one; who asks closes a generator that isn't used up.
-        before: what happens before the status line. After a `Break` in it there is no answer.
+        before: what happens before the status line. After a `Disconnect` in it there is no answer.
     """
 
     status: int
     headers: list[Header]
     body: Body
-    before: list[Delay | Break] = field(default_factory=list)
+    before: list[Delay | Disconnect] = field(default_factory=list)
 
 
 NEW_FIELD = {"introduced_later": {"since": "next"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from weakref import WeakSet
 
-from .messages import Wake
+from .messages import Notifier
 
 
 class Subscribers:
@@ -14,23 +14,23 @@ class Subscribers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # Weak references: a stream may be dropped without being closed.
-        self._wakes: WeakSet[Wake] = WeakSet()
+        self._notifiers: WeakSet[Notifier] = WeakSet()
         self.epoch = 0
 
-    def join(self, wake: Wake) -> None:
+    def join(self, notifier: Notifier) -> None:
         with self._lock:
-            self._wakes.add(wake)
+            self._notifiers.add(notifier)
 
-    def leave(self, wake: Wake) -> None:
+    def leave(self, notifier: Notifier) -> None:
         with self._lock:
-            self._wakes.discard(wake)
+            self._notifiers.discard(notifier)
 
     def notify(self) -> None:
         """Make every stream check for news."""
         with self._lock:
-            wakes = list(self._wakes)
-        for wake in wakes:
-            wake.ring()
+            notifiers = list(self._notifiers)
+        for notifier in notifiers:
+            notifier.notify()
 
     def end_all(self) -> None:
         """End every stream that is open now."""
@@ -38,4 +38,4 @@ class Subscribers:
         self.notify()
 
     def __len__(self) -> int:
-        return len(self._wakes)
+        return len(self._notifiers)

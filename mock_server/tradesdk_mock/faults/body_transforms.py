@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
-from ..core.messages import Break, Delay, Idle, Step
+from ..core.messages import BodyStep, Delay, Disconnect, WaitForEvent
 
-Steps = Iterator[Step]
+Steps = Iterator[BodyStep]
 Chosen = Callable[[int], bool]
 """Whether the fault applies to the event of this ordinal, counted from 1."""
 Chance = Callable[[int], float]
@@ -46,7 +46,7 @@ class TransformedSteps(Steps):
         self._source = source
         self._changed = changed
 
-    def __next__(self) -> Step:
+    def __next__(self) -> BodyStep:
         return next(self._changed)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ def is_signal(step: bytes) -> bool:
     return b'"type":"signal"' in step
 
 
-def is_event(step: Step) -> TypeGuard[bytes]:
+def is_event(step: BodyStep) -> TypeGuard[bytes]:
     return isinstance(step, bytes) and not isinstance(step, Raw) and not step.startswith(b":")
 
 
@@ -75,21 +75,21 @@ def _events(source: Steps, count: int) -> Steps:
         yield step
 
 
-def _at_latest(until: float, step: Idle) -> Idle:
+def _at_latest(until: float, step: WaitForEvent) -> WaitForEvent:
     """The same wait, but at most until then (infinity: no limit)."""
     if until == math.inf:
         return step
-    return Idle(until if step.until is None else min(until, step.until), step.wake, step.poll)
+    return WaitForEvent(until if step.until is None else min(until, step.until), step.notifier, step.poll)
 
 
-def drop(source: Steps, after: int, ending: Break | None) -> Steps:
+def drop(source: Steps, after: int, ending: Disconnect | None) -> Steps:
     """End after so many events, or with the stream."""
     yield from _events(source, after)
     if ending is not None:
         yield ending
 
 
-def half_event(source: Steps, after: int, inside: bool, ending: Break) -> Steps:
+def half_event(source: Steps, after: int, inside: bool, ending: Disconnect) -> Steps:
     """End in the middle of the event after so many; with `inside`, after the first byte of a character."""
     yield from _events(source, after)
     for step in source:
@@ -119,7 +119,7 @@ def silence(
         yield step
     ends = math.inf if seconds is None else begun + seconds
     commented = begun
-    held: list[Step] = []
+    held: list[BodyStep] = []
     for step in source:
         # One comment, even if the clock has jumped past several.
         if comments is not None and not commented <= clock() < min(commented + comments, ends):
@@ -130,7 +130,7 @@ def silence(
             yield from held
             yield step
             break
-        if isinstance(step, Idle):
+        if isinstance(step, WaitForEvent):
             # The source is still read: its heartbeats keep their times, and it can end.
             yield _at_latest(min(ends, math.inf if comments is None else commented + comments), step)
         elif not isinstance(step, bytes):
@@ -184,9 +184,9 @@ def reorder(source: Steps, window: int, seconds: float, clock: Callable[[], floa
             if len(held) == window:
                 yield from shuffled()
             continue
-        if held and (isinstance(step, Break) or not begun <= clock() < begun + seconds):
+        if held and (isinstance(step, Disconnect) or not begun <= clock() < begun + seconds):
             yield from shuffled()
-        if held and isinstance(step, Idle):
+        if held and isinstance(step, WaitForEvent):
             yield _at_latest(begun + seconds, step)
         else:
             yield step
@@ -266,7 +266,7 @@ def bom(source: Steps) -> Steps:
     yield from source
 
 
-def cut(source: Steps, after: int | None, ending: Break) -> Steps:
+def cut(source: Steps, after: int | None, ending: Disconnect) -> Steps:
     """End like this after so many bytes. None is half of the first piece."""
     left = after
     for step in () if after == 0 else source:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
-from ..core.messages import Break, Delay, Reply
+from ..core.messages import Delay, Disconnect, Reply
 from . import body_transforms
 from .body_transforms import Steps, TransformedSteps
 from .catalog import KINDS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Apply = Callable[[MatchedRule, Reply, "World"], bool]
 """Apply a rule to a reply. False when the reply has nothing to apply it to."""
 
-_ENDINGS = {"clean": None, "close": Break.CLOSE, "reset": Break.RESET}
+_ENDINGS = {"clean": None, "close": Disconnect.CLOSE, "reset": Disconnect.RESET}
 
 
 def apply(faults: Faults, matched: MatchedFaults, reply: Reply) -> tuple[str, ...]:
@@ -61,10 +61,10 @@ def _status(match: MatchedRule, reply: Reply, world: World) -> bool:
 
 def _reset(match: MatchedRule, reply: Reply, world: World) -> bool:
     if not match.resets:
-        return _cut(match, reply, Break.RESET)
+        return _cut(match, reply, Disconnect.RESET)
     _replace_body(reply, b"")
     reply.status = 0
-    reply.before.append(Break.RESET)
+    reply.before.append(Disconnect.RESET)
     return True
 
 
@@ -77,7 +77,7 @@ def _latency(match: MatchedRule, reply: Reply, world: World) -> bool:
 
 
 def _truncate(match: MatchedRule, reply: Reply, world: World) -> bool:
-    return _cut(match, reply, Break.CLOSE)
+    return _cut(match, reply, Disconnect.CLOSE)
 
 
 def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
@@ -87,11 +87,11 @@ def _bad_chunk(match: MatchedRule, reply: Reply, world: World) -> bool:
     if length is not None:
         after = length // 2 if after is None else min(after, length)
     reply.headers = [header for header in reply.headers if header[0] != b"content-length"]
-    _transform(reply, lambda steps: body_transforms.cut(steps, after, Break.CHUNK))
+    _transform(reply, lambda steps: body_transforms.cut(steps, after, Disconnect.CHUNK))
     return True
 
 
-def _cut(match: MatchedRule, reply: Reply, ending: Break) -> bool:
+def _cut(match: MatchedRule, reply: Reply, ending: Disconnect) -> bool:
     length, after = _length(reply), match.get("after")
     if length == 0:
         return False
@@ -230,7 +230,7 @@ _APPLY: dict[str, _Apply] = {
     ),
     "half_event": _on_stream(
         lambda match, steps, world: body_transforms.half_event(
-            steps, match.get("after"), match.get("at") == "character", Break(match.get("how"))
+            steps, match.get("after"), match.get("at") == "character", Disconnect(match.get("how"))
         )
     ),
     "drop": _on_stream(

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping
 from enum import Enum
 
 from ..core.clock import MockClock
-from ..core.messages import Break, Delay, Idle, Reply, Step
+from ..core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
 from .waiting import Timeout, WaitFor
 
 log = logging.getLogger("tradesdk_mock")
@@ -66,7 +66,7 @@ class ReplyReader:
     def opening(self) -> Iterator[WaitFor]:
         """The waits until the head of the reply is there."""
         for step in self._reply.before:
-            if isinstance(step, Break):
+            if isinstance(step, Disconnect):
                 raise _broken_before(step)
             yield from self._pause(step)
 
@@ -115,16 +115,16 @@ class ReplyReader:
                     return
             elif isinstance(step, Delay):
                 yield from self._pause(step)
-            elif isinstance(step, Idle):
+            elif isinstance(step, WaitForEvent):
                 timeout = self._running_timeout(" (a stream needs a read timeout above its heartbeats)")
-                yield WaitFor(self._clock, (timeout,), step.until, step.wake, step.poll)
+                yield WaitFor(self._clock, (timeout,), step.until, step.notifier, step.poll)
             else:
                 yield from self._break(step)
                 return
         if self._length is not None:
             raise self._too_short()
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[BodyStep]:
         body = self._reply.body
         if isinstance(body, bytes):
             yield body
@@ -134,7 +134,7 @@ class ReplyReader:
                 step = next(body, None)
             except Exception:
                 log.exception("an answer crashed in the middle")
-                step = Break.CLOSE
+                step = Disconnect.CLOSE
             if step is None:
                 return
             yield step
@@ -161,12 +161,12 @@ class ReplyReader:
             raise ReadFailed(Failure.TIMEOUT, f"timed out: nothing came for {self._timeout:g} s{whose}{advice}")
         return self._read_timeout
 
-    def _break(self, how: Break) -> Iterator[bytes]:
-        if how is Break.RESET:
+    def _break(self, how: Disconnect) -> Iterator[bytes]:
+        if how is Disconnect.RESET:
             raise _reset()
-        if how is Break.CHUNK and self._length is None:
+        if how is Disconnect.CHUNK and self._length is None:
             raise ReadFailed(Failure.PROTOCOL, f"illegal chunk header: {bytearray(_BAD_CHUNK)!r}")
-        if how is Break.CHUNK:
+        if how is Disconnect.CHUNK:
             # Without chunked encoding it is ordinary content.
             yield from self._cut(_BAD_CHUNK)
         if self._received != self._length:
@@ -187,7 +187,7 @@ def _reset() -> ReadFailed:
     return ReadFailed(Failure.RESET, "[Errno 104] Connection reset by peer")
 
 
-def _broken_before(how: Break) -> ReadFailed:
-    if how is Break.RESET:
+def _broken_before(how: Disconnect) -> ReadFailed:
+    if how is Disconnect.RESET:
         return _reset()
     return ReadFailed(Failure.PROTOCOL, "Server disconnected without sending a response.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..core.clock import END, HOLD, MockClock, move_on, move_together
-from ..core.messages import Wake
+from ..core.messages import Notifier
 
 # Times in Unix seconds are this exact, or a little more.
 _TICK = 1e-6
@@ -52,7 +52,7 @@ class WaitFor:
     clock: MockClock
     timeouts: tuple[Timeout, ...]
     until: float | None = None
-    wake: Wake | None = None
+    notifier: Notifier | None = None
     poll: float | None = None
 
     def target(self) -> float | None:
@@ -70,12 +70,12 @@ class WaitFor:
         # Threads and event loops have a longest wait.
         return min(*limits, threading.TIMEOUT_MAX) if limits else None
 
-    def rung(self) -> bool:
-        return self.wake is not None and self.wake.take()
+    def notified(self) -> bool:
+        return self.notifier is not None and self.notifier.take()
 
     def listen(self, callback: Callable[[], object] | None) -> None:
-        if self.wake is not None:
-            self.wake.listen(callback)
+        if self.notifier is not None:
+            self.notifier.listen(callback)
 
     def is_late(self) -> bool:
         """Whether one of the timeouts is over in real time while the clock is held; that ends it."""
@@ -98,16 +98,16 @@ class Waiter:
 
     def wait(self, wait: WaitFor) -> None:
         """Block this thread."""
-        if self._ended or wait.rung():
+        if self._ended or wait.notified():
             return
         frozen = wait.clock.frozen
         target = wait.target() if frozen else None
         if target is not None:
             while wait.clock.held and not self._ended and not wait.is_late():
-                if wait.rung():
+                if wait.notified():
                     return
                 time.sleep(HOLD)
-            if wait.clock.frozen and not (wait.clock.held or self._ended or wait.rung()):
+            if wait.clock.frozen and not (wait.clock.held or self._ended or wait.notified()):
                 move_on(wait.clock, target)
             return
         event = threading.Event()
@@ -118,7 +118,7 @@ class Waiter:
                 event.wait(wait.poll if frozen else wait.seconds())
         finally:
             wait.listen(None)
-        wait.rung()
+        wait.notified()
 
     async def wait_async(self, wait: WaitFor) -> None:
         """Let other tasks run. Tasks that wait on a frozen clock wait together: it moves to the earliest time that any
@@ -126,31 +126,31 @@ class Waiter:
         import anyio
         from anyio.lowlevel import current_token
 
-        if self._ended or wait.rung():
+        if self._ended or wait.notified():
             return
         clock = wait.clock
         frozen = clock.frozen
         target = wait.target() if frozen else None
         if target is not None:
-            await move_together(clock, target, lambda: self._ended or wait.rung() or wait.is_late())
+            await move_together(clock, target, lambda: self._ended or wait.notified() or wait.is_late())
             return
         event = anyio.Event()
         soon = _soon(current_token())
 
-        def ring() -> None:
+        def wake_up() -> None:
             # From any thread, at any time: the loop may have ended.
             with contextlib.suppress(RuntimeError):
                 soon(event.set)
 
-        self._stir = ring
-        wait.listen(ring)
+        self._stir = wake_up
+        wait.listen(wake_up)
         try:
             if not self._ended:
                 with anyio.move_on_after(wait.poll if frozen else wait.seconds()):
                     await event.wait()
         finally:
             wait.listen(None)
-        wait.rung()
+        wait.notified()
 
 
 def _soon(token: Any) -> Callable[[Callable[[], object]], object]:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from ..core.messages import Break, Delay, Idle, Reply, Request
+from ..core.messages import Delay, Disconnect, Reply, Request, WaitForEvent
 
 if TYPE_CHECKING:
     from ..api.pipeline import Pipeline
@@ -84,10 +84,10 @@ class App:
         if broken is not None:
             await self._break_off(broken, scope, receive)
 
-    async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Break | None:
+    async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
         """Send step by step, until the last one or until the client leaves; how the connection breaks, if it does."""
         for before in reply.before:
-            if isinstance(before, Break):
+            if isinstance(before, Disconnect):
                 return before
             await client.pause(before.seconds)
         if client.over:
@@ -100,11 +100,11 @@ class App:
                 step = next(steps, None)
             except Exception:
                 log.exception("%r crashed in the middle", scope["path"])
-                return Break.CLOSE
+                return Disconnect.CLOSE
             if step is None:
                 await send({"type": "http.response.body", "body": b""})
                 break
-            if isinstance(step, Break):
+            if isinstance(step, Disconnect):
                 return step
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
@@ -118,7 +118,7 @@ class App:
                 await client.idle(step)
         return None
 
-    async def _break_off(self, how: Break, scope: Scope, receive: Receive) -> None:
+    async def _break_off(self, how: Disconnect, scope: Scope, receive: Receive) -> None:
         scope[BREAK_OFF](how)
         # Until the server notices: it would answer 500 for an application that ends without an answer.
         while (await receive())["type"] != "http.disconnect":
@@ -145,18 +145,18 @@ class ClientConnection:
         while not self.over and (left := ends - self._loop.time()) > 0:
             await self._wait(left)
 
-    async def idle(self, step: Idle) -> None:
+    async def idle(self, step: WaitForEvent) -> None:
         limits = [step.poll, None if step.until is None else self._until(step.until)]
         known = [limit for limit in limits if limit is not None]
-        step.wake.listen(self._ring)
+        step.notifier.listen(self._wake_up)
         try:
-            if not step.wake.take():
+            if not step.notifier.take():
                 await self._wait(min(known) if known else None)
-                step.wake.take()
+                step.notifier.take()
         finally:
-            step.wake.listen(None)
+            step.notifier.listen(None)
 
-    def _ring(self) -> None:
+    def _wake_up(self) -> None:
         """From any thread. The loop may have ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stir.set)

@@ -20,7 +20,7 @@ from ..control.service import MARKET_PORT, MockService
 from ..core.clock import MockClock
 from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
-from ..core.messages import Break
+from ..core.messages import Disconnect
 from .asgi import BREAK_OFF, App, Receive, Scope, Send
 
 try:
@@ -311,15 +311,15 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
 
             self.app = app
 
-        def break_off(self, how: Break) -> None:
-            if how is Break.RESET:
+        def break_off(self, how: Disconnect) -> None:
+            if how is Disconnect.RESET:
                 # With a linger time of zero the system sends a reset instead of an orderly end.
                 with contextlib.suppress(OSError):
                     sock = self.transport.get_extra_info("socket")
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.transport.abort()
                 return
-            if how is Break.CHUNK:
+            if how is Disconnect.CHUNK:
                 self.transport.write(b"not a length\r\n")
             self.transport.close()
 
