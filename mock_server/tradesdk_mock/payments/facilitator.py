@@ -50,9 +50,9 @@ class Facilitator:
         payment = paid.payment = read(paid.request, _VERSIONS[world.gaps.payment_402])
         if payment is None:
             return payment_required(world, offer)
-        spoiled = self._spoiled(world, paid, payment, offer)
-        if spoiled is not None:
-            return spoiled
+        injected = self._injected(world, paid, payment, offer)
+        if injected is not None:
+            return injected
         if payment.content is None:
             return self._refused(world, paid, payment, payment_required(world, offer), "unreadable")
         reason = _matched(payment, offer)
@@ -106,7 +106,7 @@ class Facilitator:
         receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
         return Answer(402, {}, [(b"payment-response", encoded(receipt))])
 
-    def _spoiled(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
+    def _injected(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
         """Faults that answer before the payment is verified."""
         overlook = paid.peek("overlook")
         if overlook is not None and not overlook["charged"]:

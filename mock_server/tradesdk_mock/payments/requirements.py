@@ -82,7 +82,7 @@ class Offer:
         description: what is sold.
         accepts: the ways to pay; the usual one comes last.
         extensions: those of version 2, by name.
-        spoiled: the parameters of the fault `offer`.
+        overrides: the parameters of the fault `offer`.
     """
 
     amount: int
@@ -91,7 +91,7 @@ class Offer:
     description: str
     accepts: tuple[Requirement, ...] = ()
     extensions: dict[str, Any] = field(default_factory=dict)
-    spoiled: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str) -> Offer:
@@ -112,9 +112,9 @@ def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str
     if world.gaps.payment_identifier != "none":
         required = world.gaps.payment_identifier == "required"
         extensions[IDENTIFIER] = {"info": {"required": required}, "schema": _IDENTIFIER_SCHEMA}
-    spoiled = paid.fault("offer") or {}
-    ways = tuple(merged(each, spoiled.get("fields")) for each in accepts)
-    return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, spoiled)
+    overrides = paid.fault("offer") or {}
+    ways = tuple(merged(each, overrides.get("fields")) for each in accepts)
+    return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, overrides)
 
 
 @lru_cache(maxsize=16)
@@ -125,14 +125,14 @@ def pay_to(seed: int) -> str:
 
 def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
     """402 with the offer: the header of x402 version 2, the body of version 1, or both."""
-    generations, spoiled = world.gaps.payment_402, offer.spoiled
+    generations, overrides = world.gaps.payment_402, offer.overrides
     headers: list[Header] = []
-    header = spoiled.get("header")
+    header = overrides.get("header")
     if generations != "v1" and header != "":
         value = encoded(version_2(offer, error)) if header is None else str(header).encode("ascii")
         headers.append((b"payment-required", value))
-    if "body" in spoiled:
-        content = str(spoiled["body"]).encode()
+    if "body" in overrides:
+        content = str(overrides["body"]).encode()
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         return Answer(402, headers=headers, body=content)
     return Answer(402, {} if generations == "v2" else version_1(offer, error), headers)
@@ -152,12 +152,12 @@ def version_2(offer: Offer, error: str) -> dict[str, Any]:
     }
     if offer.extensions:
         found["extensions"] = offer.extensions
-    return merged(found, offer.spoiled.get("top"))
+    return merged(found, offer.overrides.get("top"))
 
 
 def version_1(offer: Offer, error: str) -> dict[str, Any]:
     ways = [as_version_1(offer, each) for each in offer.accepts]
-    return merged({"x402Version": 1, "error": error, "accepts": ways}, offer.spoiled.get("top"))
+    return merged({"x402Version": 1, "error": error, "accepts": ways}, offer.overrides.get("top"))
 
 
 def network_v1(network: object) -> object:
