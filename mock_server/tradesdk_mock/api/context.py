@@ -89,7 +89,7 @@ class Context:
     """One request on its way through the pipeline; an endpoint of the account API is called with it.
 
     Attributes:
-        now: the service's time: from when the request was routed, then from the beginning of its transaction.
+        now: the service's time, read when its transaction has begun.
         pattern: the path's pattern, such as `/v1/agents/{agent_id}`; None when there is no such path.
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
@@ -107,7 +107,7 @@ class Context:
     parts: Parts
     world: World
     request: Request
-    now: float
+    now: float = 0.0
     pattern: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     methods: Mapping[str, Endpoint] = field(default_factory=dict)

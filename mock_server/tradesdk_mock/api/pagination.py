@@ -39,15 +39,14 @@ def page(
     page. `columns` contains `time`.
     """
     world = call.world
-    limit = query.limit()
+    limit, cursor = query.limit(), query.text("cursor")
     newest = always_newest_first or world.gaps.order == "newest"
     bound = [(name, value) for name, value in filters.items() if value is not None]
     clauses = [f"{name} = ?" for name, _ in bound] + [clause for clause, _ in (*where, *passing)]
     args = [value for _, value in (*bound, *where)] + [value for _, values in passing for value in values]
     scope = (call.tenant, table, "newest" if newest else "oldest", bound, list(where))
-    cursor = query.text("cursor")
     if cursor is not None:
-        at, seq = decode_cursor(world.seed, scope, cursor, world.second(), world.gaps.cursor_ttl)
+        at, seq = decode_cursor(world.seed, scope, cursor, int(call.now), world.gaps.cursor_ttl)
         clauses.append(f"({time}, seq) {'<' if newest else '>'} (?, ?)")
         args += [at, seq]
     way = "DESC" if newest else "ASC"
@@ -60,7 +59,7 @@ def page(
     envelope: dict[str, Any] = {"data": [call.shown(row) for row in rows[:limit]]}
     if len(rows) > limit:
         last = limit - 1
-        envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], places[last], world.second())
+        envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], places[last], int(call.now))
     return Answer(200, call.shown(envelope))
 
 

@@ -97,7 +97,7 @@ class Pipeline:
     def open(self, request: Request) -> Context:
         """Route the request: to the account API, the market-data API, or nowhere."""
         world = self.world
-        context = Context(self.parts, world, request, world.now())
+        context = Context(self.parts, world, request)
         found = self._routes.find(request.path)
         if found is None:
             return context
@@ -170,6 +170,7 @@ class Pipeline:
     def _undone(self, context: Context, error: ApiError) -> None:
         """Nothing of it has happened, what was noted about its payment included."""
         context.paid, context.wrapped = None, False
+        context.now = self.world.now()
         handlers.fail(context, error)
 
     def longest_body(self, path: str, client: str | None) -> int:

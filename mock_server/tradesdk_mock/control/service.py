@@ -89,10 +89,11 @@ class MockService(Operations):
         """
         from ..in_process.httpx_transport import MockTransport
 
-        return MockTransport(self.pipeline, self._is_market_port)
+        return MockTransport(self.pipeline, self._own_market_port)
 
-    def _is_market_port(self, port: int | None) -> bool:
-        return self.world.gaps.b_port == "another" and port == MARKET_PORT
+    def _own_market_port(self) -> int:
+        """Where market data is served under the gap option `b_port`."""
+        return MARKET_PORT
 
     @property
     def url(self) -> str:

@@ -12,14 +12,13 @@ import h11
 import httpx
 
 from ..core.errors import MockServerError
-from ..core.messages import Request
+from ..core.messages import Reply, Request
 from .reply_reader import Failure, ReadFailed, ReplyReader
 from .waiting import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..api.context import Context
     from ..api.pipeline import Pipeline
 
 _CLIENT = "127.0.0.1"
@@ -46,15 +45,17 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     together.
     """
 
-    def __init__(self, pipeline: Pipeline, is_market_port: Callable[[int | None], bool]) -> None:
+    def __init__(self, pipeline: Pipeline, market_port: Callable[[], int]) -> None:
         self._pipeline = pipeline
-        self._is_market_port = is_market_port
+        self._market_port = market_port
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of a blocking client."""
         self._check(request)
         assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101 - a blocking client's always is
-        content, limit = bytearray(), self._pipeline.longest_body(request.url.path, _CLIENT)
+        content, limit = bytearray(), 0
+        if request.method in _WITH_BODY:
+            limit = self._pipeline.longest_body(request.url.path, _CLIENT)
         if not _is_longer(request, limit):
             for piece in request.stream:
                 content += piece
@@ -65,15 +66,19 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         if load is not None:
             with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
                 load()
-        answer = self._answer(context, request)
-        answer.open()
+        reply = self._pipeline.handle(context)
+        answer = self._answer(reply, request)
+        if reply.before:
+            answer.open()
         return answer.response()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of an async client."""
         self._check(request)
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101 - an async client's always is
-        content, limit = bytearray(), self._pipeline.longest_body(request.url.path, _CLIENT)
+        content, limit = bytearray(), 0
+        if request.method in _WITH_BODY:
+            limit = self._pipeline.longest_body(request.url.path, _CLIENT)
         if not _is_longer(request, limit):
             pieces = aiter(request.stream)
             async for piece in pieces:
@@ -89,8 +94,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
             with contextlib.suppress(ImportError):
                 await to_thread.run_sync(load)
-        answer = self._answer(context, request)
-        await answer.aopen()
+        reply = self._pipeline.handle(context)
+        answer = self._answer(reply, request)
+        if reply.before:
+            await answer.aopen()
         return answer.response()
 
     def __repr__(self) -> str:
@@ -123,11 +130,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             [(name.lower(), value) for name, value in request.headers.raw],
             kept,
             _CLIENT,
-            self._is_market_port(request.url.port),
+            self._pipeline.world.gaps.b_port == "another" and request.url.port == self._market_port(),
         )
 
-    def _answer(self, context: Context, request: httpx.Request) -> _Answer:
-        reply = self._pipeline.handle(context)
+    def _answer(self, reply: Reply, request: httpx.Request) -> _Answer:
         reader = ReplyReader(reply, request.method, self._pipeline.world.clock, request.extensions.get("timeout", {}))
         headers = list(reply.headers)
         if reader.chunked:

@@ -170,8 +170,8 @@ class MockServer(MockService):
         """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
         return self._address(self._market_port if self.world.gaps.b_port == "another" else self._port)
 
-    def _is_market_port(self, port: int | None) -> bool:
-        return self.world.gaps.b_port == "another" and port == (self._market_port or MARKET_PORT)
+    def _own_market_port(self) -> int:
+        return self._market_port or MARKET_PORT
 
     def _address(self, port: int | None) -> str:
         if self._server is None:

@@ -50,6 +50,8 @@ class World:
         first_within: seconds within which a new stream gets a signal; None for no such promise.
         catch_up_limit: after a jump of the clock, signals of at most this many seconds are published.
         due: when the next signal is published (infinity: never); None when unknown.
+        closed: nothing is served any more.
+        generation: changes with each reset and each restored snapshot, in every process on the file.
         trading: the trading engine; None until it is needed, and after changes by other processes.
     """
 
@@ -80,7 +82,7 @@ class World:
         # Whether the clock was moved in the open transaction.
         self._moved = False
         # How often the world was reset or restored.
-        self._generation = 0
+        self.generation = 0
         self.market = MARKETS[0]
         self.market_before: str | None = None
         self.scenario = ORDINARY
@@ -115,7 +117,7 @@ class World:
                 before = self.store.get_meta("market")
                 self._begin(market)
                 self.market_before = None if before == self.market else before
-                self._generation = int(self.store.get_meta("age") or 0)
+                self.generation = int(self.store.get_meta("age") or 0)
                 self.store.changed_elsewhere()
         except ApiError as error:
             self.store.close()
@@ -123,7 +125,7 @@ class World:
         except BaseException:
             self.store.close()
             raise
-        self._closed = False
+        self.closed = False
         self._unsubscribe = self.clock.on_change(self._clock_change)
 
     @property
@@ -180,13 +182,13 @@ class World:
         if scenario not in (None, *SCENARIOS):
             raise MockServerError(f"{scenario!r} is not a scenario: {', '.join(SCENARIOS)}")
         with self.transaction():
-            market, age = self.market, self._generation + 1
+            market, age = self.market, self.generation + 1
             self.store.clear()
             self.seed = self.seed if seed is None else seed
             self.scenario = scenario or self.scenario
             self.store.set_meta("seed", str(self.seed))
             self.store.set_meta("age", str(age))
-            self._generation = age
+            self.generation = age
             self._save_gaps()
             self._save_clock()
             self._begin(market)
@@ -199,7 +201,7 @@ class World:
         clock, gaps = self.clock.state(), self.gaps
         try:
             with self.transaction():
-                age = self._generation + 1
+                age = self.generation + 1
                 fill()
                 # A new generation in every process on the file: open streams end in all of them.
                 self.store.set_meta("age", str(age))
@@ -234,11 +236,6 @@ class World:
             self.subscribers.notify()
 
     @property
-    def generation(self) -> int:
-        """A number that changes with each reset and each restored snapshot, in every process on the file."""
-        return self._generation
-
-    @property
     def created_at(self) -> float:
         """When the world was made; a scenario begins then."""
         return float(self.store.get_meta("born") or self.now())
@@ -269,25 +266,20 @@ class World:
         self._prices = None
         self._load_gaps()
         age = int(self.store.get_meta("age") or 0)
-        if age != self._generation:
+        if age != self.generation:
             # The world was reset or restored, here or in another process: its signals have other numbers.
-            self._generation = age
+            self.generation = age
             self.limiter.clear()
             self.subscribers.end_all()
         if self.trading is not None and not self.trading.is_current:
             # Reading the positions of thousands of agents takes a second, so only when they have changed.
             self.trading = None
 
-    @property
-    def closed(self) -> bool:
-        """Whether the world was closed."""
-        return self._closed
-
     def close(self) -> None:
         """Release the clock and the file. Calling it again does nothing."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self.subscribers.end_all()
         self._unsubscribe()
         self.store.close()
