@@ -17,7 +17,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
-from ._support import START, add_agent, add_wallet, client, error, ok, walk
+from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 
 @pytest.fixture
@@ -177,6 +177,17 @@ def test_two_servers_on_one_file_may_share_a_clock(path: Path) -> None:
         assert clock.now() == START + 120
     with MockServer(db=path) as third:
         assert third.clock.now() == START + 120
+
+
+@pytest.mark.parametrize("now", ["routes", "404"])
+def test_an_option_that_another_process_has_set_counts_from_the_next_request_on(path: Path, now: str) -> None:
+    before = "404" if now == "routes" else "routes"
+    with MockService(db=path, gaps={"no_routes": before}) as one, MockService(db=path) as two, in_process(two) as http:
+        one.set_gaps(no_routes=now)
+        error(http.post("/v1/agents/unknown/start"), 404, "not_found")
+        assert ("'unknown'" in http.post("/v1/agents/unknown/start").text) == (now == "routes")
+        one.set_gaps(no_routes=before)
+        assert ("'unknown'" in http.post("/v1/agents/unknown/start").text) == (before == "routes")
 
 
 def test_a_file_that_is_busy_is_an_error_of_the_mock(path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.errors import ApiError, missing
-from ..core.messages import NEW_FIELD, Answer, Reply, Request
+from ..core.messages import NEW_FIELD, Answer, Request
 from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token, find
@@ -32,6 +32,7 @@ class Endpoint:
         needs: what the key must allow. `account` is a read whose scope isn't written down (a gap option).
         live: a stream: outside the rate limit, and not counted.
         trading: it shows or changes what agents do: they are brought up to date first.
+        signals: it shows signals: they are published up to now first.
         option: it exists only under the gap option `no_routes=routes`.
         ready, load: heavy imports that it needs, and whether they are loaded.
     """
@@ -40,6 +41,7 @@ class Endpoint:
     needs: Literal["read", "account", "write"] = "read"
     live: bool = False
     trading: bool = False
+    signals: bool = False
     option: bool = False
     ready: Callable[[], bool] | None = None
     load: Callable[[], None] | None = None
@@ -56,6 +58,7 @@ class MarketEndpoint:
         price: in millionths of a US dollar; 0 is free.
         each: the price is per token.
         trading: it shows what agents do: they are brought up to date first.
+        signals: it shows signals: they are published up to now first.
     """
 
     read: Reader
@@ -64,6 +67,7 @@ class MarketEndpoint:
     price: int = 0
     each: bool = False
     trading: bool = False
+    signals: bool = False
 
 
 Routes = list[tuple[str, dict[str, Endpoint]]]
@@ -101,7 +105,6 @@ class Context:
         paid: the payment, once a paywall was reached; `offer` once it let the request in.
         wrapped: failures have the body of the market-data API.
         answer, error: the answer so far, and its error code.
-        reply: what leaves.
     """
 
     parts: Parts
@@ -124,7 +127,6 @@ class Context:
     wrapped: bool = False
     answer: Answer | None = None
     error: str | None = None
-    reply: Reply | None = None
 
     # For endpoints
 

@@ -1,6 +1,7 @@
-"""The steps of a request. `pipeline` says in which order they run.
+"""The steps of a request, in the order in which `pipeline` runs them.
 
-Each looks at the context and changes it: one that sets `answer`, or raises an ApiError, answers the request.
+Each reads and changes the context; one that sets `answer`, or raises an ApiError, answers the request. Steps of one API
+do nothing for the other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .market_requests import MarketBody, tokens_sent
 _CODES = {400: "invalid_request", 402: "payment_required", 409: "conflict"}
 
 
-# Both APIs
+# Before the transaction
 
 
 def match_faults(context: Context) -> None:
@@ -65,63 +66,207 @@ def _sender(context: Context) -> tenants.Principal | None:
         return None
 
 
+def require_routed(context: Context) -> None:
+    """404 for a path that the port of the market data doesn't serve."""
+    if context.answer is None and context.request.market and context.market is None:
+        fail(context, no_route(context.request.path))
+        context.now = context.world.now()
+
+
+# In the transaction
+
+
+def require_version(context: Context) -> None:
+    """404 for a path outside /v1/, whatever the key."""
+    if not context.request.path.startswith("/v1/"):
+        raise no_route(context.request.path)
+
+
+def require_post(context: Context) -> None:
+    """Market data: 405 for any other method."""
+    if context.market is not None and context.request.method != "POST":
+        raise wrong_method(context.request.method, ("POST",))
+
+
+def count_by_address(context: Context) -> None:
+    """Market data: 429 above the limit of the gap option `b_rate`."""
+    gaps = context.world.gaps
+    if context.market is not None and gaps.b_rate != "none":
+        _count(context, f"market {context.request.client}", int(gaps.b_rate))
+
+
 def authenticate(context: Context) -> None:
-    """The API key: 401 without a valid one. Market data asks for none, unless the gap option `b_bearer` says so."""
+    """401 without a valid API key. Market data needs one only under the gap option `b_bearer`."""
     if context.market is None or context.world.gaps.b_bearer == "required":
         context.principal = caller = tenants.authenticate(context.world, context.request.headers)
         context.tenant = caller.tenant
 
 
-def count_rate(context: Context) -> None:
-    """Count the request, or refuse it with 429: by key; for market data by address, under the gap option `b_rate`."""
-    world, caller = context.world, context.principal
-    now, gaps = context.now, world.gaps
-    if context.market is not None:
-        if gaps.b_rate == "none":
-            return
-        verdict = world.limiter.hit(f"market {context.request.client}", int(gaps.b_rate), now)
-    elif caller is None or (context.endpoint is not None and context.endpoint.live):
+def count_by_key(context: Context) -> None:
+    """Account API: 429 above the plan's limit. Streams are not counted."""
+    world, caller, gaps = context.world, context.principal, context.world.gaps
+    if context.market is not None or caller is None or (context.endpoint is not None and context.endpoint.live):
         return
-    else:
-        verdict = world.limiter.hit(caller.key_id, rate_limit.per_minute(caller.plan, gaps), now)
-    context.verdict = verdict
-    if not verdict.allowed:
-        raise rate_limit.exceeded(verdict.reset, now, f"More than {verdict.limit} requests a minute.")
-    if caller is None or context.market is not None:
-        return
+    _count(context, caller.key_id, rate_limit.per_minute(caller.plan, gaps))
     quota = gaps.quota(caller.plan)[0]
     if gaps.request_quota == "429" and caller.requests_used >= quota:
-        raise rate_limit.exceeded(caller.reset_at, now, f"The period's {quota} requests are used up.")
+        raise rate_limit.exceeded(caller.reset_at, context.now, f"The period's {quota} requests are used up.")
     caller.requests_used += 1
     world.store.run("UPDATE tenants SET requests_used = requests_used + 1 WHERE name = ?", (caller.tenant,))
 
 
-def write_reply(context: Context) -> None:
-    """The answer as it leaves: date, JSON, length."""
+def _count(context: Context, name: str, limit: int) -> None:
+    verdict = context.verdict = context.world.limiter.hit(name, limit, context.now)
+    if not verdict.allowed:
+        raise rate_limit.exceeded(verdict.reset, context.now, f"More than {verdict.limit} requests a minute.")
+
+
+def require_endpoint(context: Context) -> None:
+    """Account API: 404 for an unknown path, 405 for one that has other methods."""
+    if context.market is not None:
+        return
+    request, endpoint = context.request, context.endpoint
+    hidden = context.world.gaps.no_routes == "404"
+    if endpoint is None or (hidden and endpoint.option):
+        context.endpoint = None
+        methods = sorted(method for method, each in context.methods.items() if not (hidden and each.option))
+        raise wrong_method(request.method, methods) if methods else no_route(request.path)
+
+
+def authorize(context: Context) -> None:
+    """Account API: 403 when the key's scope doesn't allow it."""
+    endpoint = context.endpoint
+    if endpoint is None or endpoint.needs == "read" or context.caller.scope == "full-access":
+        return
+    if endpoint.needs == "write":
+        raise forbidden("A read-only key can't do this; use a key with full access.")
+    if context.world.gaps.read_only_account == "403":
+        raise forbidden("A read-only key can't read this; use a key with full access.")
+
+
+def parse_body(context: Context) -> None:
+    """Market data: 400 or 422 for an invalid body; by gap option only after the payment."""
+    if context.market is None:
+        return
+    context.wrapped = True
+    try:
+        context.market_query = context.market.read(MarketBody(context.world, context.request))
+    except ApiError as error:
+        if not context.market.price or context.world.gaps.b_invalid != "402-first":
+            raise
+        context.market_query = error
+
+
+def paywall(context: Context) -> None:
+    """Market data: 402 without a valid payment."""
+    endpoint, world, query = context.market, context.world, context.market_query
+    if endpoint is None or query is None:
+        return
+    if endpoint.price and world.gaps.paywall != "open":
+        count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
+        paid = context.paid = PaidRequest(context.request, context.matched.payment if context.matched else None)
+        offer = make_offer(world, paid, endpoint.price * count if endpoint.each else endpoint.price, endpoint.text)
+        context.answer = context.parts.facilitator.verify(world, paid, offer)
+        if context.answer is not None:
+            context.error = _CODES.get(context.answer.status)
+            return
+        context.offer = offer
+    if isinstance(query, ApiError):
+        raise query
+
+
+def bring_up_to_date(context: Context) -> None:
+    """Let agents trade until now, where the answer shows it."""
+    if context.tenant == BACKGROUND_TENANT and context.market is None:
+        population.ensure_background_tenant(context.world)
+    endpoint = context.market or context.endpoint
+    if endpoint is not None and endpoint.trading:
+        signal_feed.up_to_date(context.world)
+
+
+def call_endpoint(context: Context) -> None:
+    if context.endpoint is not None:
+        context.answer = context.endpoint.handler(context)
+
+
+def call_market_endpoint(context: Context) -> None:
+    """The answer in its wrapper."""
+    endpoint, query = context.market, context.market_query
+    if endpoint is None or query is None or isinstance(query, ApiError):
+        return
+    call = MarketCall(context.world, query, context.now)
+    context.answer = Answer(200, {"success": True, "data": call.shown(endpoint.handler(call)), "error": None})
+
+
+def settle(context: Context) -> None:
+    """Take the money of an answer below 400; any other costs nothing."""
+    answer, paid, world = context.answer, context.paid, context.world
+    if answer is None or paid is None or context.offer is None:
+        return
+    if answer.status < 400:
+        context.answer = context.parts.facilitator.settle(world, paid, context.offer, answer)
+        if context.answer.status == 402:
+            context.error = "payment_required"
+    elif paid.payment is not None:
+        settlements.conclude(world, paid.payment, "not charged", answer.status)
+
+
+# After it
+
+
+def add_rate_headers(context: Context) -> None:
+    """X-RateLimit-*: on 401 and 404 only if the gap option `rate_headers` says so; for market data if counted."""
+    answer, world = context.answer, context.world
+    assert answer is not None  # noqa: S101 - answered before
+    if context.market is None:
+        live = context.endpoint is not None and context.endpoint.live
+        if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):
+            return
+        verdict = context.verdict or rate_limit.untouched(world.gaps, context.now)
+        answer.headers += rate_limit.rate_headers(verdict)
+    elif context.verdict is not None:
+        answer.headers += rate_limit.rate_headers(context.verdict)
+
+
+def note_unread_payment(context: Context) -> None:
+    """Record a payment that was not read because the request was answered before."""
+    market, world = context.market, context.world
+    if market is None or not market.price or not has_payment(context.request) or context.answer is None:
+        return
+    if context.paid is not None and context.paid.payment is not None:
+        return
+    paid = context.paid = PaidRequest(context.request, payment=read(context.request))
+    # A busy state file matters less than the answer.
+    with contextlib.suppress(ApiError), world.transaction():
+        if paid.payment is not None:
+            settlements.present(world, context.request, paid.payment, "not carried out", context.answer.status)
+
+
+def write_reply(context: Context) -> Reply:
+    """The answer with its date, JSON and length."""
     assert context.answer is not None  # noqa: S101 - every way through the pipeline ends in one
-    context.reply = reply_of(context.answer, context.now)
+    return reply_of(context.answer, context.now)
 
 
-def apply_faults(context: Context) -> None:
-    """Let the matched fault rules change the reply, and note what that left of the answer to a payment."""
-    if context.matched is None or context.reply is None:
+def apply_faults(context: Context, reply: Reply) -> None:
+    """Let the matched fault rules change the reply; record its status if it answers a payment."""
+    if context.matched is None:
         return
     from ..faults.injection import apply
 
-    context.faults = apply(context.parts.faults, context.matched, context.reply)
+    context.faults = apply(context.parts.faults, context.matched, reply)
     if context.paid is not None and context.paid.payment is not None:
         # A busy state file matters less than the answer.
         with contextlib.suppress(ApiError), context.world.transaction():
-            settlements.delivered(context.world, context.paid.payment, context.reply.status)
+            settlements.delivered(context.world, context.paid.payment, reply.status)
 
 
-def log(context: Context) -> None:
+def log(context: Context, reply: Reply) -> None:
     """Add the request and its answer to the request log."""
-    request, caller, reply = context.request, context.principal, context.reply
-    assert reply is not None  # noqa: S101 - written before
+    request, caller = context.request, context.principal
     tenant = caller.tenant if caller else None
     if tenant is None and context.market is not None:
-        # Market data asks for no key; one that is sent all the same says whose request it is.
+        # Market data needs no key, but a key in the request tells the tenant.
         tenant, _ = tenants.identify(context.world, request.headers)
     body: object = None
     if request.content and len(request.content) <= BODY_KEPT:
@@ -146,144 +291,6 @@ def log(context: Context) -> None:
             payment=None if payment is None else payment.note(),
         )
     )
-
-
-# The account API
-
-
-def require_version(context: Context) -> None:
-    """404 for a path outside /v1/, before anybody looks at the key."""
-    if not context.request.path.startswith("/v1/"):
-        raise no_route(context.request.path)
-
-
-def require_endpoint(context: Context) -> None:
-    """404 for a path that doesn't exist, 405 for one that exists with other methods."""
-    if context.endpoint is None:
-        request, hidden = context.request, context.world.gaps.no_routes == "404"
-        methods = sorted(method for method, each in context.methods.items() if not (hidden and each.option))
-        raise wrong_method(request.method, methods) if methods else no_route(request.path)
-
-
-def authorize(context: Context) -> None:
-    """403 when the key's scope doesn't allow it."""
-    caller, endpoint = context.principal, context.endpoint
-    if caller is None or endpoint is None or caller.scope == "full-access" or endpoint.needs == "read":
-        return
-    if endpoint.needs == "write":
-        raise forbidden("A read-only key can't do this; use a key with full access.")
-    if context.world.gaps.read_only_account == "403":
-        raise forbidden("A read-only key can't read this; use a key with full access.")
-
-
-def bring_up_to_date(context: Context) -> None:
-    """Let agents trade until now, where the answer shows it."""
-    if context.principal is not None and context.principal.tenant == BACKGROUND_TENANT:
-        population.ensure_background_tenant(context.world)
-    if context.endpoint is not None and context.endpoint.trading:
-        signal_feed.up_to_date(context.world)
-
-
-def call_endpoint(context: Context) -> None:
-    assert context.endpoint is not None  # noqa: S101 - required before
-    context.answer = context.endpoint.handler(context)
-
-
-def add_rate_headers(context: Context) -> None:
-    """X-RateLimit-*: on 401 and 404 only if the gap option `rate_headers` says so; for market data if counted."""
-    answer, world = context.answer, context.world
-    assert answer is not None  # noqa: S101 - answered before
-    if context.market is None:
-        live = context.endpoint is not None and context.endpoint.live
-        if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):
-            return
-        verdict = context.verdict or rate_limit.untouched(world.gaps, context.now)
-        answer.headers += rate_limit.rate_headers(verdict)
-    elif context.verdict is not None:
-        answer.headers += rate_limit.rate_headers(context.verdict)
-
-
-# The market-data API
-
-
-def require_market_path(context: Context) -> None:
-    """404 on the port that serves nothing but market data."""
-    raise no_route(context.request.path)
-
-
-def require_post(context: Context) -> None:
-    if context.request.method != "POST":
-        raise wrong_method(context.request.method, ("POST",))
-
-
-def parse_body(context: Context) -> None:
-    """400 or 422 for a body that can't be answered; by gap option only after the payment."""
-    assert context.market is not None  # noqa: S101 - routed before
-    context.wrapped = True
-    try:
-        context.market_query = context.market.read(MarketBody(context.world, context.request))
-    except ApiError as error:
-        if not context.market.price or context.world.gaps.b_invalid != "402-first":
-            raise
-        context.market_query = error
-
-
-def paywall(context: Context) -> None:
-    """402 without a payment that holds."""
-    endpoint, world, query = context.market, context.world, context.market_query
-    assert endpoint is not None  # noqa: S101 - routed before
-    assert query is not None  # noqa: S101 - parsed before
-    if not endpoint.price or world.gaps.paywall == "open":
-        return
-    count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
-    paid = context.paid = PaidRequest(context.request, context.matched.payment if context.matched else None)
-    offer = make_offer(world, paid, endpoint.price * count if endpoint.each else endpoint.price, endpoint.text)
-    context.answer = context.parts.facilitator.verify(world, paid, offer)
-    if context.answer is None:
-        context.offer = offer
-    else:
-        context.error = _CODES.get(context.answer.status)
-
-
-def call_market_endpoint(context: Context) -> None:
-    """The answer in its wrapper."""
-    endpoint, query, world = context.market, context.market_query, context.world
-    assert endpoint is not None  # noqa: S101 - routed before
-    assert query is not None  # noqa: S101 - parsed before
-    if isinstance(query, ApiError):
-        raise query
-    call = MarketCall(world, query, context.now)
-    if endpoint.trading:
-        signal_feed.up_to_date(world)
-    data = call.shown(endpoint.handler(call))
-    context.answer = Answer(200, {"success": True, "data": data, "error": None})
-
-
-def settle(context: Context) -> None:
-    """Take the money of an answer below 400; any other costs nothing."""
-    answer, paid, world = context.answer, context.paid, context.world
-    if answer is None or paid is None or context.offer is None:
-        return
-    if answer.status < 400:
-        context.answer = context.parts.facilitator.settle(world, paid, context.offer, answer)
-        if context.answer.status == 402:
-            context.error = "payment_required"
-    elif paid.payment is not None:
-        settlements.conclude(world, paid.payment, "not charged", answer.status)
-
-
-def note_unread_payment(context: Context) -> None:
-    """Record a payment that nobody looked at, because something else answered the request."""
-    market, world = context.market, context.world
-    if market is None or not market.price or not has_payment(context.request) or context.answer is None:
-        return
-    if context.paid is not None and context.paid.payment is not None:
-        return
-    paid = context.paid = PaidRequest(context.request, payment=read(context.request))
-    # A busy state file matters less than the answer.
-    with contextlib.suppress(ApiError), world.transaction():
-        if paid.payment is not None:
-            settlements.present(world, context.request, paid.payment, "not carried out", context.answer.status)
 
 
 # Answers and replies

@@ -146,11 +146,15 @@ def aggregate_metrics(call: MarketCall) -> Record:
 ROUTES: MarketRoutes = [
     (
         "/v1/token-signals",
-        MarketEndpoint(market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True),
+        MarketEndpoint(
+            market_requests.tokens_with_limits, token_signals, "Signals of tokens", 50_000, each=True, signals=True
+        ),
     ),
     (
         "/v1/signal-history",
-        MarketEndpoint(market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True),
+        MarketEndpoint(
+            market_requests.tokens_in_a_span, token_signals, "Signal history of tokens", 50_000, each=True, signals=True
+        ),
     ),
     (
         "/v1/token-prices",

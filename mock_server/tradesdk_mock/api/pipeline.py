@@ -1,6 +1,7 @@
 """The whole service as one function: a request goes in, a reply comes out. Nothing here waits or knows a socket.
 
-A request walks through the lists below from top to bottom; what each step does stands in `handlers`.
+`Pipeline.handle` reads from top to bottom: refuse long headers, control, description, match faults, the `HANDLERS` and
+settlement in one transaction, rate headers, faults, log. What each step does is in `handlers`.
 """
 
 from __future__ import annotations
@@ -29,48 +30,25 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Context], None]
 
-BEFORE: tuple[Handler, ...] = (handlers.match_faults,)
-"""For every request that is routed, in this order. The first that answers ends the walk to the endpoint."""
-
-ACCOUNT: tuple[Handler, ...] = (
+HANDLERS: tuple[Handler, ...] = (
     handlers.require_version,
+    handlers.require_post,
+    handlers.count_by_address,
     handlers.authenticate,
-    handlers.count_rate,
+    handlers.count_by_key,
     handlers.require_endpoint,
     handlers.authorize,
-    handlers.bring_up_to_date,
-    handlers.call_endpoint,
-)
-"""The account API, in one transaction."""
-
-MARKET: tuple[Handler, ...] = (
-    handlers.require_post,
-    handlers.count_rate,
-    handlers.authenticate,
     handlers.parse_body,
     handlers.paywall,
+    handlers.bring_up_to_date,
+    handlers.call_endpoint,
     handlers.call_market_endpoint,
 )
-"""The market-data API, in one transaction."""
-
-NOTHING: tuple[Handler, ...] = (handlers.require_market_path,)
-"""Another path on the port of the market data."""
-
-ANSWERED: tuple[Handler, ...] = (handlers.settle,)
-"""In the same transaction, whoever has answered."""
-
-AFTER: tuple[Handler, ...] = (
-    handlers.note_unread_payment,
-    handlers.write_reply,
-    handlers.apply_faults,
-    handlers.log,
-)
-"""For every request that is routed, once it is answered."""
+"""The way of a request to its endpoint, in one transaction. The first handler that answers or raises ends it."""
 
 logger = logging.getLogger("tradesdk_mock")
 MAX_HEADERS = 64 * 1024
 TOO_LONG = "The headers are longer than 64 KiB."
-_OF_SIGNALS = ("/v1/signals", "/v1/token-signals", "/v1/signal-history")
 
 
 class Control(Protocol):
@@ -91,48 +69,47 @@ class Pipeline:
         self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
 
     def answer(self, request: Request) -> Reply:
-        """What the service says. Never raises."""
+        """The reply to a request."""
         return self.handle(self.open(request))
 
     def open(self, request: Request) -> Context:
         """Route the request: to the account API, the market-data API, or nowhere."""
-        world = self.world
-        context = Context(self.parts, world, request)
+        context = Context(self.parts, self.world, request)
         found = self._routes.find(request.path)
         if found is None:
             return context
         pattern, target, params = found
         if isinstance(target, MarketEndpoint):
-            if request.market or world.gaps.b_port != "another":
+            if request.market or self.world.gaps.b_port != "another":
                 context.pattern, context.market, context.params = pattern, target, params
         elif not request.market:
             context.pattern, context.methods, context.params = pattern, target, params
-            endpoint = target.get(request.method)
-            if endpoint is not None and not (endpoint.option and world.gaps.no_routes == "404"):
-                context.endpoint = endpoint
+            context.endpoint = target.get(request.method)
         return context
 
     def handle(self, context: Context) -> Reply:
-        """The reply to a request that `open` has routed. Never raises."""
+        """The reply to a routed request. Never raises."""
         request = context.request
         try:
             if sum(len(name) + len(value) for name, value in request.headers) > MAX_HEADERS:
                 return self.refusal(TOO_LONG)
+            # Neither counted nor logged: control and description are no part of the service.
             if request.path.startswith("/_mock/") and self._control is not None:
                 return handlers.reply_of(self._control.answer(request), self.world.now())
             if request.path == "/openapi.json":
-                # Loaded here: most servers are never asked. Neither counted nor logged: no part of the service.
-                from . import openapi
+                from . import openapi  # loaded here: most servers never need it
 
                 return handlers.reply_of(openapi.answer(request), self.world.now())
-            for handler in BEFORE:
-                handler(context)
+            handlers.match_faults(context)
+            handlers.require_routed(context)
             if context.answer is None:
                 self._walk(context)
-            for handler in AFTER:
-                handler(context)
-            assert context.reply is not None  # noqa: S101 - written by the last ones
-            return context.reply
+                handlers.add_rate_headers(context)
+            handlers.note_unread_payment(context)
+            reply = handlers.write_reply(context)
+            handlers.apply_faults(context, reply)
+            handlers.log(context, reply)
+            return reply
         except ApiError as error:
             return handlers.reply_of(error_answer(error, self.world.gaps), self.world.now())
         except Exception:
@@ -140,35 +117,30 @@ class Pipeline:
             return handlers.reply_of(error_answer(internal(), self.world.gaps), self.world.now())
 
     def _walk(self, context: Context) -> None:
-        """Through one of the lists, in one transaction.
+        """Run `HANDLERS` and settle, in one transaction.
 
-        An error answer of the service is a result like any other: what led to it (a key made on first use, a request
-        counted) is kept. Only a crash undoes the transaction.
+        An error answer is a result like any other: the changes before it (a key created at first use, a counted
+        request) are kept. Only a crash rolls the transaction back.
         """
-        nothing = context.request.market and context.market is None
-        steps = MARKET if context.market is not None else NOTHING if nothing else ACCOUNT
         try:
             with self.world.transaction():
                 context.now = self.world.now()
                 try:
-                    for handler in steps:
+                    for handler in HANDLERS:
                         handler(context)
                         if context.answer is not None:
                             break
                 except ApiError as error:
                     handlers.fail(context, error)
-                for handler in ANSWERED:
-                    handler(context)
+                handlers.settle(context)
         except ApiError as error:
-            self._undone(context, error)
+            self._roll_back(context, error)
         except Exception:
             logger.exception("%s %r crashed", context.request.method, context.request.path)
-            self._undone(context, internal())
-        if not nothing:
-            handlers.add_rate_headers(context)
+            self._roll_back(context, internal())
 
-    def _undone(self, context: Context, error: ApiError) -> None:
-        """Nothing of it has happened, what was noted about its payment included."""
+    def _roll_back(self, context: Context, error: ApiError) -> None:
+        """The transaction has failed: nothing is kept, the record of a payment included."""
         context.paid, context.wrapped = None, False
         context.now = self.world.now()
         handlers.fail(context, error)
@@ -184,7 +156,7 @@ class Pipeline:
         answer.headers += rate_headers(untouched(self.world.gaps, now))
         return handlers.reply_of(answer, now)
 
-    # For shells that serve others in the meantime
+    # For shells that serve other requests in between
 
     def loads(self, context: Context) -> Callable[[], None] | None:
         """Heavy imports that the answer needs and that aren't loaded yet: a server runs this beside its event loop."""
@@ -199,17 +171,16 @@ class Pipeline:
     def is_behind(self, context: Context, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.
 
-        A server gives others their turn in between. Without this, the answer does all of it.
+        A server handles other requests in between. Without this, the answer does all of it.
         """
-        about_signals = context.request.path.startswith(_OF_SIGNALS)
         endpoint = context.market or context.endpoint
-        if not about_signals and (endpoint is None or not endpoint.trading):
+        if endpoint is None or not (endpoint.signals or endpoint.trading):
             return False
         try:
             if self._shows_background_tenant(context) and population.is_background_behind(self.world):
                 return True
-            return signal_feed.is_behind(self.world, goal, trading=not about_signals)
-        except ApiError:  # the answer says so
+            return signal_feed.is_behind(self.world, goal, trading=not endpoint.signals)
+        except ApiError:  # `handle` answers with it
             return False
 
     def _shows_background_tenant(self, context: Context) -> bool:

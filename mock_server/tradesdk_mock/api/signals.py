@@ -65,6 +65,6 @@ def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
 
 
 ROUTES: Routes = [
-    ("/v1/signals", {"GET": Endpoint(latest)}),
-    ("/v1/signals/history", {"GET": Endpoint(history)}),
+    ("/v1/signals", {"GET": Endpoint(latest, signals=True)}),
+    ("/v1/signals/history", {"GET": Endpoint(history, signals=True)}),
 ]

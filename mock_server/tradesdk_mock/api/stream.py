@@ -140,4 +140,4 @@ def event(data: dict[str, Any], ident: str | None = None) -> bytes:
     return name + b"data: %s\n\n" % to_json(data)
 
 
-ROUTES: Routes = [("/v1/signals/stream", {"GET": Endpoint(stream, live=True)})]
+ROUTES: Routes = [("/v1/signals/stream", {"GET": Endpoint(stream, live=True, signals=True)})]

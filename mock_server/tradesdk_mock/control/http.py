@@ -125,7 +125,7 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
 
 
 def _types(annotation: Any) -> tuple[type, ...]:
-    """What JSON may have for a type; empty for one that JSON says nothing about."""
+    """The JSON types of an annotation; empty for any."""
     union = get_origin(annotation) in (Union, UnionType)
     members = [each for each in (get_args(annotation) if union else (annotation,)) if each is not type(None)]
     found = [_JSON.get(get_origin(each) or each) for each in members]
@@ -168,9 +168,12 @@ class ControlApi:
         if operation is None:
             raise wrong_method(request.method, sorted(operations)) if operations else no_route(request.path)
         mock = self._mock
-        try:
-            if operation.raw:
+        if operation.raw:
+            try:
                 return operation.function(mock, request.content)
+            except MockServerError as error:
+                raise error.api_error or invalid(_as_json_says_it(error)) from None
+        try:
             # One transaction, so that other processes on the same file see all of it or nothing.
             with mock.world.transaction():
                 if operation.check is not None:
@@ -263,7 +266,7 @@ def _is_loopback(host: str | None) -> bool:
     return (mapped or where).is_loopback
 
 
-# What is asked or answered in another way than the methods have it
+# Where the HTTP form differs from the method
 
 
 def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object, Given], object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.clock import MockClock
@@ -29,11 +28,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
     So arguments have types that JSON has, and every name in an annotation is imported at runtime.
     """
 
-    @cached_property
-    def _faults(self) -> Faults:
-        from ..faults.rules import Faults
-
-        return Faults(self.world)
+    _faults: Faults
 
     # Keys and plans
 
@@ -217,7 +212,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         return describe()
 
     def faults(self) -> list[FaultRule]:
-        """The rules, oldest first, with how often each was matched and played."""
+        """The rules, oldest first, with how often each was matched and applied."""
         with self._reading():
             return self._faults.rules()
 

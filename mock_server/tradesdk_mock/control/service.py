@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from ..core.clock import MockClock
 from ..core.errors import MockServerError
 from ..core.gap_options import GapOptions
+from ..faults.rules import Faults
 from ..state.world import World
 from .operations import Operations
 
@@ -65,6 +66,7 @@ class MockService(Operations):
         self.world = World(
             seed=seed, db=db, gaps=gaps, clock=clock, market=signals, scenario=scenario, first_within=first_within
         )
+        self._faults = Faults(self.world)
         self._allow_remote_control = allow_remote_control
         self._pipeline: Pipeline | None = None
 

@@ -23,7 +23,6 @@ class Request:
         content: None when the body was longer than may be read.
         client: the sender's host, as far as it is known.
         market: it came to the port that serves nothing but market data.
-        params: what the path's placeholders stand for; filled in by the router.
     """
 
     method: str
@@ -33,7 +32,6 @@ class Request:
     content: bytes | None = b""
     client: str | None = None
     market: bool = False
-    params: dict[str, str] = field(default_factory=dict)
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 _KEPT = 10_000
 _TEXT = 2_000
@@ -26,7 +26,7 @@ class JournalEntry:
         at: Unix seconds by the service's clock.
         error: the answer's error code, None for a success.
         body: the JSON that was sent, None when there was none or more than 4 KiB of it.
-        faults: the kinds of faults that were played on this request.
+        faults: the kinds of faults that were applied on this request.
         n: its number, from 1, in the order of the answers.
         payment: of a payment header its `version`, `payer`, `nonce` and `verdict`; None when there was none.
     """
@@ -78,7 +78,3 @@ class Journal:
 
 def shortened(text: str) -> str:
     return text if len(text) <= _TEXT else text[:_TEXT]
-
-
-def as_json(entry: JournalEntry) -> dict[str, object]:
-    return asdict(entry)

@@ -42,10 +42,6 @@ class Router(Generic[T]):
                 return pattern, target, params
         return None
 
-    def patterns(self) -> list[str]:
-        """Every pattern there is."""
-        return [*self._fixed, *(pattern for shaped in self._shaped.values() for _, pattern, _ in shaped)]
-
 
 @lru_cache(maxsize=256)
 def path_pattern(text: str) -> re.Pattern[str]:

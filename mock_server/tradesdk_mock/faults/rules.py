@@ -255,11 +255,13 @@ class Faults:
             self.world.store.run_many("UPDATE faults SET fired = fired - 1 WHERE id = ?", ids)
 
     def _load(self, where: str = "", *args: object) -> list[FaultRule]:
-        # Loaded here, as in `add`: most worlds have no rules.
-        from .catalog import KINDS
+        rows = self.world.store.records(_COLUMNS, f"faults{where} ORDER BY seq", args)
+        if not rows:
+            return []
+        from .catalog import KINDS  # loaded here, as in `add`: most worlds have no rules
 
         found = []
-        for row in self.world.store.records(_COLUMNS, f"faults{where} ORDER BY seq", args):
+        for row in rows:
             parameters = json.loads(row["parameters"])
             conditions = {name: parameters.pop(name, None) for name in _STORED_AS_PARAMETERS}
             found.append(FaultRule(on=KINDS[row["kind"]].on, **{**row, **conditions, "parameters": parameters}))
