@@ -1,9 +1,9 @@
 """A mock of the service for your own machine: with state, from a seed, on a clock that can be moved.
 
 It plays the account API (account, agents, wallets, trades, positions, signals and their live stream) and the paid
-market data, whose payments it verifies and takes in play money. Faults can be played on demand.
+market data, whose payments it verifies and settles with play money. Faults are injected on demand.
 
-`MockServer` listens on a port; `MockService` is the same without one, and clients reach it through its transport:
+`MockServer` listens on a port; `MockService` is the same without one, for clients with its transport:
 
     with MockServer() as server:
         httpx.get(server.url + "/v1/account", headers={"Authorization": "Bearer mock_full_me"})

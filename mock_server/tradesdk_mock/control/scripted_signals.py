@@ -95,7 +95,7 @@ class Scripting:
         """Publish several signals with the same fields: all of them, or none when one is invalid.
 
         Args:
-            after: publish the first so many seconds from now; not beside `at`.
+            after: publish the first this many seconds from now; not beside `at`.
             count: how many, 1 to 10,000.
             every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
 

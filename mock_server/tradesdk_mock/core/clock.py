@@ -21,7 +21,7 @@ HOLD = 0.001
 
 
 class MockClock:
-    """Follows real time until told otherwise. Safe to share between threads, and between a server and its clients.
+    """Follows real time until it is set or frozen. Safe to share between threads, and between a server and its clients.
 
     Times are Unix seconds. `sleep` and `sleep_async` don't wait: they move the clock, for everyone who shares it.
 
@@ -53,7 +53,7 @@ class MockClock:
 
     @property
     def frozen(self) -> bool:
-        """Whether it stands still until told to move."""
+        """Whether it moves only when told to."""
         return self._frozen
 
     @property

@@ -70,7 +70,7 @@ class Notifier:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A pause of so many seconds, as in a slow network: real ones, unless the clock is frozen and in process."""
+    """A pause in seconds, as in a slow network: real ones, unless the clock is frozen and in process."""
 
     seconds: float
 

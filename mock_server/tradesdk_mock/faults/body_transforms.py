@@ -83,14 +83,14 @@ def _at_latest(until: float, step: WaitForEvent) -> WaitForEvent:
 
 
 def drop(source: Steps, after: int, ending: Disconnect | None) -> Steps:
-    """End after so many events, or with the stream."""
+    """End after `after` events, or with the stream."""
     yield from _events(source, after)
     if ending is not None:
         yield ending
 
 
 def half_event(source: Steps, after: int, inside: bool, ending: Disconnect) -> Steps:
-    """End in the middle of the event after so many; with `inside`, after the first byte of a character."""
+    """End in the middle of the event after `after` others; with `inside`, after the first byte of a character."""
     yield from _events(source, after)
     for step in source:
         if not is_event(step):
@@ -205,7 +205,7 @@ def garbage(source: Steps, chosen: Chosen) -> Steps:
 
 
 def inject(source: Steps, after: int, content: bytes) -> Steps:
-    """Insert this content before the event after so many."""
+    """Insert this content after `after` events."""
     yield from _events(source, after)
     for step in source:
         if is_event(step):
@@ -267,7 +267,7 @@ def bom(source: Steps) -> Steps:
 
 
 def cut(source: Steps, after: int | None, ending: Disconnect) -> Steps:
-    """End like this after so many bytes. None is half of the first piece."""
+    """End like this after `after` bytes. None is half of the first piece."""
     left = after
     for step in () if after == 0 else source:
         if not isinstance(step, bytes):

@@ -59,7 +59,7 @@ class FaultRule:
         nth: only the n-th matching request, counted from 1.
         every: every n-th matching request.
         probability: 0 to 1; the seed decides which requests.
-        count: at most so many times; None for no limit.
+        count: at most N times; None for no limit.
         parameters: of the kind.
         seen: matching requests so far; for a kind that is on streams, connections.
         fired: how often it was applied.

@@ -70,7 +70,7 @@ class MockPayments:
 
         Args:
             payer: whose; everybody's when left out.
-            within: only those that follow another one within so many seconds of the service's time.
+            within: only those that follow another one within this many seconds of the service's time.
         """
         groups: dict[tuple[str, str], list[list[Settlement]]] = {}
         for each in self.settlements(payer):
@@ -92,7 +92,7 @@ class MockPayments:
         """AssertionError unless money was taken; its message shows what was taken instead. Those settlements.
 
         Args:
-            times: exactly so many settlements; at least one when left out.
+            times: exactly this many settlements; by default, at least one.
             amount: all of them together.
             payer: whose.
             path: what for: a path, or a pattern such as `/v1/token-*`.
