@@ -119,7 +119,7 @@ def signature(function: Callable[..., object]) -> tuple[dict[str, Argument], boo
             others = True
             continue
         # Not typing.get_type_hints: that reads the result's type too, whose module isn't loaded.
-        annotation = eval(each.annotation, function.__globals__)  # noqa: S307 - our own
+        annotation = eval(each.annotation, function.__globals__)  # noqa: S307 - from our source
         found[each.name] = Argument(each.name, _types(annotation), each.default is each.empty)
     return found, others
 

@@ -162,6 +162,7 @@ class Scripting:
                 if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
                     raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
                 try:
+                    # Untyped values: `emit` checks them.
                     made.append(signal_feed.emit(world, **wish, at=now + after, asked=now))  # type: ignore[arg-type]
                 except ValueError as error:
                     raise MockServerError(f"signal {number}: {error}") from None
