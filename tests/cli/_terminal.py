@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +115,18 @@ class Terminal:
         inherited = {name: value for name, value in os.environ.items() if not _ours(name)}
         inherited.pop("PYTHONUNBUFFERED", None)  # buffers are what breaks when a pipe closes
         return inherited | self.env
+
+
+def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
+    """Until the process ends: one that comes just before a read begins, Python notices only with the next."""
+
+    def press() -> None:
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+
+    threading.Thread(target=press, daemon=True).start()
 
 
 def _ours(name: str) -> bool:

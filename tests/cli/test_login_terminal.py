@@ -3,13 +3,12 @@
 import contextlib
 import os
 import pty
-import signal
 import subprocess
 
 import pytest
 
 from ._services import Scripted
-from ._terminal import TRADE, Terminal
+from ._terminal import TRADE, Terminal, press_ctrl_c
 
 pytestmark = pytest.mark.long
 ACCOUNT = {"id": "acc_1", "email": "me@example.test", "plan": "pro", "created_at": 1, "api_key_last4": "1234"}
@@ -63,7 +62,7 @@ def test_ctrl_c_at_the_prompt_keeps_nothing(trade: Terminal, service: Scripted) 
     os.close(terminal)
     with process, open(reader, "rb", buffering=0):
         read_until(reader, b"API key for ")
-        process.send_signal(signal.SIGINT)
+        press_ctrl_c(process)
         assert process.wait(timeout=60) == 130
     assert service.seen == []
     assert list(trade.home.iterdir()) == []

@@ -11,7 +11,7 @@ import pytest
 from tradesdk import Ledger
 from tradesdk_mock import MockServer
 
-from ._terminal import TRADE, Terminal
+from ._terminal import TRADE, Terminal, press_ctrl_c
 from .test_help import LEAVES, in_doubt, keystores_cost_nothing
 
 ASKS = (
@@ -171,7 +171,7 @@ def test_a_question_on_a_real_terminal(trade: Terminal, typed: signal.Signals | 
         if isinstance(typed, bytes):
             os.write(reader, typed)
         else:
-            process.send_signal(typed)
+            press_ctrl_c(process)
         with suppress(OSError):  # nobody writes there any more
             while chunk := os.read(reader, 4096):
                 seen += chunk
