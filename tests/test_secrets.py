@@ -265,6 +265,7 @@ def place(server: MockServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
     return Place(key, server, monkeypatch, Terminal(monkeypatch, tmp_path))
 
 
+@pytest.mark.rule("auth.secret")
 @pytest.mark.parametrize("run", SCENARIOS, ids=lambda run: run.__name__)
 def test_no_secret_is_shown(
     run: Scenario, place: Place, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

@@ -95,6 +95,7 @@ async def test_raw_bodies_that_are_no_json(body: Any) -> None:
         await client_of(Service()).request("POST", "/v1/later", json=body)
 
 
+@pytest.mark.rule("auth.bearer")
 async def test_key_from_a_function_is_read_for_every_attempt() -> None:
     """A bot changes its key without a restart, even in the middle of a call."""
     keys = iter(["key-1", "key-2", "key-3"])
@@ -266,6 +267,7 @@ async def test_a_pager_may_outlive_many_calls() -> None:
     assert len(service.requests) == 3
 
 
+@pytest.mark.rule("auth.secret")
 async def test_never_printed_nor_pickled() -> None:
     client = client_of(Service())
     assert repr(client).endswith(f"{BASE}>")
@@ -274,6 +276,7 @@ async def test_never_printed_nor_pickled() -> None:
         pickle.dumps(client)
 
 
+@pytest.mark.rule("auth.secret")
 async def test_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     secret = "marked-secret-key-5150"
     service = Service(failed(503), httpx.ReadTimeout("silent"), ok(ACCOUNT, x_echo=secret), failed(401), ok([1]))

@@ -46,6 +46,7 @@ async def error_after(*answers: Any, **options: Any) -> APIError:
     return error
 
 
+@pytest.mark.rule("error.body")
 @pytest.mark.parametrize(
     ("status", "name"),
     [
@@ -80,6 +81,7 @@ async def test_status_error_carries_everything(status: int, name: str) -> None:
     assert str(error).startswith(f"{status} {error.code}: it is so (PATCH {BASE}/v1/agents/a1")
 
 
+@pytest.mark.rule("wallets.connect.bad-signature")
 async def test_invalid_signature_is_an_invalid_request() -> None:
     body = {"error": {"code": "invalid_signature", "message": "not by this address"}}
     error = await error_after(ok(body, 400))
@@ -88,6 +90,7 @@ async def test_invalid_signature_is_an_invalid_request() -> None:
     assert type(await error_after(ok(body, 422))) is not InvalidSignatureError
 
 
+@pytest.mark.rule("error.429.headers")
 async def test_retry_after_and_retry_at() -> None:
     there = START - 5000
     error = await error_after(failed(429, retry_after="300", date=http_date(there)))

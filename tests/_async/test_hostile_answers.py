@@ -84,6 +84,7 @@ async def test_numbers_that_are_none(body: bytes) -> None:
     assert type(error) is APIResponseError
 
 
+@pytest.mark.rule("version.additive")
 async def test_values_that_come_later_are_no_error() -> None:
     body = json.dumps(agent(status="hibernating", chain_id=1, extra={"deep": [1]})).encode()
     async with facing(always(answer(body))) as (_, client):

@@ -166,6 +166,7 @@ def told(batch: Batch[TokenPricesData]) -> tuple[int, list[str], int, bool]:
     return batch.number, list(batch.tokens), batch.spent, batch.again
 
 
+@pytest.mark.rule("market.batch")
 async def test_a_batch_is_bought_when_it_is_asked_for() -> None:
     shop = AsyncShop()
     run = shop.batches.token_prices(TWELVE)
@@ -213,6 +214,7 @@ RUNS: list[tuple[Callable[[AsyncBatches, Sequence[str]], AsyncBatchRun[Any]], st
 ]
 
 
+@pytest.mark.rule("market.price.batch")
 @pytest.mark.parametrize(("start", "path", "each", "inside", "beside"), RUNS, ids=[case[1] for case in RUNS])
 async def test_every_batch_costs_what_its_tokens_cost(
     start: Any, path: str, each: int, inside: dict[str, Any], beside: dict[str, Any]

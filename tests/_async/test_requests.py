@@ -139,6 +139,7 @@ CALLS: list[tuple[str, Act, str, Any, Any]] = [
 ]
 
 
+@pytest.mark.rule("agents.list.status", "agents.create")
 @pytest.mark.parametrize(("act", "sent", "body", "answer"), [case[1:] for case in CALLS], ids=[c[0] for c in CALLS])
 async def test_request_is_exactly(act: Act, sent: str, body: Any, answer: Any) -> None:
     service = Service(httpx.Response(204) if answer is None else ok(answer))
@@ -231,6 +232,7 @@ async def test_what_equals_a_chain_is_sent_and_signed_as_its_number(chain_id: An
     assert service.sent == ["GET /v1/signals?chain=8453"]
 
 
+@pytest.mark.rule("transport.unix-seconds")
 async def test_models_come_back() -> None:
     service = Service(ok(agent(risk={"stop_loss_pct": 4})), ok(page([signal(), signal("s2")])), ok(DETAIL))
     client = client_of(service)
@@ -244,6 +246,7 @@ async def test_models_come_back() -> None:
     assert (detail.exit_price_usd, detail.closed_at, detail.exit_tx_hash) == (None, None, None)
 
 
+@pytest.mark.rule("version.additive")
 async def test_values_that_come_later_are_kept() -> None:
     service = Service(ok(agent(status="hibernating", mood="good")))
     found = await client_of(service).agents.get("a1")

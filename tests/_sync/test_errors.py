@@ -47,6 +47,7 @@ def error_after(*answers: Any, **options: Any) -> APIError:
     return error
 
 
+@pytest.mark.rule("error.body")
 @pytest.mark.parametrize(
     ("status", "name"),
     [
@@ -81,6 +82,7 @@ def test_status_error_carries_everything(status: int, name: str) -> None:
     assert str(error).startswith(f"{status} {error.code}: it is so (PATCH {BASE}/v1/agents/a1")
 
 
+@pytest.mark.rule("wallets.connect.bad-signature")
 def test_invalid_signature_is_an_invalid_request() -> None:
     body = {"error": {"code": "invalid_signature", "message": "not by this address"}}
     error = error_after(ok(body, 400))
@@ -89,6 +91,7 @@ def test_invalid_signature_is_an_invalid_request() -> None:
     assert type(error_after(ok(body, 422))) is not InvalidSignatureError
 
 
+@pytest.mark.rule("error.429.headers")
 def test_retry_after_and_retry_at() -> None:
     there = START - 5000
     error = error_after(failed(429, retry_after="300", date=http_date(there)))

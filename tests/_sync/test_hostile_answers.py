@@ -85,6 +85,7 @@ def test_numbers_that_are_none(body: bytes) -> None:
     assert type(error) is APIResponseError
 
 
+@pytest.mark.rule("version.additive")
 def test_values_that_come_later_are_no_error() -> None:
     body = json.dumps(agent(status="hibernating", chain_id=1, extra={"deep": [1]})).encode()
     with facing(always(answer(body))) as (_, client):

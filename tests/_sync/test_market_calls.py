@@ -167,6 +167,7 @@ def told(batch: Batch[TokenPricesData]) -> tuple[int, list[str], int, bool]:
     return batch.number, list(batch.tokens), batch.spent, batch.again
 
 
+@pytest.mark.rule("market.batch")
 def test_a_batch_is_bought_when_it_is_asked_for() -> None:
     shop = Shop()
     run = shop.batches.token_prices(TWELVE)
@@ -214,6 +215,7 @@ RUNS: list[tuple[Callable[[Batches, Sequence[str]], BatchRun[Any]], str, int, An
 ]
 
 
+@pytest.mark.rule("market.price.batch")
 @pytest.mark.parametrize(("start", "path", "each", "inside", "beside"), RUNS, ids=[case[1] for case in RUNS])
 def test_every_batch_costs_what_its_tokens_cost(
     start: Any, path: str, each: int, inside: dict[str, Any], beside: dict[str, Any]

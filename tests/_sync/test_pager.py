@@ -40,6 +40,7 @@ def collect(pager: Pager[Trade], seen: list[str]) -> None:
         seen.append(item.id)
 
 
+@pytest.mark.rule("page.last", "page.cursor.walk")
 def test_all_pages() -> None:
     service = Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3), "c2")), ok(page(trades(4))))
     assert ids(client_of(service).trades.list()) == ["t1", "t2", "t3", "t4"]
@@ -73,6 +74,7 @@ def test_leaving_pages_early_costs_no_request() -> None:
     assert service.sent == [LIST]
 
 
+@pytest.mark.rule("page.fields")
 def test_pages() -> None:
     service = Service(ok(page(trades(1, 2), "c1")), ok(page([], "c2")), ok(page(trades(3))))
     found = [(len(one.data), one.next_cursor) for one in client_of(service).trades.list(limit=2).pages()]
@@ -80,6 +82,7 @@ def test_pages() -> None:
     assert service.sent[2] == "GET /v1/trades?limit=2&cursor=c2"
 
 
+@pytest.mark.rule("page.cursor.walk")
 def test_an_empty_page_with_a_cursor_goes_on() -> None:
     service = Service(ok(page([], "c1")), ok(page([], "c2")), ok(page(trades(1))))
     assert ids(client_of(service).trades.list()) == ["t1"]
@@ -91,6 +94,7 @@ def test_an_empty_cursor_is_none(cursor: str | None) -> None:
     assert ids(client_of(service).trades.list()) == ["t1"]
 
 
+@pytest.mark.rule("page.last")
 def test_empty_list() -> None:
     service = Service(ok(page([])), ok(page([])))
     client = client_of(service)
@@ -140,6 +144,7 @@ def test_limit_is_the_page_and_max_items_the_total(limit: int | None, max_items:
     assert [request.url.params["limit"] for request in service.requests] == sent
 
 
+@pytest.mark.rule("page.cursor.opaque")
 def test_begins_at_a_cursor() -> None:
     service = Service(ok(page(trades(3))))
     assert ids(client_of(service).trades.list(cursor="c7")) == ["t3"]
@@ -236,6 +241,7 @@ def test_a_repeated_cursor_after_all_that_was_wanted_is_nobodys_business() -> No
     assert ids(client_of(service).trades.list(max_items=2)) == ["t1", "t2"]
 
 
+@pytest.mark.rule("limit.page.max")
 def test_more_items_than_a_page_may_have_are_refused() -> None:
     service = Service(ok(page(trades(*range(100)))), ok(page(trades(*range(101)))))
     client = client_of(service)

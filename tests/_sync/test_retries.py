@@ -71,6 +71,7 @@ SIX_TIMES: list[tuple[str, list[Act], Callable[[], Scripted]]] = [
 ]
 
 
+@pytest.mark.rule("retry.five")
 @pytest.mark.parametrize(("act", "make"), [(act, make) for _, acts, make in SIX_TIMES for act in acts])
 def test_five_retries(act: Act, make: Callable[[], Scripted]) -> None:
     times, _, clock = persistent(act, make)
@@ -78,6 +79,7 @@ def test_five_retries(act: Act, make: Callable[[], Scripted]) -> None:
     assert 62 <= sum(clock.waits) <= 62 * 1.25 + 1
 
 
+@pytest.mark.rule("error.500", "retry.500")
 @pytest.mark.parametrize("act", [READ, PATCH, DELETE])
 def test_500_is_sent_again_twice(act: Act) -> None:
     times, error, _ = persistent(act, lambda: failed(500))
@@ -86,6 +88,7 @@ def test_500_is_sent_again_twice(act: Act) -> None:
     assert error.outcome == ("none" if act is READ else "unknown")
 
 
+@pytest.mark.rule("error.500")
 @pytest.mark.parametrize("act", [CREATE, PLAIN_POST])
 def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> None:
     times, error, _ = persistent(act, lambda: failed(500))
@@ -95,6 +98,7 @@ def test_500_of_a_post_is_raised_with_its_outcome_unknown(act: Act) -> None:
     assert "check before sending it again" in str(error)
 
 
+@pytest.mark.rule("retry.other-4xx")
 @pytest.mark.parametrize("status", [300, 301, 302, 307, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425])
 @pytest.mark.parametrize("act", [READ, PATCH, DELETE, CREATE])
 def test_other_statuses_are_raised_at_once(status: int, act: Act) -> None:

@@ -49,6 +49,7 @@ def waited(*, status: int = 429, **headers: str) -> float:
     return wait
 
 
+@pytest.mark.rule("retry.retry-after")
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_the_least(status: int) -> None:
     assert waited(status=status, retry_after="40") == named(40)
@@ -102,6 +103,7 @@ def test_without_a_date_our_clock_has_to_do() -> None:
     assert waited(date="yesterday", x_ratelimit_reset=str(START + 20)) == named(21)
 
 
+@pytest.mark.rule("retry.reset")
 def test_the_latest_of_all_counts() -> None:
     assert waited(retry_after="30", x_ratelimit_reset=str(START + 50)) == named(51)
     assert waited(retry_after="60", x_ratelimit_reset=str(START + 50)) == named(60)

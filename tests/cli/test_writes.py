@@ -41,6 +41,7 @@ def test_the_life_of_an_agent(own: Terminal, wallet: str) -> None:
     assert own("agents", "get", made["id"]).code == 6
 
 
+@pytest.mark.rule("agent.delete.active")
 def test_deleting_a_running_agent(own: Terminal, server: MockServer, agent: str) -> None:
     server.start_agent(agent)
     run = own("agents", "delete", agent, "--yes")
@@ -256,6 +257,7 @@ def test_a_dry_run_needs_no_service_for_its_difference(trade: Terminal) -> None:
         assert "changes" not in run.json
 
 
+@pytest.mark.rule("wallets.connect")
 def test_connect_with_a_key(own: Terminal, server: MockServer) -> None:
     address = LocalSigner.from_key(KEY).address
     own.env["TRADE_WALLET_KEY"] = KEY
@@ -273,6 +275,7 @@ def test_connect_with_another_message(own: Terminal) -> None:
     assert (run.code, run.problem["code"]) == (8, "invalid_signature")
 
 
+@pytest.mark.rule("wallets.connect")
 def test_connect_with_a_signature(own: Terminal, server: MockServer) -> None:
     address = LocalSigner.from_key(KEY).address
     argv = ("wallets", "connect", "--label", "l", "--chain", "base", "--address", address, "--signature", FORGED, "-y")
@@ -298,6 +301,7 @@ def test_connect_refuses_what_does_not_fit(own: Terminal) -> None:
     assert run.problem["hint"].startswith("a private key is ")
 
 
+@pytest.mark.rule("auth.scope.read-only.writes")
 def test_a_read_only_key_may_not_write(own: Terminal, agent: str) -> None:
     own.env["TRADE_API_KEY"] = own.env["TRADE_API_KEY"].replace("full", "read")
     run = own("agents", "delete", agent, "--yes")

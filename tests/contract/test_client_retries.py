@@ -72,6 +72,7 @@ def refusal(status: int, **headers: str) -> httpx.Response:
     )
 
 
+@pytest.mark.rule("auth.bearer", "error.503", "retry.429", "retry.503")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("status", [429, 503])
@@ -84,6 +85,7 @@ def test_429_and_503_are_sent_again(flavour: str, method: str, status: int) -> N
     assert len(clock.waits) == 1
 
 
+@pytest.mark.rule("retry.other-4xx")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", [name for name in errors() if name.startswith("errors/4") and "429" not in name])
@@ -96,6 +98,7 @@ def test_other_4xx_are_never_sent_again(flavour: str, method: str, name: str) ->
     assert clock.waits == []
 
 
+@pytest.mark.rule("retry.503", "retry.backoff", "retry.cap", "retry.five")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("status", "error"), [(429, RateLimitError), (503, ServiceUnavailableError)])
 def test_five_retries_that_wait_longer_each_time(flavour: str, status: int, error: type[APIStatusError]) -> None:
@@ -109,6 +112,7 @@ def test_five_retries_that_wait_longer_each_time(flavour: str, status: int, erro
     assert clock.waits == sorted(clock.waits)
 
 
+@pytest.mark.rule("retry.jitter")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_waits_are_jittered(flavour: str) -> None:
     waits = set()
@@ -120,6 +124,7 @@ def test_waits_are_jittered(flavour: str) -> None:
     assert min(waits) >= 2
 
 
+@pytest.mark.rule("retry.retry-after")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_is_honoured(flavour: str, status: int) -> None:
@@ -128,6 +133,7 @@ def test_retry_after_is_honoured(flavour: str, status: int) -> None:
     assert clock.waits[0] >= 38
 
 
+@pytest.mark.rule("retry.reset")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [429, 503])
 def test_rate_limit_reset_is_honoured(flavour: str, status: int) -> None:
@@ -136,6 +142,7 @@ def test_rate_limit_reset_is_honoured(flavour: str, status: int) -> None:
     assert clock.waits[0] >= 47
 
 
+@pytest.mark.rule("retry.retry-after", "retry.reset")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_the_later_of_both_headers_is_honoured(flavour: str) -> None:
     headers = {"Retry_After": "10", "X_RateLimit_Reset": str(START + 50)}
@@ -144,6 +151,7 @@ def test_the_later_of_both_headers_is_honoured(flavour: str) -> None:
     assert clock.waits[0] >= 50
 
 
+@pytest.mark.rule("error.500", "retry.500")
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_persistent_500_is_given_up(flavour: str, method: str) -> None:
@@ -153,12 +161,14 @@ def test_a_persistent_500_is_given_up(flavour: str, method: str) -> None:
     assert len(service.requests) <= 6
 
 
+@pytest.mark.rule("retry.five")
 def test_no_setting_allows_more_than_five_retries() -> None:
     assert RetryPolicy().max_retries == 5
     with pytest.raises(ConfigError, match="max_retries"):
         RetryPolicy(max_retries=6)
 
 
+@pytest.mark.rule("retry.cap")
 def test_our_own_wait_is_capped_at_a_minute() -> None:
     """Five retries stay below the cap; a policy with a larger base shows it."""
     service, clock = Service(refusal(503), times=99), VirtualClock()

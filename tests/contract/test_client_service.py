@@ -25,6 +25,7 @@ def client(service: MockServer, key: MockKey) -> Iterator[TradeClient]:
         yield client
 
 
+@pytest.mark.rule("wallets.connect")
 @pytest.mark.parametrize("chain", [8453, 56])
 def test_a_signer_proves_its_wallet(client: TradeClient, chain: int) -> None:
     signer = LocalSigner.from_key(WALLET_KEY)
@@ -46,6 +47,7 @@ def test_a_foreign_signer_is_refused(client: TradeClient) -> None:
         client.wallets.connect(**stolen)
 
 
+@pytest.mark.rule("auth.rotation")
 def test_a_key_may_change_between_requests(service: MockServer, key: MockKey) -> None:
     """A key that is asked for anew lets a bot go on after a rotation, without a restart."""
     current = [key.value]
@@ -60,6 +62,7 @@ def test_a_key_may_change_between_requests(service: MockServer, key: MockKey) ->
     assert after.api_key_last4 == new.value[-4:]
 
 
+@pytest.mark.rule("auth.key.shown-once")
 def test_a_key_is_shown_once(service: MockServer, key: MockKey, bare_http: httpx.Client) -> None:
     """The dashboard shows a key when it is made; the control routes, which stand for it, never again."""
     listed = bare_http.get(f"{service.url}/_mock/keys")

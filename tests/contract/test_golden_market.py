@@ -22,6 +22,7 @@ def answer(name: str, status: int = 200) -> RawResponse:
     return RawResponse(status, Headers([("content-type", "application/json")]), (GOLDEN / name).read_bytes())
 
 
+@pytest.mark.rule("market.results")
 @pytest.mark.parametrize("name", DATA)
 def test_data_is_taken_out_of_its_wrapper(name: str) -> None:
     data = decode_answer(DATA[name], "POST", URL, answer(name))
@@ -42,6 +43,7 @@ def test_a_wrapper_has_three_keys(name: str, key: str) -> None:
     assert caught.value.response.json() == body
 
 
+@pytest.mark.rule("market.wrapper.failure")
 @pytest.mark.parametrize(("name", "error"), FAILURES.items())
 def test_failure_becomes_its_error(name: str, error: str) -> None:
     status = int(name[-8:-5])
@@ -82,6 +84,7 @@ def test_times_are_the_same_instant_in_utc() -> None:
         assert parsed.created_at.utcoffset() == timedelta(0)
 
 
+@pytest.mark.rule("market.signals.kinds")
 def test_a_new_kind_of_signal_breaks_nothing() -> None:
     record = load("market/token_signals.json")["data"]["results"][0]["signals"][0] | {"signal": "HOLD"}
     assert SignalRecord.model_validate_json(json.dumps(record)).signal == "HOLD"

@@ -64,6 +64,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+@pytest.mark.rule("transport.unix-seconds")
 @pytest.mark.parametrize(("model", "record"), every_record())
 def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record))
@@ -74,6 +75,7 @@ def test_record_is_read_whole_and_written_back(model: type[BaseModel], record: A
         assert canonical(parsed.model_dump(mode="json")) == canonical(record), "only an agent may leave fields out"
 
 
+@pytest.mark.rule("version.additive")
 @pytest.mark.parametrize(("model", "record"), every_record())
 def test_unknown_fields_are_kept(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record | {"added_in_2030": {"deep": [1, None]}}))
@@ -95,6 +97,7 @@ def test_a_missing_field_is_not_invented(model: type[BaseModel], record: Any, fi
         model.model_validate_json(json.dumps({key: value for key, value in record.items() if key != field}))
 
 
+@pytest.mark.rule("transport.unix-seconds")
 @pytest.mark.parametrize(("model", "record"), records())
 def test_timestamps_are_the_same_instant_in_utc(model: type[BaseModel], record: Any) -> None:
     parsed = model.model_validate_json(json.dumps(record))
@@ -109,6 +112,7 @@ def test_timestamps_are_the_same_instant_in_utc(model: type[BaseModel], record: 
     assert stamps or model.__name__ in {"WalletBalance"}
 
 
+@pytest.mark.rule("version.additive", "account.plan")
 @pytest.mark.parametrize(
     ("model", "field"),
     [
@@ -127,6 +131,7 @@ def test_a_new_value_of_an_enumeration_breaks_nothing(model: str, field: str) ->
     assert getattr(parsed, field) == "never seen before"
 
 
+@pytest.mark.rule("trade.open.nulls")
 @pytest.mark.parametrize("name", ["trade_open.json", "trade_closed.json"])
 def test_an_open_trade_has_no_exit(name: str) -> None:
     trade = tradesdk.TradeDetail.model_validate_json((GOLDEN / name).read_bytes())
@@ -136,6 +141,7 @@ def test_an_open_trade_has_no_exit(name: str) -> None:
     assert trade.entry_tx_hash
 
 
+@pytest.mark.rule("risk.optional")
 def test_a_risk_object_may_leave_any_field_out() -> None:
     whole = load("agent.json")["risk"]
     assert Risk.model_validate({}).model_dump(mode="json", exclude_unset=True) == {}
@@ -145,6 +151,10 @@ def test_a_risk_object_may_leave_any_field_out() -> None:
         assert [getattr(risk, other) for other in whole if other != name] == [None, None, None]
 
 
+@pytest.mark.rule(
+    "wallets.connect.bad-signature auth.invalid auth.scope.forbidden error.400.malformed error.400.signature",
+    "error.401 error.403 error.404.missing error.409 error.422.position-size error.429 error.500 error.503",
+)
 @pytest.mark.parametrize("name", errors())
 def test_error_body_becomes_its_error(name: str) -> None:
     status, body = int(name.removeprefix("errors/")[:3]), load(name)

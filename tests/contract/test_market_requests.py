@@ -63,12 +63,14 @@ def test_blocking_calls_ask_what_is_specified(call: Call) -> None:
     check(call, call.run(Quotes(kept)))
 
 
+@pytest.mark.rule("market.paths", "market.aggregate.body")
 @pytest.mark.parametrize("call", MARKET_CALLS, ids=lambda call: call.name)
 async def test_async_calls_ask_what_is_specified(call: Call) -> None:
     check(call, await call.run(Waiting()))
     check(call, await call.run(AsyncQuotes(kept_async)))
 
 
+@pytest.mark.rule("market.paths")
 def test_every_endpoint_of_market_data_is_called() -> None:
     assert {f"{call.method} {call.path}" for call in MARKET_CALLS} == {
         "POST /v1/token-signals",

@@ -69,6 +69,7 @@ def history(wire: Wire, **fields: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.rule("market.paths")
 @pytest.mark.parametrize("path", ALL)
 def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> None:
     assert isinstance(bought(bazaar, path, good_body(path)), dict)
@@ -80,6 +81,7 @@ def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> 
         assert (answer.status_code, answer.json()["success"]) == (400, False)
 
 
+@pytest.mark.rule("market.wrapper.success", "market.results")
 @pytest.mark.parametrize("path", RESULTS)
 def test_where_the_records_are(bazaar: Wire, path: str) -> None:
     data = bought(bazaar, path, good_body(path))
@@ -87,6 +89,7 @@ def test_where_the_records_are(bazaar: Wire, path: str) -> None:
     assert set(data) == ({"total", "tokens"} if path == "/supported-tokens" else {RESULTS[path]})
 
 
+@pytest.mark.rule("market.identifier.forms", "market.identifier.case")
 @pytest.mark.parametrize("path", PER_TOKEN)
 def test_a_token_may_be_named_in_three_ways_and_in_any_case(bazaar: Wire, path: str) -> None:
     (brett,) = bought(bazaar, "/token-prices", items("BRETT"))["results"]
@@ -97,6 +100,7 @@ def test_a_token_may_be_named_in_three_ways_and_in_any_case(bazaar: Wire, path: 
         assert bought(bazaar, path, items(name)) == wanted, name
 
 
+@pytest.mark.rule("market.wrapper.failure", "market.identifier.twice", "market.identifier.required", "market.batch")
 @pytest.mark.parametrize("path", PER_TOKEN)
 def test_one_to_five_tokens_none_of_them_twice(bazaar: Wire, path: str) -> None:
     five = ("BRETT", "TOSHI", "AERO", "DEGEN", "ETH")
@@ -110,6 +114,7 @@ def test_one_to_five_tokens_none_of_them_twice(bazaar: Wire, path: str) -> None:
     assert refusal(bazaar, path, {"tokens": "BRETT"}) == 400
 
 
+@pytest.mark.rule("market.base-only", "market.identifier.unknown")
 @pytest.mark.parametrize("path", PER_TOKEN)
 def test_an_unknown_token_is_not_found(bazaar: Wire, path: str) -> None:
     assert refusal(bazaar, path, items("BRETT", "NOPE")) == 404
@@ -137,6 +142,11 @@ PRICES = [
 ]
 
 
+@pytest.mark.rule(
+    "market.payment.required market.payment.body market.payment.scheme market.payment.key market.price.batch",
+    "market.price.token-signals market.price.signal-history market.price.token-prices market.price.token-win-rate",
+    "market.price.token-avg-prices market.price.top-performers market.price.aggregate-metrics",
+)
 @pytest.mark.parametrize(("path", "body", "micro_usd"), PRICES)
 def test_unpaid_is_402_with_the_price(wire: Wire, path: str, body: Any, micro_usd: int) -> None:
     """In USDC, which has six decimals. The bearer key, there or not, makes no difference."""
@@ -149,10 +159,12 @@ def test_unpaid_is_402_with_the_price(wire: Wire, path: str, body: Any, micro_us
         assert offer["maxAmountRequired"] == str(micro_usd)
 
 
+@pytest.mark.rule("market.payment.key", "market.price.supported-tokens")
 def test_the_list_of_tokens_is_free_and_needs_no_key(wire: Wire) -> None:
     assert bought(wire.with_key(None), "/supported-tokens", {})["total"] > 100
 
 
+@pytest.mark.rule("market.signals.count", "market.signals.limit")
 def test_signals_are_ten_unless_asked_and_at_most_a_hundred(bazaar: Wire) -> None:
     def count(limit: Any) -> Any:
         (result,) = bought(bazaar, "/token-signals", {"tokens": [{"identifier": "BRETT"} | limit]})["results"]
@@ -165,6 +177,7 @@ def test_signals_are_ten_unless_asked_and_at_most_a_hundred(bazaar: Wire) -> Non
         assert refusal(bazaar, "/token-signals", {"tokens": [{"identifier": "BRETT", "limit": wrong}]}) == 400
 
 
+@pytest.mark.rule("market.times", "market.signals.record", "market.signals.kinds", "market.signals.formatted")
 def test_a_signal_record(bazaar: Wire) -> None:
     found = history(bazaar)
     assert {record["signal"] for record in found} == {"BUY", "SELL", "WAITING FOR SIGNAL"}
@@ -181,6 +194,7 @@ def test_a_signal_record(bazaar: Wire) -> None:
         assert at <= datetime.fromtimestamp(NOW, UTC)
 
 
+@pytest.mark.rule("market.signals.order")
 def test_signals_are_newest_first(bazaar: Wire) -> None:
     for path in ("/token-signals", "/signal-history"):
         (result,) = bought(bazaar, path, items("BRETT"))["results"]
@@ -189,6 +203,7 @@ def test_signals_are_newest_first(bazaar: Wire) -> None:
         assert len(times) > 5
 
 
+@pytest.mark.rule("market.history.start", "market.history.end", "market.history.dates")
 def test_history_is_bounded_by_dates_that_count_themselves(bazaar: Wire) -> None:
     every = history(bazaar)
     newest, oldest = every[3]["createdAt"], every[-4]["createdAt"]
@@ -202,6 +217,7 @@ def test_history_is_bounded_by_dates_that_count_themselves(bazaar: Wire) -> None
         assert refusal(bazaar, "/signal-history", items("BRETT", endDate=wrong)) == 400
 
 
+@pytest.mark.rule("market.history.type")
 def test_history_is_filtered_by_type(bazaar: Wire) -> None:
     every = history(bazaar)
     assert history(bazaar, signalType="ALL") == every
@@ -213,6 +229,7 @@ def test_history_is_filtered_by_type(bazaar: Wire) -> None:
         assert refusal(bazaar, "/signal-history", items("BRETT", signalType=wrong)) == 400
 
 
+@pytest.mark.rule("market.history.cap")
 def test_history_has_at_most_a_hundred(bare_http: httpx.Client) -> None:
     with MockServer(gaps=GapOptions(paywall="open"), clock=MockClock(NOW)) as server:
         wire = Wire(server, bare_http, None)
@@ -221,6 +238,7 @@ def test_history_has_at_most_a_hundred(bare_http: httpx.Client) -> None:
         assert len(history(wire)) == 100
 
 
+@pytest.mark.rule("market.prices.rate")
 def test_a_price_in_usd_is_the_one_in_ether_times_the_rate(bazaar: Wire) -> None:
     ether, brett = bought(bazaar, "/token-prices", items("ETH", "BRETT"))["results"]
     assert (ether["symbol"], ether["currentPriceEth"]) == ("ETH", 1.0)
@@ -228,6 +246,7 @@ def test_a_price_in_usd_is_the_one_in_ether_times_the_rate(bazaar: Wire) -> None
     assert brett["currentPriceUsd"] == pytest.approx(brett["currentPriceEth"] * rate, rel=1e-6)
 
 
+@pytest.mark.rule("market.prices.failure")
 def test_prices_that_can_not_be_found_are_502(bazaar: Wire) -> None:
     bazaar.server.set_price_failure(["BRETT"])
     assert refusal(bazaar, "/token-prices", items("ETH", "BRETT")) == 502
@@ -239,6 +258,7 @@ def test_prices_that_can_not_be_found_are_502(bazaar: Wire) -> None:
     assert bought(bazaar, "/token-prices", items("ETH", "BRETT"))
 
 
+@pytest.mark.rule("market.win-rate.null")
 def test_win_rates_are_percentages_or_null(bazaar: Wire) -> None:
     symbols = [token["symbol"] for token in bought(bazaar, "/supported-tokens", {"limit": 340})["tokens"]]
     found = []
@@ -251,6 +271,7 @@ def test_win_rates_are_percentages_or_null(bazaar: Wire) -> None:
     assert any(0 < rate < 100 for rate in rates if rate is not None)
 
 
+@pytest.mark.rule("market.avg-prices.null")
 def test_averages_are_null_without_trades(bazaar: Wire) -> None:
     brett, nobody = bought(bazaar, "/token-avg-prices", items("BRETT", "JOLTIG"))["results"]
     for name in ("averageBuyPrice", "averageSellPrice"):
@@ -259,6 +280,7 @@ def test_averages_are_null_without_trades(bazaar: Wire) -> None:
         assert 0 < brett[f"{name}ETH"] < brett[f"{name}USD"] < 1
 
 
+@pytest.mark.rule("market.top.sort", "market.top.limit")
 def test_top_performers_are_sorted_and_limited(bazaar: Wire) -> None:
     for sort_by in ("winRate", "ROI"):
         every = bought(bazaar, "/top-performers", {"sortBy": sort_by})["tokens"]
@@ -272,6 +294,7 @@ def test_top_performers_are_sorted_and_limited(bazaar: Wire) -> None:
         assert refusal(bazaar, "/top-performers", body) == 400
 
 
+@pytest.mark.rule("market.aggregate.record", "market.aggregate.body")
 def test_totals_are_taken_from_what_there_is(bazaar: Wire) -> None:
     data = bought(bazaar, "/aggregate-metrics", {})
     assert 0 < data["activeAgents"] < data["totalAgents"]
@@ -283,6 +306,7 @@ def test_totals_are_taken_from_what_there_is(bazaar: Wire) -> None:
         assert refusal(bazaar, "/aggregate-metrics", body) == 400
 
 
+@pytest.mark.rule("market.aggregate.negative")
 def test_a_profit_may_be_a_loss(bazaar: Wire) -> None:
     bazaar.server.world.store.run("UPDATE positions SET entry_price_usd = 100 * entry_price_usd WHERE chain_id = 8453")
     data = bought(bazaar, "/aggregate-metrics", {})
@@ -290,6 +314,7 @@ def test_a_profit_may_be_a_loss(bazaar: Wire) -> None:
     assert data["unrealizedProfitETH"] < 0
 
 
+@pytest.mark.rule("market.supported.data", "market.supported.limit")
 def test_supported_tokens_are_counted_and_limited(bazaar: Wire) -> None:
     first = bought(bazaar, "/supported-tokens", {})
     more = bought(bazaar, "/supported-tokens", {"limit": 500})
@@ -303,6 +328,7 @@ def test_supported_tokens_are_counted_and_limited(bazaar: Wire) -> None:
         assert refusal(bazaar, "/supported-tokens", {"limit": wrong}) == 400
 
 
+@pytest.mark.rule("market.signals.same")
 def test_signals_agree_with_the_account_api(bazaar: Wire) -> None:
     emitted = bazaar.server.emit_signal(token="SKI", direction="SELL", price_usd=0.0725)
     key = bazaar.server.create_key(name="reader", scope="read-only").value

@@ -69,6 +69,7 @@ CASES = [
 ]
 
 
+@pytest.mark.rule("market.wrapper.success", "market.wrapper.statuses", "market.signals.none")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.golden)
 def test_market_data_has_the_golden_shape(case: Case, bazaar: Wire) -> None:
     for signal in case.signals:
@@ -91,6 +92,7 @@ def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(each, at if isinstance(value, list) else f"{at}.{key}")
 
 
+@pytest.mark.rule("market.signals.averages", "market.win-rate.null", "market.avg-prices.null")
 @pytest.mark.parametrize("name", ["token_signals.json", "token_win_rate.json", "token_avg_prices.json"])
 def test_nothing_and_something_are_both_compared(name: str, bazaar: Wire) -> None:
     """Whatever may be null is null somewhere in these answers and somewhere else it isn't."""
@@ -112,6 +114,9 @@ FAILURES = [
 ]
 
 
+@pytest.mark.rule(
+    "market.wrapper.failure market.wrapper.statuses market.identifier.unknown market.prices.failure",
+)
 @pytest.mark.parametrize(("golden", "path", "body", "status"), FAILURES)
 def test_failure_has_the_golden_shape(bazaar: Wire, golden: str, path: str, body: Any, status: int) -> None:
     bazaar.server.set_price_failure(status == 502)
@@ -123,6 +128,7 @@ def test_failure_has_the_golden_shape(bazaar: Wire, golden: str, path: str, body
     assert answer.json()["error"]
 
 
+@pytest.mark.rule("market.payment.scheme")
 def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
     answer = wire.with_key(None).post("/token-prices", items("BRETT", "ETH"))
     assert answer.status_code == 402

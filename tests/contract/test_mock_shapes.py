@@ -109,6 +109,10 @@ CASES = [
 ]
 
 
+@pytest.mark.rule(
+    "transport.response-json transport.unix-seconds risk.optional agents.list agents.get wallets.list",
+    "trade.open.nulls trades.list trades.get positions.list signals.latest signals.history account.get usage.get",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.golden)
 def test_answer_has_the_golden_shape(case: Case, populated: Wire) -> None:
     answer = case.ask(populated)
@@ -121,6 +125,7 @@ def test_answer_has_the_golden_shape(case: Case, populated: Wire) -> None:
         assert answer.json()["data"], "an empty list shows no shape"
 
 
+@pytest.mark.rule("agent.delete.idle")
 def test_deleted_agent_has_no_body(wire: Wire) -> None:
     answer = wire.delete(f"/agents/{wire.create()['id']}")
     assert (answer.status_code, answer.content) == (204, b"")
@@ -132,6 +137,7 @@ def test_token_balances_are_there_to_be_compared(populated: Wire) -> None:
     assert populated.get(f"/wallets/{holding(populated)}/balance").json()["token_balances"]
 
 
+@pytest.mark.rule("trade.status")
 def test_both_kinds_of_trade_are_there_to_be_compared(populated: Wire) -> None:
     seen = {trade["status"] for trade in populated.get("/trades", limit=100).json()["data"]}
     assert seen == {"open", "closed"}
@@ -216,6 +222,11 @@ def breakable(bare_http: httpx.Client, tmp_path: Path) -> Iterator[Wire]:
         yield Wire(server, bare_http, server.create_key(tenant="broken").value)
 
 
+@pytest.mark.rule(
+    "transport.response-json agent.delete.active wallets.connect.bad-signature auth.invalid auth.scope.forbidden",
+    "error.400.malformed error.400.signature error.401 error.403 error.404.missing error.409",
+    "error.422.position-size error.429 error.500 error.503",
+)
 @pytest.mark.parametrize("name", errors())
 def test_error_has_the_golden_shape(name: str, request: pytest.FixtureRequest) -> None:
     answer = PROVOKED[name](request.getfixturevalue("breakable" if name in BREAKING else "populated"))

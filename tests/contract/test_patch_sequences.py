@@ -90,12 +90,14 @@ def play(wire: Wire, wallet: str, sequence: list[tuple[bool, dict[str, Any], dic
     assert wire.delete(path).status_code == 204
 
 
+@pytest.mark.rule("agents.update.risk")
 @settings(max_examples=10)
 @given(sequence=steps)
 def test_patches_follow_the_merge_rule(patching: Wire, wallet: str, sequence: Any) -> None:
     play(patching, wallet, sequence)
 
 
+@pytest.mark.rule("agents.update.risk")
 @pytest.mark.long
 @settings(max_examples=500)
 @given(sequence=steps)

@@ -82,6 +82,17 @@ def dumped(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True)
 
 
+@pytest.mark.rule(
+    "transport.request-json version.prefix agent.fields.created agent.fields.updated risk.optional",
+    "agent.delete.idle agents.list agents.list.status agents.list.limit agents.list.cursor agents.create",
+    "agents.create.required agents.create.optional agents.get agents.update agents.update.partial",
+    "agents.update.risk agents.delete wallets.connect wallets.connect.required wallets.list wallets.list.chain_id",
+    "wallets.list.limit wallets.list.cursor wallets.balance trades.list trades.list.agent_id trades.list.status",
+    "trades.list.limit trades.list.cursor trades.get positions.list positions.list.agent_id positions.list.limit",
+    "positions.list.cursor signals.latest signals.latest.chain signals.latest.limit signals.latest.min_confidence",
+    "signals.history signals.history.chain signals.history.token_address signals.history.from signals.history.to",
+    "signals.history.limit signals.history.cursor account.get usage.get page.fields page.cursor.opaque auth.bearer",
+)
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
 def test_blocking_client_sends_what_is_specified(call: Call) -> None:
     request, value = run_sync(call)
@@ -96,6 +107,7 @@ async def test_async_client_sends_what_is_specified(call: Call) -> None:
     assert dumped(value) == (load(call.golden) if call.golden else None)
 
 
+@pytest.mark.rule("version.prefix")
 def test_every_account_endpoint_is_called() -> None:
     """Fifteen endpoints stand in the specification besides the live stream; ids are placeholders here."""
     ids = ("agt_51c0aa17", "wal_0b64f2d8", "trd_b1770c3e", "trd_64de88f0")

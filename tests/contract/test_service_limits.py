@@ -41,6 +41,7 @@ def use_up(wire: Wire) -> httpx.Response:
     return answers[-1]
 
 
+@pytest.mark.rule("error.429", "limit.rate.free", "limit.rate.pro", "limit.headers.limit", "limit.headers.remaining")
 @pytest.mark.parametrize(("plan", "limit"), [("free", 60), ("pro", 300)])
 def test_plan_limits_requests_per_minute(still: MockServer, bare_http: httpx.Client, plan: str, limit: int) -> None:
     wire, _ = account(still, bare_http, plan)
@@ -53,11 +54,13 @@ def test_plan_limits_requests_per_minute(still: MockServer, bare_http: httpx.Cli
     assert numbers(refused)[:2] == (limit, 0)
 
 
+@pytest.mark.rule("limit.rate.enterprise")
 def test_enterprise_has_a_limit_of_its_own(still: MockServer, bare_http: httpx.Client) -> None:
     wire, _ = account(still, bare_http, "enterprise")
     assert numbers(wire.get("/account"))[0] > 300
 
 
+@pytest.mark.rule("error.429.headers", "limit.headers.reset")
 def test_the_window_ends_when_the_headers_say(still: MockServer, bare_http: httpx.Client) -> None:
     wire, _ = account(still, bare_http, "free")
     _, _, reset = numbers(wire.get("/account"))
@@ -74,6 +77,7 @@ def test_the_window_ends_when_the_headers_say(still: MockServer, bare_http: http
     assert numbers(answer)[:2] == (60, 59)
 
 
+@pytest.mark.rule("limit.rate.free")
 def test_each_key_has_its_own_window(still: MockServer, bare_http: httpx.Client) -> None:
     wire, tenant = account(still, bare_http, "free")
     use_up(wire)
@@ -81,6 +85,7 @@ def test_each_key_has_its_own_window(still: MockServer, bare_http: httpx.Client)
     assert numbers(wire.with_key(second.value).get("/account"))[:2] == (60, 59)
 
 
+@pytest.mark.rule("limit.headers")
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -104,6 +109,7 @@ def test_every_answer_tells_the_limit(
     assert "Retry-After" not in answer.headers
 
 
+@pytest.mark.rule("limit.upgrade")
 def test_an_upgrade_counts_at_once(still: MockServer, bare_http: httpx.Client) -> None:
     wire, tenant = account(still, bare_http, "free")
     assert numbers(wire.get("/account"))[0] == 60
@@ -112,6 +118,7 @@ def test_an_upgrade_counts_at_once(still: MockServer, bare_http: httpx.Client) -
     assert wire.get("/account").json()["plan"] == "pro"
 
 
+@pytest.mark.rule("limit.downgrade")
 def test_a_downgrade_waits_for_the_next_period(still: MockServer, bare_http: httpx.Client) -> None:
     wire, tenant = account(still, bare_http, "pro")
     reset = wire.get("/account/usage").json()["reset_at"]
@@ -124,6 +131,7 @@ def test_a_downgrade_waits_for_the_next_period(still: MockServer, bare_http: htt
     assert wire.get("/account").json()["plan"] == "free"
 
 
+@pytest.mark.rule("usage.quota.fields", "usage.reset_at")
 def test_usage_counts_requests_and_agents_until_its_reset(still: MockServer, bare_http: httpx.Client) -> None:
     wire, _ = account(still, bare_http, "pro")
     before = wire.get("/account/usage").json()

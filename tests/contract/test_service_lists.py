@@ -52,6 +52,10 @@ def walk(wire: Wire, path: str, **query: Any) -> list[Any]:
         query["cursor"] = page["next_cursor"]
 
 
+@pytest.mark.rule(
+    "agents.list.limit wallets.list.limit trades.list.limit positions.list.limit signals.latest.limit",
+    "signals.history.limit limit.page.default",
+)
 @pytest.mark.parametrize(("path", "query"), EVERY_LIST)
 def test_a_page_has_twenty_items_by_default(busy: Wire, path: str, query: dict[str, Any]) -> None:
     at_most = len(busy.get(path, limit=100, **query).json()["data"])
@@ -59,6 +63,10 @@ def test_a_page_has_twenty_items_by_default(busy: Wire, path: str, query: dict[s
     assert at_most > 20 or path == "/positions", "too few to show anything"
 
 
+@pytest.mark.rule(
+    "agents.list.limit wallets.list.limit trades.list.limit positions.list.limit signals.latest.limit",
+    "signals.history.limit limit.page.max",
+)
 @pytest.mark.parametrize(("path", "query"), EVERY_LIST)
 @pytest.mark.parametrize("limit", [1, 7, 100])
 def test_a_page_has_as_many_as_asked_for(busy: Wire, path: str, query: dict[str, Any], limit: int) -> None:
@@ -68,6 +76,10 @@ def test_a_page_has_as_many_as_asked_for(busy: Wire, path: str, query: dict[str,
         assert len(found) == limit
 
 
+@pytest.mark.rule(
+    "agents.list.limit wallets.list.limit trades.list.limit positions.list.limit signals.latest.limit",
+    "signals.history.limit limit.page.max",
+)
 @pytest.mark.parametrize(("path", "query"), EVERY_LIST)
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "ten", "1.5", ""])
 def test_a_page_size_out_of_range_is_refused(busy: Wire, path: str, query: dict[str, Any], limit: str) -> None:
@@ -76,6 +88,10 @@ def test_a_page_size_out_of_range_is_refused(busy: Wire, path: str, query: dict[
     assert "limit" in answer.json()["error"]["message"]
 
 
+@pytest.mark.rule(
+    "agents.list.cursor wallets.list.cursor trades.list.cursor positions.list.cursor signals.history.cursor",
+    "page.fields page.cursor.walk",
+)
 @pytest.mark.parametrize(("path", "query"), PAGED)
 def test_a_walk_meets_everything_once(busy: Wire, path: str, query: dict[str, Any]) -> None:
     """In pages of three as in pages of a hundred, and without a cursor at the end."""
@@ -88,6 +104,7 @@ def test_a_walk_meets_everything_once(busy: Wire, path: str, query: dict[str, An
     assert len({one["id"] for one in small}) == len(small) > 3
 
 
+@pytest.mark.rule("trade.status", "trades.list", "trades.list.status", "trades.list.cursor")
 def test_all_trades_are_reached(busy: Wire) -> None:
     trades = walk(busy, "/trades", limit=100)
     assert len({trade["id"] for trade in trades}) == len(trades) >= 250
@@ -97,6 +114,7 @@ def test_all_trades_are_reached(busy: Wire) -> None:
     assert {one["id"] for one in trades} == {one["id"] for one in open_ones + closed}
 
 
+@pytest.mark.rule("page.last")
 def test_the_last_page_has_no_cursor_even_when_it_is_full(wire: Wire) -> None:
     wallet = wire.connect()
     for name in "ab":
@@ -105,17 +123,20 @@ def test_the_last_page_has_no_cursor_even_when_it_is_full(wire: Wire) -> None:
     assert "next_cursor" in wire.get("/agents", limit=1).json()
 
 
+@pytest.mark.rule("page.last")
 @pytest.mark.parametrize("path", ["/agents", "/wallets", "/trades", "/positions"])
 def test_an_empty_list_is_an_empty_page(wire: Wire, path: str) -> None:
     assert wire.get(path).json() == {"data": []}
 
 
+@pytest.mark.rule("page.cursor.opaque", "error.400.malformed")
 @pytest.mark.parametrize(("path", "query"), PAGED)
 @pytest.mark.parametrize("cursor", ["made-up", "AAAA", "%00", "../../etc"])
 def test_a_made_up_cursor_is_refused(busy: Wire, path: str, query: dict[str, Any], cursor: str) -> None:
     assert error_of(busy.get(path, cursor=cursor, **query)) == (400, "invalid_request")
 
 
+@pytest.mark.rule("page.cursor.walk")
 def test_a_cursor_stays_good_while_rows_are_added(wire: Wire) -> None:
     wallet = wire.connect()
     old = {wire.create(wallet_id=wallet, name=f"old {number}")["id"] for number in range(4)}
@@ -128,6 +149,7 @@ def test_a_cursor_stays_good_while_rows_are_added(wire: Wire) -> None:
     assert old <= set(seen)
 
 
+@pytest.mark.rule("trades.list.agent_id", "positions.list.agent_id")
 @pytest.mark.parametrize("path", ["/trades", "/positions"])
 def test_list_can_be_filtered_by_agent(busy: Wire, path: str) -> None:
     agent = busy.get(path, limit=1).json()["data"][0]["agent_id"]
@@ -137,11 +159,13 @@ def test_list_can_be_filtered_by_agent(busy: Wire, path: str) -> None:
     assert 0 < len(mine) < len(everything)
 
 
+@pytest.mark.rule("trades.list.status")
 @pytest.mark.parametrize("status", ["pending", "OPEN", "active"])
 def test_a_trade_status_that_does_not_exist_is_refused(busy: Wire, status: str) -> None:
     assert error_of(busy.get("/trades", status=status))[0] in (400, 422)
 
 
+@pytest.mark.rule("trade.open.nulls", "trades.get")
 def test_open_trades_have_no_exit_and_closed_ones_have_one(busy: Wire) -> None:
     exits = ("exit_price_usd", "pnl_usd", "roi_pct", "closed_at")
     for trade in walk(busy, "/trades", limit=100):
@@ -156,6 +180,7 @@ def test_open_trades_have_no_exit_and_closed_ones_have_one(busy: Wire) -> None:
         assert detail == trade
 
 
+@pytest.mark.rule("positions.list")
 def test_positions_are_the_open_trades(busy: Wire) -> None:
     """A position is open by definition: its agent, token and price at entry are those of an open trade."""
 
@@ -168,6 +193,7 @@ def test_positions_are_the_open_trades(busy: Wire) -> None:
     assert {key(one) for one in positions} <= {key(one) for one in trades}
 
 
+@pytest.mark.rule("agent.status", "trade.direction", "account.plan")
 def test_every_value_is_one_of_those_written(busy: Wire) -> None:
     for trade in walk(busy, "/trades", limit=100):
         assert trade["direction"] in {"BUY", "SELL"}

@@ -66,6 +66,7 @@ def listening(wire: Wire, chain: int = 8453) -> Iterator[Events]:
         yield Events(answer)
 
 
+@pytest.mark.rule("stream.open", "stream.content-type")
 def test_it_is_an_event_stream_and_stays_open(caller: Wire) -> None:
     with listening(caller) as events:
         assert events.answer.headers["content-type"].partition(";")[0] == "text/event-stream"
@@ -74,6 +75,7 @@ def test_it_is_an_event_stream_and_stays_open(caller: Wire) -> None:
             assert events.next()["type"] in ("signal", "heartbeat")
 
 
+@pytest.mark.rule("stream.signal.fields", "stream.heartbeat.fields")
 @pytest.mark.parametrize("kind", ["signal", "heartbeat"])
 def test_event_has_the_golden_shape(caller: Wire, kind: str) -> None:
     with listening(caller) as events:
@@ -81,6 +83,7 @@ def test_event_has_the_golden_shape(caller: Wire, kind: str) -> None:
         assert_same_shape(events.until(kind), load(f"stream/{kind}.json"))
 
 
+@pytest.mark.rule("stream.message", "stream.type")
 def test_events_are_messages_whose_kind_stands_in_their_data(caller: Wire) -> None:
     with listening(caller) as events:
         caller.server.clock.advance(60)
@@ -94,6 +97,7 @@ def test_events_are_messages_whose_kind_stands_in_their_data(caller: Wire) -> No
             kinds.add(data["type"])
 
 
+@pytest.mark.rule("stream.signal", "stream.signal.fields")
 @pytest.mark.parametrize("chain", [8453, 56])
 def test_new_signals_of_the_chain_are_sent(caller: Wire, chain: int) -> None:
     with listening(caller, chain) as events:
@@ -106,6 +110,7 @@ def test_new_signals_of_the_chain_are_sent(caller: Wire, chain: int) -> None:
     assert all(known[event["id"]] | {"type": "signal"} == event for event in sent)
 
 
+@pytest.mark.rule("stream.heartbeat")
 def test_a_heartbeat_comes_periodically(caller: Wire) -> None:
     with listening(caller, 56) as events:
         times = []
@@ -116,6 +121,7 @@ def test_a_heartbeat_comes_periodically(caller: Wire) -> None:
     assert all(isinstance(time, int) and time >= START for time in times)
 
 
+@pytest.mark.rule("stream.chain")
 @pytest.mark.parametrize("chain", [None, "", "base"])
 def test_a_chain_is_required(caller: Wire, chain: str | None) -> None:
     query = {} if chain is None else {"chain": chain}
@@ -124,15 +130,18 @@ def test_a_chain_is_required(caller: Wire, chain: str | None) -> None:
     assert "chain" in answer.json()["error"]["message"]
 
 
+@pytest.mark.rule("stream.chain")
 def test_only_two_chains_have_a_stream(caller: Wire) -> None:
     assert error_of(caller.get("/signals/stream", chain=1)) == (422, "validation_error")
 
 
+@pytest.mark.rule("stream.bearer")
 @pytest.mark.parametrize("key", [None, "nobody"])
 def test_the_bearer_key_is_required(caller: Wire, key: str | None) -> None:
     assert error_of(caller.with_key(key).get("/signals/stream", chain=8453)) == (401, "unauthorized")
 
 
+@pytest.mark.rule("stream.bearer")
 def test_a_read_only_key_may_listen(live: MockServer, bare_http: httpx.Client) -> None:
     key = live.create_key(scope="read-only")
     with listening(Wire(live, bare_http, key.value)) as events:
@@ -140,6 +149,7 @@ def test_a_read_only_key_may_listen(live: MockServer, bare_http: httpx.Client) -
         assert events.next()
 
 
+@pytest.mark.rule("stream.rate-limit")
 def test_it_does_not_count_against_the_rate_limit(caller: Wire) -> None:
     """A free plan has sixty requests a minute."""
     for _ in range(61):
@@ -155,6 +165,7 @@ def test_it_does_not_count_against_the_rate_limit(caller: Wire) -> None:
         pass
 
 
+@pytest.mark.rule("stream.revoked")
 def test_it_ends_when_its_key_is_revoked(live: MockServer, bare_http: httpx.Client) -> None:
     key = live.create_key()
     with listening(Wire(live, bare_http, key.value)) as events:

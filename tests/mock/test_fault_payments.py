@@ -141,6 +141,7 @@ def test_overlooked_after_the_money_was_taken(mock: MockService, http: httpx.Cli
     assert books(mock) == [(PRICE, 2, 402)]
 
 
+@pytest.mark.rule("payment.refused")
 @VERSIONS
 def test_verification(mock: MockService, http: httpx.Client, version: int) -> None:
     mock.add_fault("verification", reason="invalid_exact_evm_payload_signature", count=1)
@@ -175,6 +176,7 @@ def test_a_settlement_that_is_said_to_have_failed(mock: MockService, http: httpx
     assert mock.payments.spent() == PRICE
 
 
+@pytest.mark.rule("payment.pending")
 @VERSIONS
 @pytest.mark.parametrize("charged", [False, True])
 def test_a_settlement_that_is_pending(mock: MockService, http: httpx.Client, version: int, charged: bool) -> None:
@@ -195,6 +197,7 @@ def test_a_settlement_that_is_pending(mock: MockService, http: httpx.Client, ver
     assert reason(buyer.pay()) == USED
 
 
+@pytest.mark.rule("payment.pending")
 def test_what_is_pending_is_finished_by_the_same_payment_only(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("settlement", reason="settlement_pending", charged=True, count=1)
     buyer = Buyer(http)

@@ -179,6 +179,7 @@ def test_a_scope_can_be_changed(server: MockServer) -> None:
         ok(http.post("/v1/wallets", json=connection()), 201)
 
 
+@pytest.mark.rule("auth.secret")
 def test_values_are_not_stored(server: MockServer, api: httpx.Client) -> None:
     key = server.create_key()
     ok(api.get("/v1/account"))

@@ -75,6 +75,7 @@ def test_they_are_the_signals_of_the_account_api(shop: Market) -> None:
         assert (one["previousShortSMA"] < one["previousLongSMA"]) == (one["signal"] == "BUY")
 
 
+@pytest.mark.rule("market.signals.prices")
 def test_prices_in_ether_times_the_rate_are_prices_in_usd(shop: Market) -> None:
     for token in lively(7, 8453)[::10]:
         for record in history(shop, token.symbol):

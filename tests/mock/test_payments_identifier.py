@@ -32,6 +32,7 @@ def test_it_is_offered(shop: Shop) -> None:
     assert "extensions" not in shop.ask()
 
 
+@pytest.mark.rule("payment.identifier.again")
 def test_the_same_again_is_the_stored_answer_and_costs_nothing(shop: Shop) -> None:
     content = shop.signed(1, identifier=IDENT)
     first = shop.present(content)
@@ -56,6 +57,7 @@ def test_the_order_of_its_fields_is_free(shop: Shop) -> None:
     assert (again.status, again.body) == (200, first.body)
 
 
+@pytest.mark.rule("payment.identifier.again")
 def test_the_same_identifier_for_another_payment_is_a_conflict(shop: Shop) -> None:
     content = shop.signed(1, identifier=IDENT)
     assert shop.present(content).status == 200
@@ -95,6 +97,7 @@ def test_what_is_one(shop: Shop, ident: str) -> None:
     assert shop.buy(1, identifier=ident).status == 200
 
 
+@pytest.mark.rule("payment.identifier.missing")
 def test_one_that_is_required_is_missing() -> None:
     shop = Shop(payment_identifier="required")
     answer = shop.buy(1)
@@ -127,6 +130,7 @@ def spoiled(content: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.rule("payment.extensions")
 @pytest.mark.parametrize("place", range(7))
 def test_what_was_offered_is_repeated_untouched(shop: Shop, place: int) -> None:
     content = shop.signed(1, identifier=IDENT)
@@ -134,6 +138,7 @@ def test_what_was_offered_is_repeated_untouched(shop: Shop, place: int) -> None:
     assert shop.present(content).status == 200
 
 
+@pytest.mark.rule("payment.extensions")
 def test_extensions_that_were_not_offered_do_not_matter(shop: Shop) -> None:
     content = shop.signed(1, identifier=IDENT)
     content["extensions"]["builder-code"] = {"info": {"a": 1}}

@@ -52,6 +52,7 @@ def test_what_is_bought_is_what_an_open_paywall_gives() -> None:
         assert shop.post(path, good_body(path)).data == bought
 
 
+@pytest.mark.rule("payment.settled-after")
 @VERSIONS
 @pytest.mark.parametrize(
     ("path", "body", "status"),
@@ -78,6 +79,7 @@ def test_an_endpoint_that_fails_is_not_charged(version: int, path: str, body: Js
         assert shop.present(content, path, again).status == 200
 
 
+@pytest.mark.rule("payment.settled-after")
 def test_a_bad_request_is_not_charged() -> None:
     shop = Shop()
     content = shop.signed(1)
@@ -92,6 +94,7 @@ def test_a_bad_request_is_not_charged() -> None:
     assert shop.present(content).status == 200
 
 
+@pytest.mark.rule("payment.settled-after")
 def test_a_request_beyond_the_rate_limit_is_not_charged() -> None:
     shop = Shop(b_rate="60")
     content = shop.signed(1)
@@ -124,6 +127,7 @@ def test_the_same_calls_have_the_same_bytes() -> None:
     assert played() == played()
 
 
+@pytest.mark.rule("payment.whole")
 def test_a_crash_in_the_middle_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it breaks: in the endpoint, while the money is taken, or right after that."""
     shop = Shop()
@@ -177,6 +181,7 @@ def signed_for(mock: MockService, nonce: int) -> Json:
     return payment(offer_of(answer.headers), mock.clock.now(), nonce)
 
 
+@pytest.mark.rule("payment.nonce")
 @pytest.mark.parametrize("servers", [1, 2])
 def test_of_sixteen_that_present_the_same_payment_one_is_charged(tmp_path: Path, servers: int) -> None:
     file = None if servers == 1 else tmp_path / "world.db"
@@ -194,6 +199,7 @@ def test_of_sixteen_that_present_the_same_payment_one_is_charged(tmp_path: Path,
             mock.close()
 
 
+@pytest.mark.rule("payment.balance")
 def test_payers_together_do_not_spend_what_they_do_not_have(tmp_path: Path) -> None:
     worlds = [MockService(db=tmp_path / "world.db", clock=MockClock(START)) for _ in range(2)]
     try:
@@ -211,6 +217,7 @@ def test_payers_together_do_not_spend_what_they_do_not_have(tmp_path: Path) -> N
             mock.close()
 
 
+@pytest.mark.rule("payment.whole")
 def test_the_books_are_kept_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "world.db"
 

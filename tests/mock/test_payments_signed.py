@@ -30,6 +30,7 @@ SIGNATURE = bytes.fromhex(
 )
 
 
+@pytest.mark.rule("payment.signed")
 def test_the_vector() -> None:
     assert eip3009.digest(DOMAIN, VECTOR) == DIGEST
     assert eip3009.signer(DIGEST, SIGNATURE) == VECTOR.payer == PAYER.address.lower()
@@ -84,6 +85,7 @@ def spoiled() -> Iterator[tuple[str, bytes]]:
     yield "one bit of r", bytes([r[0] ^ 1]) + r[1:] + s + bytes([v])
 
 
+@pytest.mark.rule("payment.signed")
 @pytest.mark.parametrize("signature", [pytest.param(value, id=name) for name, value in spoiled()])
 def test_what_is_not_the_payers_signature(signature: bytes) -> None:
     assert eip3009.signer(DIGEST, signature) != VECTOR.payer

@@ -18,17 +18,20 @@ VERSIONS = pytest.mark.parametrize("version", [2, 1])
 OTHER = "0x" + "66" * 20
 
 
+@pytest.mark.rule("payment.receiver")
 @VERSIONS
 def test_another_receiver(version: int) -> None:
     assert reason(Shop().buy(1, version, to=OTHER)) == CODE + "recipient_mismatch"
 
 
+@pytest.mark.rule("payment.amount")
 @VERSIONS
 @pytest.mark.parametrize("value", ["29999", "30001", "0", "60000", str(2**256 - 1)])
 def test_another_amount(version: int, value: str) -> None:
     assert reason(Shop().buy(1, version, value=value)) == CODE + "authorization_value_mismatch"
 
 
+@pytest.mark.rule("payment.valid-before")
 @VERSIONS
 def test_the_end_of_validity(version: int) -> None:
     """Six seconds are needed for the settlement."""
@@ -41,6 +44,7 @@ def test_the_end_of_validity(version: int) -> None:
             assert reason(answer) == CODE + "authorization_valid_before"
 
 
+@pytest.mark.rule("payment.valid-after")
 @VERSIONS
 def test_the_begin_of_validity(version: int) -> None:
     shop = Shop()
@@ -52,6 +56,7 @@ def test_the_begin_of_validity(version: int) -> None:
             assert reason(answer) == CODE + "authorization_valid_after"
 
 
+@pytest.mark.rule("payment.valid-before")
 def test_time_is_the_services_time() -> None:
     shop = Shop()
     content = shop.signed(1)
@@ -80,6 +85,7 @@ def test_a_signature_of_somebody_else(version: int) -> None:
     assert reason(shop.present(content)) == CODE + "signature"
 
 
+@pytest.mark.rule("payment.signed")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -108,6 +114,7 @@ def test_what_is_no_signature(signature: str) -> None:
     assert reason(shop.present(content)) == CODE + "signature"
 
 
+@pytest.mark.rule("payment.signed")
 @pytest.mark.parametrize(
     "domain",
     [{"extra": {"name": "USDC", "version": "2"}}, {"network": "eip155:84532"}, {"asset": "0x" + "11" * 20}],
@@ -121,6 +128,7 @@ def test_a_signature_for_another_token(domain: dict[str, Any]) -> None:
     assert reason(shop.present(content)) == CODE + "signature"
 
 
+@pytest.mark.rule("payment.nonce")
 @VERSIONS
 def test_a_nonce_works_once(version: int) -> None:
     shop = Shop()
@@ -134,6 +142,7 @@ def test_a_nonce_works_once(version: int) -> None:
     assert shop.settled() == 2
 
 
+@pytest.mark.rule("payment.nonce")
 def test_a_nonce_is_of_one_payer() -> None:
     shop = Shop()
     assert shop.buy(1).status == 200
@@ -141,6 +150,7 @@ def test_a_nonce_is_of_one_payer() -> None:
     assert shop.settled() == 2
 
 
+@pytest.mark.rule("payment.nonce")
 def test_a_refused_nonce_is_not_used_up() -> None:
     shop = Shop()
     content = shop.signed(1)
@@ -149,6 +159,7 @@ def test_a_refused_nonce_is_not_used_up() -> None:
     assert shop.present(content).status == 200
 
 
+@pytest.mark.rule("payment.balance")
 @VERSIONS
 def test_a_balance_that_is_too_small(version: int) -> None:
     shop = Shop()
@@ -168,6 +179,7 @@ def wrong(shop: Shop, content: Json, **fields: str) -> Json:
     return content | {"payload": {"authorization": given, "signature": signed}}
 
 
+@pytest.mark.rule("payment.order")
 def test_the_order_in_which_it_looks() -> None:
     """From a payment in which everything is wrong, one thing after the other is put right."""
     shop = Shop()
@@ -203,6 +215,7 @@ def test_the_order_in_which_it_looks() -> None:
     assert reason(shop.raw(b"e30=")) == "invalid_x402_version"
 
 
+@pytest.mark.rule("payment.amount")
 def test_a_payment_for_one_token_does_not_pay_for_two() -> None:
     shop = Shop()
     content = shop.signed(1, body=BODY)
@@ -210,6 +223,7 @@ def test_a_payment_for_one_token_does_not_pay_for_two() -> None:
     assert shop.present(content, PATH, tokens("ETH")).status == 200
 
 
+@pytest.mark.rule("payment.refused")
 def test_every_refusal_is_written_down() -> None:
     shop = Shop()
     shop.buy(1, to=OTHER)

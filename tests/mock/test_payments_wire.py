@@ -59,6 +59,7 @@ def test_of_two_payments_the_newer_generation_counts() -> None:
     assert shop.world.store.all("SELECT version, nonce FROM settlements") == [(2, "0x" + "0" * 63 + "2")]
 
 
+@pytest.mark.rule("payment.unreadable")
 @pytest.mark.parametrize("name", HEADERS)
 @pytest.mark.parametrize(
     "value",
@@ -89,6 +90,7 @@ def test_what_can_not_be_read_is_as_if_it_were_not_there(name: str, value: bytes
     ]
 
 
+@pytest.mark.rule("payment.unreadable")
 @pytest.mark.parametrize("name", HEADERS)
 def test_two_headers_of_a_kind_are_none(name: str) -> None:
     shop = Shop()
@@ -148,6 +150,7 @@ ACCEPTED: list[tuple[str, object]] = [
 ]
 
 
+@pytest.mark.rule("payment.accepted")
 @pytest.mark.parametrize(("name", "value"), ACCEPTED, ids=lambda each: repr(each)[:20])
 def test_what_is_accepted_is_what_was_offered_to_the_letter(name: str, value: object) -> None:
     shop = Shop()
@@ -164,6 +167,7 @@ def test_accepted_has_to_be_there(accepted: object) -> None:
     assert reason(shop.present(content)) == "No matching payment requirements"
 
 
+@pytest.mark.rule("payment.accepted")
 def test_every_field_of_accepted_is_needed() -> None:
     shop = Shop()
     content = shop.signed(1)
@@ -172,6 +176,7 @@ def test_every_field_of_accepted_is_needed() -> None:
         assert reason(shop.present(content | {"accepted": less})) == "No matching payment requirements", name
 
 
+@pytest.mark.rule("payment.accepted")
 def test_the_order_of_fields_is_free() -> None:
     shop = Shop()
     content = json.loads(json.dumps(shop.signed(1), sort_keys=True))
@@ -207,6 +212,7 @@ BAD_FIELDS: list[tuple[str, object]] = [
 ]
 
 
+@pytest.mark.rule("payment.authorization")
 @pytest.mark.parametrize("version", [2, 1])
 @pytest.mark.parametrize(("name", "value"), BAD_FIELDS, ids=lambda each: repr(each)[:20])
 def test_the_six_fields_are_texts_of_one_form(name: str, value: object, version: int) -> None:
@@ -216,6 +222,7 @@ def test_the_six_fields_are_texts_of_one_form(name: str, value: object, version:
     assert reason(shop.present(content)) == "invalid_payload"
 
 
+@pytest.mark.rule("payment.authorization")
 @pytest.mark.parametrize("version", [2, 1])
 def test_every_part_of_the_payload_is_needed(version: int) -> None:
     shop = Shop()

@@ -50,6 +50,7 @@ def test_a_key_more_is_no_reason_to_lose_what_was_paid() -> None:
     assert prices(wrapped(requestId="r1", data=DATA | {"asOf": 1})).model_extra == {"asOf": 1}
 
 
+@pytest.mark.rule("market.wrapper.failure")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -109,6 +110,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.rule("market.wrapper.success")
 @given(json_values, json_values, json_values)
 @example(True, DATA, None)
 @example(True, DATA, "x")

@@ -49,6 +49,7 @@ def refused(call: Callable[[], object]) -> str:
     return text
 
 
+@pytest.mark.rule("market.identifier.twice", "market.batch")
 @pytest.mark.parametrize("call", TOKEN_CALLS)
 @pytest.mark.parametrize(
     ("tokens", "said"),
@@ -92,6 +93,7 @@ def test_tokens_that_are_refused(call: Callable[[Any], MarketRequest[Any]], toke
     assert said in refused(lambda: call(tokens))
 
 
+@pytest.mark.rule("market.identifier.required")
 @pytest.mark.parametrize("call", TOKEN_CALLS)
 @pytest.mark.parametrize(
     "tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]]
@@ -111,6 +113,7 @@ def test_what_was_handed_in_is_left_alone() -> None:
     assert first.request.body == b'{"tokens":[{"identifier":"BRETT"},{"identifier":"ETH"}]}'
 
 
+@pytest.mark.rule("market.signals.limit")
 def test_limits_of_signals() -> None:
     tokens: list[Any] = ["a", TokenQuery("b", 7), TokenQuery("c")]
     assert body(token_signals(tokens))["tokens"] == [
@@ -136,6 +139,7 @@ LIMITS: list[tuple[Callable[[Any], MarketRequest[Any]], int, Callable[[Any], Any
 ]
 
 
+@pytest.mark.rule("market.signals.limit", "market.top.limit", "market.supported.limit")
 @pytest.mark.parametrize(("call", "most", "sent"), LIMITS, ids=["signals", "query", "top", "supported"])
 def test_limits(call: Callable[[Any], MarketRequest[Any]], most: int, sent: Callable[[Any], Any]) -> None:
     for good in (1, 2, most, Few.FOUR):
@@ -151,6 +155,7 @@ class Sort(StrEnum):
     ROI = "ROI"
 
 
+@pytest.mark.rule("market.top.sort")
 def test_what_top_performers_are_sorted_by() -> None:
     assert body(top_performers("winRate")) == {"sortBy": "winRate"}
     assert body(top_performers(Sort.ROI)) == {"sortBy": "ROI"}  # type: ignore[arg-type]  # equal to one of them
@@ -158,6 +163,7 @@ def test_what_top_performers_are_sorted_by() -> None:
         assert "sort_by must be one of winRate, ROI, not" in refused(lambda bad=bad: top_performers(bad))  # type: ignore[misc]
 
 
+@pytest.mark.rule("market.signals.kinds", "market.history.type")
 def test_what_kind_of_signals() -> None:
     for kind in ("BUY", "SELL", "WAITING FOR SIGNAL", "ALL"):
         assert body(signal_history(["a"], signal_type=kind))["signalType"] == kind
@@ -170,6 +176,7 @@ def test_what_kind_of_signals() -> None:
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.rule("market.times", "market.history.start", "market.history.end")
 @pytest.mark.parametrize(
     ("moment", "text"),
     [
@@ -206,6 +213,7 @@ def test_what_is_no_moment_is_refused(bad: Any) -> None:
     assert refused(lambda: signal_history(["a"], end=bad)).startswith("end ")
 
 
+@pytest.mark.rule("market.history.dates")
 def test_dates_are_in_order() -> None:
     for start, end in ((1, 0), (WHEN, 0), (WHEN + timedelta(microseconds=1), WHEN), (1.5, 1)):
         assert refused(lambda start=start, end=end: signal_history(["a"], start, end)) == "start is later than end"  # type: ignore[misc]

@@ -47,6 +47,7 @@ def signal_at(moment: Any) -> SignalRecord:
     return SignalRecord.model_validate_json(json.dumps(SIGNAL | {"createdAt": moment}))
 
 
+@pytest.mark.rule("market.times")
 @pytest.mark.parametrize(
     ("text", "after"),
     [
@@ -182,6 +183,7 @@ LIMITS: list[tuple[type[BaseModel], str, dict[str, Any], Any, int]] = [
 ]
 
 
+@pytest.mark.rule("market.history.cap")
 @pytest.mark.parametrize(("model", "name", "rest", "item", "most"), LIMITS, ids=[str(case[4]) for case in LIMITS])
 def test_a_list_is_as_long_as_its_endpoint_allows(
     model: type[BaseModel], name: str, rest: dict[str, Any], item: Any, most: int
@@ -212,6 +214,7 @@ def test_what_is_no_number_is_refused(number: str) -> None:
         TokenPrice.model_validate_json(json.dumps(PRICE)[:-1] + ', "later": [NaN]}')
 
 
+@pytest.mark.rule("market.win-rate.null", "market.avg-prices.null")
 def test_too_little_to_go_by_is_none() -> None:
     token = {"tokenAddress": "0x1", "tokenSymbol": "A"}
     assert TokenWinRate.model_validate(token | {"winRate": None}).win_rate is None
@@ -230,6 +233,7 @@ def test_too_little_to_go_by_is_none() -> None:
         TokenWinRate.model_validate(token)
 
 
+@pytest.mark.rule("market.aggregate.negative")
 def test_profits_may_be_losses() -> None:
     names = [str(field.alias) for field in AggregateMetrics.model_fields.values()]
     metrics = AggregateMetrics.model_validate({name: -number for number, name in enumerate(names)})

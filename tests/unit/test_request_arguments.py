@@ -99,6 +99,7 @@ def test_text_may_be_anything_else() -> None:
     assert optional_text("cursor", None) is None
 
 
+@pytest.mark.rule("chain.others")
 @pytest.mark.parametrize("bad", [1, 0, -1, 8452, 57, "8453", "56", True, None, 56.5, math.nan, math.inf, [], HUGE])
 def test_other_chains_are_refused(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="chain must be 8453"):
@@ -109,12 +110,14 @@ def test_both_chains_are_taken() -> None:
     assert (chain("chain", 8453), chain("chain", 56)) == (8453, 56)
 
 
+@pytest.mark.rule("limit.page.max")
 @pytest.mark.parametrize("bad", [0, 101, -1, 1.0, 50.5, "20", True, False, math.nan, HUGE, MINUS_HUGE, [20]])
 def test_a_limit_is_1_to_100(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="limit must be 1 to 100"):
         page_size(bad)
 
 
+@pytest.mark.rule("limit.page.max")
 def test_limits_at_their_bounds() -> None:
     assert [page_size(value) for value in (None, 1, 20, 100)] == [None, 1, 20, 100]
 
@@ -129,6 +132,7 @@ def test_totals_have_no_upper_bound() -> None:
     assert [total(value) for value in (None, 0, 1, 10**9)] == [None, 0, 1, 10**9]
 
 
+@pytest.mark.rule("agent.min_confidence.range", "signals.latest.min_confidence.range")
 @pytest.mark.parametrize(
     "bad", [-0.1, 1.1, 2, -1, math.nan, math.inf, -math.inf, 1 + 1e-12, -1e-12, "0.5", True, HUGE, MINUS_HUGE, [0.5]]
 )
@@ -137,6 +141,7 @@ def test_confidence_is_0_to_1(bad: Any) -> None:
         confidence(bad)
 
 
+@pytest.mark.rule("agent.min_confidence.range")
 def test_confidence_at_its_bounds() -> None:
     assert [confidence(value) for value in (None, 0, 1, 0.0, 0.75, 1.0)] == [None, 0, 1, 0, 0.75, 1]
     assert isinstance(confidence(1), float)
@@ -205,6 +210,7 @@ def test_a_zone_that_knows_no_offset_is_as_naive() -> None:
         moment("start", datetime(2024, 1, 1, tzinfo=Nowhere()))
 
 
+@pytest.mark.rule("transport.unix-seconds", "signals.history.from", "signals.history.to")
 def test_moments() -> None:
     assert moment("start", None) is None
     assert moment("start", 0) == 0
@@ -228,6 +234,7 @@ def test_every_aware_datetime_is_a_moment(value: datetime) -> None:
 # Risk
 
 
+@pytest.mark.rule("agents.update.partial", "agents.update.risk")
 def test_of_risk_only_what_is_set_is_sent() -> None:
     assert settings("risk", Risk, None) is None
     assert settings("risk", Risk, Risk()) == {}

@@ -99,6 +99,7 @@ def test_no_bytes_raise_anything_else(content: bytes) -> None:
 # The rate limit
 
 
+@pytest.mark.rule("error.429.headers", "limit.headers")
 def test_the_three_headers() -> None:
     headers = {"x-ratelimit-limit": "300", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000060"}
     assert rate_limit(headers) == RateLimit(300, 0, datetime(2023, 11, 14, 22, 14, 20, tzinfo=UTC))

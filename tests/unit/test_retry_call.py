@@ -37,6 +37,7 @@ class Call:
         return self.retries.next(failure, now=NOW, time_left=time_left)
 
 
+@pytest.mark.rule("retry.five")
 @pytest.mark.parametrize("failure", [LOST, NOT_SENT, status(429), status(503), status(502), status(504)])
 def test_five_retries_and_then_the_error(failure: Failure) -> None:
     call = Call()

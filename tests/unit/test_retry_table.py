@@ -55,6 +55,7 @@ def test_the_table_has_a_column_for_every_operation_and_a_row_for_every_cause() 
     assert {failure.cause for failure, _ in TABLE.values()} == set(FailureCause)
 
 
+@pytest.mark.rule("retry.429", "retry.503", "retry.other-4xx")
 @pytest.mark.parametrize(("operation", "failure", "action"), CELLS)
 def test_the_first_five_failures_follow_the_table(operation: Operation, failure: Failure, action: RetryAction) -> None:
     for retries in range(5):
@@ -74,6 +75,7 @@ def test_without_retries_everything_is_raised(operation: Operation, failure: Fai
     assert RetryPolicy(max_retries=0).action(operation, failure, 0) is RAISE
 
 
+@pytest.mark.rule("retry.500")
 @pytest.mark.parametrize("operation", COLUMNS)
 @pytest.mark.parametrize("service", [False, True])
 def test_a_500_is_retried_twice_and_a_create_never(operation: Operation, service: bool) -> None:
@@ -127,6 +129,7 @@ def test_whatever_is_looked_for_has_an_unknown_outcome() -> None:
             assert actions[COLUMNS.index(Operation.CREATE)] is not AGAIN
 
 
+@pytest.mark.rule("retry.five")
 @pytest.mark.parametrize("bad", [-1, 6, 100, float("nan"), 1.5, True, "5"])
 def test_more_retries_than_the_service_allows_are_refused(bad: int) -> None:
     with pytest.raises(ConfigError, match="max_retries"):

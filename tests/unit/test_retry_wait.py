@@ -32,6 +32,7 @@ def limited(headers: dict[str, str], status: int = 429) -> Failure:
 LOST = Failure(FailureCause.LOST)
 
 
+@pytest.mark.rule("retry.backoff", "retry.jitter")
 @pytest.mark.parametrize(("retry", "base"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 32)])
 def test_the_backoff_doubles_and_the_jitter_only_adds(retry: int, base: float) -> None:
     assert POLICY.wait(retry, LOST, now=NOW, random=always(0.0)).seconds == base
@@ -39,12 +40,14 @@ def test_the_backoff_doubles_and_the_jitter_only_adds(retry: int, base: float) -
     assert POLICY.wait(retry, LOST, now=NOW, random=always(1.0)).seconds == base * 1.25
 
 
+@pytest.mark.rule("retry.cap")
 @pytest.mark.parametrize("retry", [6, 7, 64, 65, 2000])
 def test_the_cap_is_exact(retry: int) -> None:
     for draw in (0.0, 0.5, 1.0):
         assert POLICY.wait(retry, LOST, now=NOW, random=always(draw)).seconds == 60
 
 
+@pytest.mark.rule("retry.cap")
 def test_the_jitter_does_not_lift_a_wait_over_the_cap() -> None:
     policy = RetryPolicy(cap=33)
     assert policy.wait(5, LOST, now=NOW, random=always(0.0)).seconds == 32
@@ -58,6 +61,7 @@ def test_the_range_of_the_jitter_is_at_least_a_quarter_of_a_second(policy: Retry
     assert high - low == pytest.approx(0.25)
 
 
+@pytest.mark.rule("retry.jitter")
 def test_the_default_jitter_is_random_and_covers_its_range() -> None:
     waits = [POLICY.wait(1, LOST, now=NOW).seconds for _ in range(500)]
     assert min(waits) >= 2
@@ -117,6 +121,7 @@ RETRY_AFTER: list[tuple[str, float | None]] = [
 ]
 
 
+@pytest.mark.rule("retry.retry-after")
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(("text", "expected"), RETRY_AFTER)
 def test_retry_after(text: str, expected: float | None, status: int) -> None:
@@ -160,6 +165,7 @@ RESET: list[tuple[str, int | None]] = [
 ]
 
 
+@pytest.mark.rule("retry.reset")
 @pytest.mark.parametrize(("text", "expected"), RESET)
 def test_reset(text: str, expected: int | None) -> None:
     assert reset_time({"x-ratelimit-reset": text}) == expected
@@ -251,6 +257,7 @@ policies = st.builds(
 )
 
 
+@pytest.mark.rule("retry.retry-after", "retry.reset")
 @given(tries, draws, clocks, moments, st.integers(0, 200), st.integers(-100, 300), st.sampled_from([429, 503]))
 def test_never_earlier_than_any_time_the_service_named(
     retry: int, draw: float, local: float, date: int, seconds: int, reset_in: int, status: int
@@ -264,6 +271,7 @@ def test_never_earlier_than_any_time_the_service_named(
         assert wait >= max(named)
 
 
+@pytest.mark.rule("retry.cap")
 @given(policies, tries, draws, clocks)
 def test_never_above_the_cap_unless_the_service_asks(
     policy: RetryPolicy, retry: int, draw: float, local: float
