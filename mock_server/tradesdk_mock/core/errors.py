@@ -6,6 +6,21 @@ from collections.abc import Sequence
 
 Header = tuple[bytes, bytes]
 
+CODES = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "payment_required",
+    403: "forbidden",
+    404: "not_found",
+    405: "invalid_request",
+    409: "conflict",
+    422: "validation_error",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "service_unavailable",
+}
+"""The usual error code of a status."""
+
 
 class ApiError(Exception):
     """An error answer of the service: it becomes `{"error": {"code", "message"}}` with the given status."""

@@ -19,10 +19,10 @@ from urllib.parse import parse_qsl
 from ..core.errors import ApiError, MockServerError
 from ..core.seeding import SeededRandom, ident
 from ..state import tenants
-from .payment_faults import PaymentFaults
 
 if TYPE_CHECKING:
     from ..core.messages import Request
+    from ..payments.requirements import PaymentFaults
     from ..state.world import World
 
 MAX_RULES = 1_000
@@ -149,16 +149,16 @@ class MatchedFaults:
 
     Attributes:
         error: the rules could not be read: this is the answer, and the request isn't carried out.
-        payment: the faults of its payment; None without any.
+        payment: the faults of its payment.
     """
 
     def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
+        # Loaded here, as below: most worlds have no rules.
+        from ..payments.requirements import PaymentFaults
+
         self.rules = rules
         self.error = error
-        self.payment: PaymentFaults | None = None
-        on_payment = {each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"}
-        if on_payment:
-            self.payment = PaymentFaults(on_payment)
+        self.payment = PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"})
 
     @property
     def replacement(self) -> MatchedRule | None:
