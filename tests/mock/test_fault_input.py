@@ -7,6 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -192,7 +193,7 @@ def test_any_json_is_a_rule_or_refused_and_the_service_goes_on(
         headers = {"Content-Type": "application/json"}
         answer = http.post("/_mock/faults", content=json.dumps(body), headers=headers)
         if answer.status_code == 200:
-            assert [rule.as_dict() for rule in mock.faults()] == [answer.json()]
+            assert [asdict(rule) for rule in mock.faults()] == [answer.json()]
             for path in (PATH, STREAM):
                 with mock.transport() as transport:
                     played(mock, transport, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -56,7 +57,7 @@ def test_a_rule_as_the_control_api_has_it(mock: MockService) -> None:
         "fired": 0,
     }
     assert mock.control("GET", "faults") == {"data": [rule]}
-    assert [each.as_dict() for each in mock.faults()] == [rule]
+    assert [asdict(each) for each in mock.faults()] == [rule]
     assert mock.control("DELETE", f"faults/{rule['id']}") == {"data": []}
 
 

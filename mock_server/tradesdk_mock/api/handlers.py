@@ -26,7 +26,6 @@ from ..trading.background_tenant import BACKGROUND_TENANT
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
-
 # Before the transaction
 
 

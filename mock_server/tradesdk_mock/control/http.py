@@ -142,9 +142,7 @@ class ControlApi:
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
         self._mock = mock
         self._allow_remote = allow_remote
-        # A key's value in the place of its id is never repeated, whatever follows it.
-        nothing = {"POST": Operation(_no_such_verb, check=_known_key)}
-        self._router = Router([*OPERATIONS.items(), ("/_mock/keys/{key_id}/{verb}", nothing)])
+        self._router = Router([*OPERATIONS.items()])
 
     def longest_body(self, path: str, client: str | None) -> int:
         """How many bytes of a request are read: far more of a state that a program on this machine sends."""
@@ -166,7 +164,10 @@ class ControlApi:
         _, operations, params = self._router.find(request.path) or ("", {}, {})
         operation = operations.get(request.method)
         if operation is None:
-            raise wrong_method(request.method, sorted(operations)) if operations else no_route(request.path)
+            if operations:
+                raise wrong_method(request.method, sorted(operations))
+            # What stands in the place of a key's id may be its value, which is never repeated.
+            raise no_route("/_mock/keys/..." if request.path.startswith("/_mock/keys/") else request.path)
         mock = self._mock
         if operation.raw:
             try:
@@ -223,9 +224,9 @@ def _call(mock: Operations, operation: Operation, given: Given, others: Given) -
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as what JSON has for them."""
+    """Dataclasses as what JSON has for them; at most 10,000 of a list."""
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(each) for each in value[:_MOST]]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
@@ -293,10 +294,6 @@ def _known_key(mock: Operations, given: Given) -> None:
         raise ApiError(404, "not_found", f"{tenants.no_key(given['key_id'])}.")
 
 
-def _no_such_verb(mock: Operations, key_id: str, verb: str) -> object:
-    raise no_route(f"/_mock/keys/{key_id}/{verb}")
-
-
 def _key(mock: Operations, _: object, given: Given) -> object:
     return next(key for key in mock.list_keys() if key["id"] == given["key_id"])
 
@@ -338,43 +335,15 @@ def _changed_gaps(_: object, found: GapOptions, __: object) -> object:
     return {"options": found.as_dict()}
 
 
-def _settlements(
-    mock: Operations, payer: str | None = None, path: str | None = None, after: int = 0, limit: int = _MOST
-) -> object:
-    if path is not None and path[:1] not in ("/", "*"):
-        raise ValueError("path: must be a path such as /v1/token-prices, or a pattern that begins with *")
-    books = mock.payments
-    found = books.settlements(payer, path)
-    return {
-        "data": _page(found, after, limit),
-        "spent": sum(each.amount for each in found),
-        "signatures": books.signatures(payer),
-        "pay_to": books.pay_to,
-    }
+def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:
+    payer, path, books = given.get("payer"), given.get("path"), mock.payments
+    totals = {"spent": books.spent(payer, path), "signatures": books.signatures(payer), "pay_to": books.pay_to}
+    return {"data": plain(found), **totals}
 
 
-def _presentations(mock: Operations, payer: str | None = None, after: int = 0, limit: int = _MOST) -> object:
-    return {"data": _page(mock.payments.presentations(payer), after, limit)}
-
-
-def _page(found: Sequence[Any], after: int, limit: int) -> object:
-    """Those after the number `after`, at most `limit` of them."""
-    if not 1 <= limit <= _MOST:
-        raise ValueError(f"limit: must be from 1 to {_MOST:,}")
-    return plain([each for each in found if each.n > after][:limit])
-
-
-def _twice(mock: Operations, payer: str | None = None, within: float | None = None) -> object:
-    if within is not None and within < 0:
-        raise ValueError("within: must be 0 or more seconds")
-    return plain(mock.payments.charged_twice(payer, within=within))
-
-
-def _balances(mock: Operations) -> object:
-    return {
-        "data": [{"payer": payer, "balance": held} for payer, held in mock.payments.balances().items()],
-        "others": mock.gaps.payer_balance * settlements.MICRO,
-    }
+def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
+    held = [{"payer": payer, "balance": balance} for payer, balance in found.items()]
+    return {"data": held, "others": mock.gaps.payer_balance * settlements.MICRO}
 
 
 def _balance(mock: Operations, _: object, given: Given) -> object:
@@ -428,10 +397,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         ),
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
-    "/_mock/payments": {"GET": Operation(_settlements)},
-    "/_mock/payments/presentations": {"GET": Operation(_presentations)},
-    "/_mock/payments/twice": {"GET": Operation(_twice)},
-    "/_mock/payments/balances": {"GET": Operation(_balances)},
+    "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
+    "/_mock/payments/presentations": {"GET": Operation(MockPayments.presentations, of=_payments)},
+    "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
+    "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
     "/_mock/payments/balances/{payer}": {
         "GET": Operation(MockPayments.balance, _balance, of=_payments),
         "PUT": Operation(MockPayments.set_balance, _balance, of=_payments, names={"amount": "balance"}),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 Header = tuple[bytes, bytes]
 
@@ -105,11 +106,15 @@ def unusable(path: str | None, error: ApiError) -> MockServerError:
     return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
 
 
-def as_mock_error(error: ApiError) -> MockServerError:
-    """For a caller in Python, with the answer that one over HTTP gets."""
-    found = MockServerError(error.message)
-    found.api_error = error
-    return found
+@contextmanager
+def mock_errors() -> Iterator[None]:
+    """For callers in Python: an error answer of the service becomes a MockServerError, which keeps it."""
+    try:
+        yield
+    except ApiError as error:
+        found = MockServerError(error.message)
+        found.api_error = error
+        raise found from None
 
 
 def closed() -> ApiError:

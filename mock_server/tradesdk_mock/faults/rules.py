@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -22,7 +22,6 @@ from ..state import tenants
 
 if TYPE_CHECKING:
     from ..core.messages import Request
-    from ..payments.requirements import PaymentFaults
     from ..state.world import World
 
 MAX_RULES = 1_000
@@ -83,10 +82,6 @@ class FaultRule:
     parameters: Mapping[str, Any]
     seen: int = 0
     fired: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field by its name, as the control API has it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
