@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.catalog import KINDS, describe
+from tradesdk_mock.faults.catalog import KINDS, fault_kinds
 
 from ._faulty import ASK, STREAM, carried, connect, fault
 from ._support import FULL, error, ok
@@ -160,7 +160,7 @@ def test_too_many_rules(mock: MockService) -> None:
         mock.add_fault("latency")
 
 
-NAMES = sorted({spec.name for kind in describe() for spec in kind.parameters})
+NAMES = sorted({spec.name for kind in fault_kinds() for spec in kind.parameters})
 CONDITIONS = [
     "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
 ]  # fmt: skip
@@ -258,7 +258,7 @@ def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
         "receipt",
     ]
     assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11 + ["payment"] * 5
-    assert mock.fault_kinds() == describe()
+    assert mock.fault_kinds() == fault_kinds()
     for kind in kinds:
         assert set(kind) == {"name", "on", "text", "parameters"}
         assert kind["text"][0].isupper()
@@ -270,7 +270,7 @@ def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
 
 
 def test_defaults_are_what_a_rule_has(mock: MockService) -> None:
-    for kind in describe():
+    for kind in fault_kinds():
         defaults = {spec.name: spec.default for spec in kind.parameters}
         needed: dict[str, Any] = {"text": "x"} if "text" in defaults else {}
         rule = mock.add_fault(kind.name, **needed)

@@ -363,9 +363,9 @@ class Operations(RequestAssertions, Snapshots):
 
     def fault_kinds(self) -> list[FaultKind]:
         """The kinds of faults, with their parameters."""
-        from ..faults.catalog import describe
+        from ..faults.catalog import fault_kinds
 
-        return describe()
+        return fault_kinds()
 
     def faults(self) -> list[FaultRule]:
         """The rules, oldest first, with how often each was matched and applied."""

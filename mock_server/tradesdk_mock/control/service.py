@@ -128,16 +128,22 @@ class MockService(Operations):
         Raises:
             MockServerError: it refuses; the message says why.
         """
+        status, content = self.control_response(method, path, b"" if body is None else json.dumps(body).encode())
+        found: dict[str, Any] = json.loads(content)
+        if status != 200:
+            raise MockServerError(found["error"]["message"])
+        return found
+
+    def control_response(self, method: str, path: str, content: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body that the control API answers to `method /_mock/{path}` with this JSON."""
+        from urllib.parse import unquote
+
         from ..core.messages import Request
 
         target, _, query = path.partition("?")
-        content = b"" if body is None else json.dumps(body).encode()
         headers = [(b"content-type", b"application/json")]
         reply = self.pipeline.answer(
-            Request(method, f"/_mock/{target}", query.encode(), headers, content, client="127.0.0.1")
+            Request(method, f"/_mock/{unquote(target)}", query.encode(), headers, content, client="127.0.0.1")
         )
         assert isinstance(reply.body, bytes)  # noqa: S101 - control answers are never streams
-        found: dict[str, Any] = json.loads(reply.body)
-        if reply.status != 200:
-            raise MockServerError(found["error"]["message"])
-        return found
+        return reply.status, reply.body

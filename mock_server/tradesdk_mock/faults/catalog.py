@@ -441,7 +441,7 @@ KINDS = {name: FaultKind(name, on, text, tuple(spec for spec, _ in specs)) for n
 _CHECKS = {name: {spec.name: check for spec, check in specs} for name, _, _, specs in _TABLE}
 
 
-def describe() -> list[FaultKind]:
+def fault_kinds() -> list[FaultKind]:
     """Every kind of fault, with its parameters."""
     return list(KINDS.values())
 

@@ -168,7 +168,7 @@ def _prepare(file: str) -> None:
         db.close()
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe_state_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Seed, scenario, market, clock and counts of a state file, which may be in use.
 
     `now` is the time on its clock, `frozen` and `speed` say how that runs. A file doesn't tell the open streams.
@@ -206,7 +206,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-def in_use(path: str | os.PathLike[str]) -> bool:
+def is_state_file_in_use(path: str | os.PathLike[str]) -> bool:
     """Whether a service, in this process or another, uses the state file. False for other files."""
     uri = f"file:{quote(os.path.abspath(os.fspath(path)))}?mode=rw"
     try:
