@@ -1,6 +1,6 @@
 """The control API `/_mock/*`: the operations of `MockService` over HTTP. For programs on this machine only.
 
-What a request may say follows from the signature of its operation; `OPERATIONS` says which path leads to which.
+The arguments of a request follow from the signature of its operation; `OPERATIONS` maps paths to operations.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ Given = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What one method of one path does.
+    """What one method of a path does.
 
     Attributes:
-        function: it is called with the service, and with the arguments that its signature has.
+        function: called with the service, and with the arguments in its signature.
         answer: makes the answer from service, result and arguments; without it, the result is the answer: a list, or
             None for an empty one, becomes `{"data": [...]}`.
-        of: the part of the service that `function` is called with.
-        names: arguments that have another name on the wire.
-        check: refuses what the placeholders of the path stand for, before anything else is looked at.
-        raw: the function takes and gives bytes, and makes its own transactions.
+        of: returns the part of the service that `function` is called with.
+        names: arguments with another name on the wire.
+        check: refuses invalid values of the path's placeholders, before anything else is read.
+        raw: the function takes and returns bytes, and makes its own transactions.
     """
 
     function: Callable[..., object]
@@ -145,11 +145,11 @@ class ControlApi:
         self._router = Router([*OPERATIONS.items()])
 
     def longest_body(self, path: str, client: str | None) -> int:
-        """How many bytes of a request are read: far more of a state that a program on this machine sends."""
+        """How many bytes of a request are read: far more of a state file from this machine."""
         return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
 
     def answer(self, request: Request) -> Answer:
-        """Do what a control path says. Never raises."""
+        """The answer to a request. Never raises."""
         try:
             answer = self._act(request)
             return answer if isinstance(answer, Answer) else Answer(200, answer)
@@ -188,7 +188,7 @@ class ControlApi:
 
 
 def _given(operation: Operation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
-    """The arguments that a request gives, and those beyond the signature. ApiError for what can't be one."""
+    """The arguments of a request, and those beyond the signature. ApiError for an invalid one."""
     arguments, takes_others = signature(operation.function)
     wires = {operation.names.get(name, name): each for name, each in arguments.items() if name not in params}
     given, others = dict(params), Given()
@@ -231,18 +231,18 @@ def plain(value: Any) -> Any:
 
 
 def _as_json_says_it(error: Exception) -> str:
-    """A message for callers in Python, for those that send JSON."""
+    """A message for callers in Python, as callers over HTTP would write it."""
     return re.sub(r"\b(\w+)=True\b", r'"\1": true', str(error))
 
 
 def check_local(request: Request, *, remote: bool = False) -> None:
-    """403 unless a program on this machine asks, and not a web page in a browser on it.
+    """403 unless the request is from a program on this machine, and not from a web page in a browser.
 
-    The peer's address keeps other machines out; the Host header, pages whose name was pointed at this machine; the
-    Origin header, pages that simply send a form here. With `remote` any program may ask, but still no web page.
+    The peer's address excludes other machines; the Host header, pages whose name resolves to this machine; the Origin
+    header, pages that send a form here. With `remote`, other machines are allowed, but still no web pages.
     """
     if not remote and not _is_loopback(request.client):
-        raise forbidden("The control API answers to programs on this machine only.")
+        raise forbidden("The control API accepts requests from this machine only.")
     for name, value in request.headers:
         if name == b"origin" or (name == b"host" and not remote):
             text = value.decode("latin-1")
@@ -251,7 +251,7 @@ def check_local(request: Request, *, remote: bool = False) -> None:
             except ValueError:
                 host = None
             if not _is_loopback(host):
-                raise forbidden(f"The control API doesn't answer to {name.decode().title()} {text[:80]!r}.")
+                raise forbidden(f"The control API refuses requests with {name.decode().title()} {text[:80]!r}.")
 
 
 def _is_loopback(host: str | None) -> bool:
@@ -271,7 +271,7 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object, Given], object]:
-    """An answer that shows how things are after the change."""
+    """An answer that shows the state after the change."""
     return lambda mock, _, __: read(mock)
 
 
@@ -283,7 +283,7 @@ def _snapshot(mock: Operations, _: bytes | None) -> Answer:
 
 def _restore(mock: Operations, content: bytes | None) -> object:
     if content is None:
-        raise invalid("The body is longer than a state may be.")
+        raise invalid("The body is longer than a state file may be.")
     snapshots.restore(mock.world, content)
     with mock.world.transaction():
         return mock.status()

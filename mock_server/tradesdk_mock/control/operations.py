@@ -1,4 +1,4 @@
-"""Everything that can be done to a mock's world: each operation once, for Python and for the control API."""
+"""The operations on a mock's world: each once, for Python and for the control API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScriptedSignal(TypedDict, total=False):
 class Operations(RequestAssertions, Snapshots):
     """A part of `MockService`. `http` derives the control API from these signatures.
 
-    So arguments have types that JSON has, and every name in an annotation is imported at runtime.
+    So arguments have JSON types, and every name in an annotation is imported at runtime.
     """
 
     _faults: Faults
@@ -65,14 +65,14 @@ class Operations(RequestAssertions, Snapshots):
         """A new API key.
 
         Args:
-            name: what to call it.
+            name: its name.
             scope: `full-access` or `read-only`.
-            plan: `free`, `pro` or `enterprise`; `pro` when left out. A tenant that exists keeps the plan it has.
-            tenant: whose key it is: one that exists, or a name for a new one. When left out, the key is for a new
-                tenant without wallets, agents and trades; to see those of `populate`, give the same name to both.
+            plan: `free`, `pro` (the default) or `enterprise`, for a new tenant; an existing one keeps its plan.
+            tenant: its owner, an existing tenant or a new one. By default a new tenant without wallets, agents and
+                trades; for those of `populate`, give both the same name.
 
         Raises:
-            MockServerError: no such scope or plan, or not a name for a tenant.
+            MockServerError: an invalid scope, plan or tenant name.
         """
         with self._transaction() as world:
             return tenants.create(world, name=name, scope=scope, plan=plan, tenant=tenant)
@@ -91,7 +91,7 @@ class Operations(RequestAssertions, Snapshots):
             tenants.revoke(world, key_id)
 
     def expire_key(self, key_id: str, at: float | None = None) -> None:
-        """Let a key expire at `at` (Unix seconds on the mock's clock), by default now.
+        """Let a key expire at `at`, in Unix seconds on the mock's clock, by default now.
 
         MockServerError for an invalid time or an unknown id.
         """
@@ -119,7 +119,7 @@ class Operations(RequestAssertions, Snapshots):
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
 
         Args:
-            tenant: made on the plan pro when there is none of this name.
+            tenant: an existing one, or a new one on the plan pro.
             trades: how many in all, 8 of them open; 8 to 1,000,000.
         """
         with self._transaction() as world:
@@ -141,7 +141,7 @@ class Operations(RequestAssertions, Snapshots):
             agent_states.set_status(world, agent_id, status)
 
     def reset(self, seed: int | None = None, scenario: str | None = None, *, populate: Sequence[str] = ()) -> None:
-        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world.
+        """Forget everything except the clock and the gap options; with `seed` or `scenario`, start another world.
 
         `populate`: tenants that get wallets, agents and trades.
 
@@ -172,8 +172,8 @@ class Operations(RequestAssertions, Snapshots):
     ) -> MockSignal:
         """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
 
-        What is left out follows from the seed. Agents act on it as on any signal, at the market's price whatever
-        `price_usd` says; they don't trade ether or unknown tokens.
+        Omitted fields follow from the seed. Agents act on it as on any signal, at the market's price, not at
+        `price_usd`; they don't trade ether or unknown tokens.
 
         Args:
             chain_id: 8453 or 56.
@@ -230,7 +230,7 @@ class Operations(RequestAssertions, Snapshots):
             return [signal_feed.emit(world, each, now) for each in (request, *later)]
 
     def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
-        """Publish signals when their times come: all of them, or none when one is invalid.
+        """Publish signals, each at its time: all of them, or none when one is invalid.
 
             mock.emit_signals([
                 {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
@@ -295,7 +295,7 @@ class Operations(RequestAssertions, Snapshots):
 
     @property
     def payments(self) -> MockPayments:
-        """What was paid: settlements, payment headers that arrived, balances, and assertions about them."""
+        """The payments so far: settlements, payment headers that arrived, balances, and assertions about them."""
         from ..payments.report import MockPayments
 
         return MockPayments(self.world)
@@ -326,22 +326,22 @@ class Operations(RequestAssertions, Snapshots):
         Args:
             kind: one of `fault_kinds()`.
             route: a path such as `/v1/agents/agt_1`, a pattern such as `/v1/agents/{agent_id}`, or one with `*`;
-                every path when left out.
+                by default every path.
             method: `GET`, `POST` and so on.
             tenant: only requests with one of its keys.
             key: only requests with the key of this id.
-            query: names and values that the query must have: `{"chain": "8453"}`.
+            query: names and values in the query: `{"chain": "8453"}`.
             paid: `only` requests that carry a payment, or `never` those.
-            since: from this time on, in Unix seconds of the service. For a stream, the time when it opens counts.
+            since: from this time on, in Unix seconds of the service. A stream counts when it opens.
             until: before this time.
             nth: only the n-th matching request, counted from 1.
             every: every n-th matching request.
-            probability: 0 to 1; which requests are hit follows from the seed.
+            probability: 0 to 1; the seed decides which requests are hit.
             count: at most this many times.
             parameters: those of the kind.
 
         Raises:
-            MockServerError: an unknown kind or parameter, or a value that it can't have.
+            MockServerError: an unknown kind or parameter, or an invalid value.
         """
         with self._transaction():
             return self._faults.add(
@@ -416,12 +416,12 @@ class Operations(RequestAssertions, Snapshots):
 
     @property
     def clock(self) -> MockClock:
-        """The time of the service: freeze it, move it, share it with clients."""
+        """The service's clock: freeze it, move it, share it with clients."""
         return self.world.clock
 
     @property
     def gaps(self) -> GapOptions:
-        """The gap options as they are now."""
+        """The current gap options."""
         return self.world.gaps
 
     def set_gaps(self, /, **options: object) -> GapOptions:

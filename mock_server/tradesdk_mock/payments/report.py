@@ -87,7 +87,7 @@ class MockPayments:
         """Settlements of one payer for the same request (method, path and body), where there are several.
 
         Args:
-            payer: whose; everybody's when left out.
+            payer: only those of this address.
             within: only those that follow another one within this many seconds of the service's time.
 
         Raises:
@@ -112,13 +112,13 @@ class MockPayments:
         payer: str | None = None,
         path: str | None = None,
     ) -> list[Settlement]:
-        """AssertionError unless money was taken; its message shows what was taken instead. Those settlements.
+        """AssertionError unless money was taken; its message shows the payments. Returns those settlements.
 
         Args:
             times: exactly this many settlements; by default, at least one.
-            amount: all of them together.
-            payer: whose.
-            path: what for: a path, or a pattern such as `/v1/token-*`.
+            amount: their total.
+            payer: only those of this address.
+            path: only those for this path, or for a pattern such as `/v1/token-*`.
         """
         __tracebackhide__ = True
         if times is not None and (type(times) is not int or times < 0):
@@ -155,7 +155,7 @@ class MockPayments:
             for each in self.presentations()
             if each.verdict != "settled"
         ]
-        return "presented:\n" + _listed(refused) if refused else "no payment that was refused has arrived either"
+        return "presented:\n" + _listed(refused) if refused else "no payment has arrived"
 
     @contextmanager
     def _reading(self) -> Iterator[World]:

@@ -68,7 +68,7 @@ class Offer:
     """What one answer costs and who is to be paid. Amounts are in units of the asset: millionths of a US dollar.
 
     Attributes:
-        resource: the URL that was asked for.
+        resource: the requested URL.
         description: what is sold.
         accepts: the ways to pay; the usual one comes last.
         extensions: those of version 2, by name.
