@@ -24,7 +24,7 @@ from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
 from ..payments import settlements
 from ..payments.report import MockPayments
-from ..state import snapshots, tenants
+from ..state import snapshots
 from .operations import Operations
 
 log = logging.getLogger("tradesdk_mock")
@@ -57,7 +57,6 @@ class Operation:
             None for an empty one, becomes `{"data": [...]}`.
         of: returns the part of the service that `function` is called with.
         names: arguments with another name on the wire.
-        check: refuses invalid values of the path's placeholders, before anything else is read.
         raw: the function takes and returns bytes, and makes its own transactions.
     """
 
@@ -65,7 +64,6 @@ class Operation:
     answer: Callable[[Operations, Any, Given], object] | None = None
     of: Callable[[Operations], object] = lambda mock: mock
     names: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Operations, Given], None] | None = None
     raw: bool = False
 
 
@@ -169,16 +167,11 @@ class ControlApi:
             # What stands in the place of a key's id may be its value, which is never repeated.
             raise no_route("/_mock/keys/..." if request.path.startswith("/_mock/keys/") else request.path)
         mock = self._mock
-        if operation.raw:
-            try:
-                return operation.function(mock, request.content)
-            except MockServerError as error:
-                raise error.api_error or invalid(_as_json_says_it(error)) from None
         try:
+            if operation.raw:
+                return operation.function(mock, request.content)
             # One transaction, so that other processes on the same file see all of it or nothing.
             with mock.world.transaction():
-                if operation.check is not None:
-                    operation.check(mock, params)
                 given, others = _given(operation, request, params, mock.gaps)
                 return _call(mock, operation, given, others)
         except MockServerError as error:
@@ -289,11 +282,6 @@ def _restore(mock: Operations, content: bytes | None) -> object:
         return mock.status()
 
 
-def _known_key(mock: Operations, given: Given) -> None:
-    if all(key["id"] != given["key_id"] for key in mock.list_keys()):
-        raise ApiError(404, "not_found", f"{tenants.no_key(given['key_id'])}.")
-
-
 def _key(mock: Operations, _: object, given: Given) -> object:
     return next(key for key in mock.list_keys() if key["id"] == given["key_id"])
 
@@ -310,11 +298,6 @@ def _agent(mock: Operations, _: object, given: Given) -> object:
 
 def _market(mock: Operations) -> object:
     return {"price_failure": mock.world.price_failure()}
-
-
-def _known_fault(mock: Operations, given: Given) -> None:
-    if all(rule.id != given["fault_id"] for rule in mock.faults()):
-        raise ApiError(404, "not_found", f"There is no fault {given['fault_id'][:80]!r}.")
 
 
 def _journal(mock: Operations, found: object, _: object) -> object:
@@ -365,10 +348,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/_mock/snapshot": {"GET": Operation(_snapshot, raw=True)},
     "/_mock/restore": {"POST": Operation(_restore, raw=True)},
     "/_mock/keys": {"GET": Operation(Operations.list_keys), "POST": Operation(Operations.create_key)},
-    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key, check=_known_key)},
-    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key, check=_known_key)},
-    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key, check=_known_key)},
-    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key, check=_known_key)},
+    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key)},
+    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key)},
+    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key)},
+    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key)},
     "/_mock/tenants/{tenant}/plan": {"POST": Operation(Operations.set_plan, _plan)},
     "/_mock/tenants/{tenant}/populate": {"POST": Operation(Operations.populate)},
     "/_mock/agents/{agent_id}/start": {"POST": Operation(Operations.start_agent, _agent)},
@@ -385,7 +368,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "DELETE": Operation(Operations.clear_faults),
     },
     "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
-    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults), check=_known_fault)},
+    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults))},
     "/_mock/journal": {
         "GET": Operation(Operations.journal, _journal),
         "DELETE": Operation(Operations.clear_journal),

@@ -37,8 +37,15 @@ class ApiError(Exception):
 class MockServerError(RuntimeError):
     """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
 
-    api_error: ApiError | None = None
-    """What the control API answers instead, where that isn't 400."""
+    def __init__(self, message: str, api_error: ApiError | None = None) -> None:
+        super().__init__(message)
+        self.api_error = api_error
+        """What the control API answers, if not 400 with the same message."""
+
+
+def unknown(message: str) -> MockServerError:
+    """For an unknown id: the control API answers 404."""
+    return MockServerError(message, ApiError(404, "not_found", f"{message}."))
 
 
 def invalid(message: str) -> ApiError:
@@ -112,9 +119,7 @@ def mock_errors() -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        found = MockServerError(error.message)
-        found.api_error = error
-        raise found from None
+        raise MockServerError(error.message, error) from None
 
 
 def closed() -> ApiError:

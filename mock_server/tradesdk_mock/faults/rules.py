@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import ApiError, MockServerError, unknown
 from ..core.seeding import SeededRandom, ident
 from ..state import tenants
 
@@ -220,7 +220,7 @@ class Faults:
         """Remove a rule. MockServerError when there is none with this id."""
         with self.world.transaction():
             if not self.world.store.run("DELETE FROM faults WHERE id = ?", (fault_id,)):
-                raise MockServerError(f"there is no fault {fault_id!r}")
+                raise unknown(f"there is no fault {fault_id[:80]!r}")
             self._known_for = None
 
     def clear(self) -> None:
