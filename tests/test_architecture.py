@@ -214,6 +214,7 @@ def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
         if one.room.startswith("tradesdk_cli/") and one.top == "tradesdk_mock":
             assert one.room.startswith(MOCK_ROOMS), one
             assert one.lazy or one.typing_only, f"{one} too early"
+            assert one.target.count(".") <= 1, f"{one} is no public name"
 
 
 def test_httpx_stays_in_its_rooms() -> None:

@@ -8,8 +8,7 @@ import pytest
 import tradesdk
 import tradesdk.errors
 import tradesdk_mock
-from tradesdk_mock import GapOptions
-from tradesdk_mock.faults.catalog import describe
+from tradesdk_mock import GapOptions, fault_kinds
 
 from ._pages import ROOT
 
@@ -37,7 +36,7 @@ def test_the_table_of_gap_options_agrees_with_the_mock() -> None:
 def test_the_table_of_faults_agrees_with_the_mock() -> None:
     page = (ROOT / "docs" / "mock.md").read_text(encoding="utf-8")
     rows = []
-    for kind in describe():
+    for kind in fault_kinds():
         parameters = ", ".join(f"`{one.name}`" for one in kind.parameters)
         rows.append(f"| `{kind.name}` | {kind.on} | {kind.text} | {parameters} |")
     table = page[page.index("| Kind |") : page.index("Resets, broken chunks")]

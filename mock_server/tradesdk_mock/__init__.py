@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .core.errors import MockServerError
     from .core.gap_options import GapInfo, GapOptions
     from .core.request_log import JournalEntry
-    from .faults.catalog import FaultKind
+    from .faults.catalog import FaultKind, fault_kinds
     from .faults.rules import FaultRule
     from .in_process.httpx_transport import MockTransport
     from .market.candles import Candle
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .payments.settlements import Presentation, Settlement
     from .payments.wallet_proof import wallet_message
     from .serving.uvicorn_server import MockServer
+    from .state.snapshots import describe_state_file, is_state_file_in_use
     from .state.tenants import MockKey
     from .trading.population import Populated
 
@@ -51,9 +52,12 @@ __all__ = [
     "Presentation",
     "FaultRule",
     "FaultKind",
+    "fault_kinds",
     "GapOptions",
     "GapInfo",
     "wallet_message",
+    "describe_state_file",
+    "is_state_file_in_use",
 ]
 
 _HOMES = {
@@ -73,9 +77,12 @@ _HOMES = {
     "Presentation": "payments.settlements",
     "FaultRule": "faults.rules",
     "FaultKind": "faults.catalog",
+    "fault_kinds": "faults.catalog",
     "GapOptions": "core.gap_options",
     "GapInfo": "core.gap_options",
     "wallet_message": "payments.wallet_proof",
+    "describe_state_file": "state.snapshots",
+    "is_state_file_in_use": "state.snapshots",
 }
 
 

@@ -6,7 +6,6 @@ import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from tradesdk_cli.errors import ConfigProblem
 
@@ -51,21 +50,11 @@ class EmbeddedMock:
 
     def http_client(self) -> Any:
         """An `httpx.Client` that reaches it. Whoever asks closes it."""
-        from tradesdk_mock.in_process.httpx_transport import blocking_client
-
-        return blocking_client(self.service.transport())
+        return self.service.transport().http_client()
 
     def ask(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         """Status and body of what `/_mock/{path}` answers."""
-        from tradesdk_mock.core.messages import Request
-
-        place, _, query = path.partition("?")
-        headers = [(b"content-type", b"application/json")]
-        reply = self.service.pipeline.answer(
-            Request(method, f"/_mock/{unquote(place)}", query.encode(), headers, content or b"", "127.0.0.1")
-        )
-        assert isinstance(reply.body, bytes)  # noqa: S101  # control answers are never streams
-        return reply.status, reply.body
+        return self.service.control_response(method, path, content or b"")
 
 
 def world_file(settings: Settings) -> Path:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tradesdk_cli.commands.mock.fault import value_of
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_mock import MockServer
-from tradesdk_mock.faults.catalog import describe
+from tradesdk_mock import MockServer, fault_kinds
 
 from ._services import HOSTILE, Scripted
 from ._terminal import Terminal
@@ -168,7 +167,7 @@ def test_refusals(trade: Terminal) -> None:
 
 def test_kinds_need_no_mock(trade: Terminal) -> None:
     kinds = trade("mock", "fault", "kinds").lines
-    assert [kind["name"] for kind in kinds] == [kind.name for kind in describe()]
+    assert [kind["name"] for kind in kinds] == [kind.name for kind in fault_kinds()]
     assert {kind["on"] for kind in kinds} == {"response", "stream", "payment"}
     assert not (trade.home / "mock").exists()
 
@@ -181,7 +180,7 @@ def test_kinds_are_those_that_the_mock_says(trade: Terminal, server: MockServer)
 def test_a_terminal_shows_all_of_it(trade: Terminal, columns: int) -> None:
     kinds = trade("mock", "fault", "kinds", tty=True, columns=columns, env=PLAIN)
     words = " ".join(kinds.out.split())
-    for kind in describe():
+    for kind in fault_kinds():
         assert f"{kind.name} (on {kind.on}s) {kind.text}" in words
         for parameter in kind.parameters:
             assert f" {parameter.name}" in words

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock import MockServerError, MockService
-from tradesdk_mock.state.snapshots import describe
+from tradesdk_mock import MockServerError, MockService, describe_state_file
 
 from ._terminal import Run, Terminal
 from .test_mock_serve import Serving, serve
@@ -145,15 +144,15 @@ def test_what_a_state_file_holds(tmp_path: Path) -> None:
     with MockService(db=path, seed=3) as service:
         service.populate("you")
         service.clock.freeze()
-        there = describe(path)
+        there = describe_state_file(path)
         assert (there["seed"], there["tenants"], there["frozen"]) == (3, 1, True)
         assert there["now"] == service.clock.now()
-    assert describe(path) == there
+    assert describe_state_file(path) == there
     assert [file.name for file in tmp_path.iterdir()] == ["w.sqlite3"]
     with pytest.raises(MockServerError, match="is not there"):
-        describe(tmp_path / "nothing")
+        describe_state_file(tmp_path / "nothing")
     with sqlite3.connect(path) as db:
         db.execute("UPDATE meta SET value = 'x' WHERE name = 'seed'")
     db.close()
     with pytest.raises(MockServerError, match="is damaged"):
-        describe(path)
+        describe_state_file(path)

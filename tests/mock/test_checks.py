@@ -120,7 +120,7 @@ def test_what_was_asked_instead(full: MockService) -> None:
         full.assert_requested("POST", "/v1/agents", body={"name": "c", "risk": {"stop": 5}})
     assert str(caught.value).splitlines() == [
         "there was no POST /v1/agents body={'name': 'c', 'risk': {'stop': 5}}",
-        "asked instead:",
+        "other requests, the closest first:",
         "  #2 POST /v1/agents: 201, but body.name 'a'",
         "  #4 POST /v1/agents: no answer (fault: reset), but body.name 'b', no body.risk",
         "  #1 GET /v1/agents?status=idle&limit=3: 200, but method GET, no body",
@@ -151,10 +151,10 @@ def test_too_few(full: MockService) -> None:
     with pytest.raises(AssertionError) as caught:
         full.assert_requested("POST", times=3)
     assert str(caught.value).splitlines()[:4] == [
-        "POST was asked 2 times, not 3:",
+        "POST was sent 2 times, not 3:",
         "  #2 POST /v1/agents: 201",
         "  #4 POST /v1/agents: no answer (fault: reset)",
-        "asked instead:",
+        "other requests, the closest first:",
     ]
 
 
@@ -162,7 +162,7 @@ def test_too_many(full: MockService) -> None:
     with pytest.raises(AssertionError) as caught:
         full.assert_requested("POST", times=1)
     assert str(caught.value).splitlines() == [
-        "POST was asked 2 times, not 1:",
+        "POST was sent 2 times, not 1:",
         "  #2 POST /v1/agents: 201",
         "  #4 POST /v1/agents: no answer (fault: reset)",
     ]
@@ -172,7 +172,7 @@ def test_what_should_not_have_been(full: MockService) -> None:
     with pytest.raises(AssertionError) as caught:
         full.assert_not_requested(path="/v1/agents/*", status=404)
     assert str(caught.value).splitlines() == [
-        "request /v1/agents/* status=404 was asked:",
+        "request /v1/agents/* status=404 was sent:",
         "  #5 GET /v1/agents/agt_1/x?all=true: 404 not_found",
     ]
 
@@ -227,13 +227,13 @@ def test_a_wrong_path_that_was_asked_is_found(mock: MockService) -> None:
 
 
 def test_a_tenant_that_there_is_not_where_there_is_none(mock: MockService) -> None:
-    with pytest.raises(ValueError, match="there is none so far"):
+    with pytest.raises(ValueError, match="there are none yet"):
         mock.assert_not_requested(tenant="me")
 
 
 def test_when_nothing_was_asked(mock: MockService) -> None:
     mock.assert_not_requested()
-    with pytest.raises(AssertionError, match=r"^there was no GET\nnothing was asked$"):
+    with pytest.raises(AssertionError, match=r"^there was no GET\nthere were no requests$"):
         mock.assert_requested("GET")
 
 

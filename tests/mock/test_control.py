@@ -208,7 +208,7 @@ def test_faults(server: MockServer, anyone: httpx.Client, api: httpx.Client) -> 
     assert ok(anyone.get("/_mock/faults")) == {"data": []}
     asked = {"kind": "status", "route": "/v1/trades", "method": "GET", "count": 1, "status": 503}
     made = ok(anyone.post("/_mock/faults", json=asked))
-    assert made == server.faults()[0].as_dict()
+    assert made == asdict(server.faults()[0])
     error(api.get("/v1/trades"), 503, "service_unavailable")
     ok(api.get("/v1/trades"))
     (listed,) = ok(anyone.get("/_mock/faults"))["data"]

@@ -19,9 +19,9 @@ from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
-from tradesdk_mock.trading.signal_feed import MockSignal, emit
+from tradesdk_mock.trading.signal_feed import MockSignal
 
-from ._signals import BASE, BNB, HOUR, new, wire, world
+from ._signals import BASE, BNB, HOUR, emit, new, wire, world
 from ._support import START
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockServer, fault_kinds
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.catalog import describe
 
 from ._faulty import ASK, CARRIERS, STREAM, carried, connect, emit
 from ._paying import pay
@@ -57,7 +56,7 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("settlement", {"reason": "settlement_pending"}),
     ("receipt", {"fields": {"payer": None}}),
 ]
-ON = {kind.name: kind.on for kind in describe()}
+ON = {kind.name: kind.on for kind in fault_kinds()}
 
 
 def test_every_kind_has_a_test_over_sockets_and_in_process() -> None:

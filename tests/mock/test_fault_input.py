@@ -7,6 +7,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError
 from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.catalog import KINDS, describe
+from tradesdk_mock.faults.catalog import KINDS, fault_kinds
 
 from ._faulty import ASK, STREAM, carried, connect, fault
 from ._support import FULL, error, ok
@@ -77,8 +78,8 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
         ("drip", {"piece": 0}, "piece: must be an integer from 1"),
         ("drop", {"how": "slowly"}, "how: must be one of clean, close, reset"),
         ("duplicate", {"share": 2}, "share: must be from 0 to 1"),
-        ("skip", {"share": 0}, "share: must be more than 0"),
-        ("garbage", {"share": 0.0}, "share: must be more than 0"),
+        ("skip", {"share": 0}, "share: must be above 0"),
+        ("garbage", {"share": 0.0}, "share: must be above 0"),
         ("half_event", {"at": "end"}, "at: must be one of middle, character"),
         ("half_event", {"how": "clean"}, "how: must be one of close, reset"),
         ("silence", {"comments": 0}, "comments: must be from 0.001"),
@@ -103,8 +104,8 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
         ("bom", {"route": 5}, "route: must be"),
         ("bom", {"route": "/" + "a" * 2_000}, "route: must be"),
         ("bom", {"route": "/\udc80"}, "route: must be"),
-        ("bom", {"method": "GET /"}, "method: must be one such as GET, not 'GET /'"),
-        ("bom", {"method": 1}, "method: must be one such as GET, not int"),
+        ("bom", {"method": "GET /"}, "method: must be a method such as GET, not 'GET /'"),
+        ("bom", {"method": 1}, "method: must be a method such as GET, not int"),
         ("bom", {"tenant": ""}, "tenant: must be"),
         ("bom", {"tenant": ["main"]}, "tenant: must be"),
         ("bom", {"key": ""}, "key: must be the id"),
@@ -159,7 +160,7 @@ def test_too_many_rules(mock: MockService) -> None:
         mock.add_fault("latency")
 
 
-NAMES = sorted({spec.name for kind in describe() for spec in kind.parameters})
+NAMES = sorted({spec.name for kind in fault_kinds() for spec in kind.parameters})
 CONDITIONS = [
     "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
 ]  # fmt: skip
@@ -192,7 +193,7 @@ def test_any_json_is_a_rule_or_refused_and_the_service_goes_on(
         headers = {"Content-Type": "application/json"}
         answer = http.post("/_mock/faults", content=json.dumps(body), headers=headers)
         if answer.status_code == 200:
-            assert [rule.as_dict() for rule in mock.faults()] == [answer.json()]
+            assert [asdict(rule) for rule in mock.faults()] == [answer.json()]
             for path in (PATH, STREAM):
                 with mock.transport() as transport:
                     played(mock, transport, path)
@@ -257,7 +258,7 @@ def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
         "receipt",
     ]
     assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11 + ["payment"] * 5
-    assert mock.fault_kinds() == describe()
+    assert mock.fault_kinds() == fault_kinds()
     for kind in kinds:
         assert set(kind) == {"name", "on", "text", "parameters"}
         assert kind["text"][0].isupper()
@@ -269,7 +270,7 @@ def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
 
 
 def test_defaults_are_what_a_rule_has(mock: MockService) -> None:
-    for kind in describe():
+    for kind in fault_kinds():
         defaults = {spec.name: spec.default for spec in kind.parameters}
         needed: dict[str, Any] = {"text": "x"} if "text" in defaults else {}
         rule = mock.add_fault(kind.name, **needed)

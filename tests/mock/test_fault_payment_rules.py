@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import httpx
 import pytest
@@ -153,4 +154,4 @@ def test_rules_as_the_control_api_has_them(mock: MockService) -> None:
     rule = mock.control("POST", "faults", {"kind": "offer", "paid": "only", "fields": deep})
     assert (rule["paid"], rule["on"], rule["parameters"]) == ("only", "payment", {"fields": deep})
     assert mock.control("GET", "faults")["data"] == [rule]
-    assert json.loads(json.dumps(mock.faults()[0].as_dict())) == rule
+    assert json.loads(json.dumps(asdict(mock.faults()[0]))) == rule

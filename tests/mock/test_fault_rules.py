@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -56,7 +57,7 @@ def test_a_rule_as_the_control_api_has_it(mock: MockService) -> None:
         "fired": 0,
     }
     assert mock.control("GET", "faults") == {"data": [rule]}
-    assert [each.as_dict() for each in mock.faults()] == [rule]
+    assert [asdict(each) for each in mock.faults()] == [rule]
     assert mock.control("DELETE", f"faults/{rule['id']}") == {"data": []}
 
 
@@ -115,15 +116,15 @@ def test_a_change_that_is_undone_is_not_remembered(mock: MockService, http: http
 
 def test_without_rules_the_database_is_not_asked(mock: MockService, http: httpx.Client) -> None:
     mock.clear_faults()
-    assert not mock.pipeline.parts.faults.active()
+    assert not mock.pipeline.faults.active()
     asked: list[str] = []
     mock.world.store._db.set_trace_callback(asked.append)
-    assert not mock.pipeline.parts.faults.active()
+    assert not mock.pipeline.faults.active()
     assert asked == []
 
 
 def test_a_restored_world_has_its_own_rules(mock: MockService, http: httpx.Client) -> None:
-    faults = mock.pipeline.parts.faults
+    faults = mock.pipeline.faults
     fault(mock)
     kept = mock.snapshot()
     mock.reset()
@@ -162,7 +163,7 @@ def test_processes_on_one_file_play_the_same_rules(tmp_path: Path) -> None:
         assert one.faults() == two.faults()
         assert [(each.id, each.seen, each.fired) for each in one.faults()] == [(rule.id, 5, 3)]
         one.clear_faults()
-        assert not two.pipeline.parts.faults.active()
+        assert not two.pipeline.faults.active()
     with MockService(db=file, clock=MockClock(START)) as again:
         fault(again, tenant="main", route=PATH, every=2, headers={"X-A": "b"}, since=1, until=2e10)
         fault(again, query={"x": 1}, key="key_0")

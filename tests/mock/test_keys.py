@@ -230,8 +230,10 @@ def test_a_value_instead_of_an_id_is_never_repeated(server: MockServer, anyone: 
             with pytest.raises(MockServerError) as caught:
                 change(value)
             assert str(caught.value) == said
-        for verb in ("revoke", "rotate", "expire", "scope", "nonsense"):
-            assert error(anyone.post(f"/_mock/keys/{value}/{verb}"), 404, "not_found") == f"{said}."
+        for verb in ("revoke", "rotate", "expire", "scope"):
+            body = {"scope": "read-only"} if verb == "scope" else {}
+            assert error(anyone.post(f"/_mock/keys/{value}/{verb}", json=body), 404, "not_found") == f"{said}."
+        assert value not in error(anyone.post(f"/_mock/keys/{value}/nonsense"), 404, "not_found")
     assert ok(anyone.get("/_mock/keys"))["data"][-1]["state"] == "valid"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tradesdk_mock.core.messages import Answer
 from tradesdk_mock.core.seeding import checksum_address
-from tradesdk_mock.payments.facilitator import Facilitator
-from tradesdk_mock.payments.requirements import Offer, PaidRequest, pay_to, payment_required
+from tradesdk_mock.payments import facilitator
+from tradesdk_mock.payments.requirements import PaidRequest, pay_to, payment_required
 from tradesdk_mock.state.world import World
 
 from ._market import ALL, JSON, PAID, PER_TOKEN, Market, good_body, tokens
@@ -115,46 +115,46 @@ def test_what_no_request_at_all_would_cost(content: bytes | None) -> None:
     assert shop.send("POST", "token-prices", content, [JSON]).offer()["accepts"][0]["amount"] == "30000"
 
 
-class Honest(Facilitator):
+class Honest:
     """Takes the header `x-payment: good` for a payment, and writes down what it was asked."""
 
-    def __init__(self, withhold: bool = False) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, withhold: bool = False) -> None:
         self.withhold = withhold
         self.seen: list[str] = []
+        monkeypatch.setattr(facilitator, "verify", self.verify)
+        monkeypatch.setattr(facilitator, "settle", self.settle)
 
-    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
-        self.seen.append(f"verify {offer.amount}")
+    def verify(self, world: World, paid: PaidRequest) -> Answer | None:
+        self.seen.append(f"verify {paid.offer.accepts[-1]['amount']}")
         if paid.request.header(b"x-payment") == b"good":
             return None
-        return payment_required(world, offer, "invalid_payload")
+        return payment_required(world, paid.offer, "invalid_payload")
 
-    def settle(self, world: World, paid: PaidRequest, offer: Offer, answer: Answer) -> Answer:
-        self.seen.append(f"settle {offer.amount}")
+    def settle(self, world: World, paid: PaidRequest, answer: Answer) -> Answer:
+        self.seen.append(f"settle {paid.offer.accepts[-1]['amount']}")
         if self.withhold:
             return Answer(402, {})
         answer.headers.append((b"payment-response", b"receipt"))
         return answer
 
 
-def paid(shop: Market, path: str, body: object) -> Any:
-    return shop.post(path, body, [(b"x-payment", b"good")])
+def paid(shop: Market, path: str, body: object, header: bytes = b"good") -> Any:
+    return shop.post(path, body, [(b"x-payment", header)])
 
 
-def test_a_verifier_lets_the_paid_in() -> None:
-    shop = Market(paywall="closed")
-    shop.pipeline.parts.facilitator = verifier = Honest()
+def test_a_verifier_lets_the_paid_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, verifier = Market(paywall="closed"), Honest(monkeypatch)
     answer = paid(shop, "token-prices", tokens("ETH", "BRETT"))
     assert answer.data["results"][0]["symbol"] == "ETH"
     assert answer.headers["payment-response"] == "receipt"
     assert verifier.seen == ["verify 60000", "settle 60000"]
-    refused = shop.post("token-prices", tokens("ETH"))
+    refused = paid(shop, "token-prices", tokens("ETH"), b"bad")
     assert refused.offer()["error"] == refused.body["error"] == "invalid_payload"
     assert verifier.seen[2:] == ["verify 30000"]
 
 
-def test_a_failure_costs_nothing() -> None:
-    shop = Market(paywall="closed")
-    shop.pipeline.parts.facilitator = verifier = Honest()
+def test_a_failure_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, verifier = Market(paywall="closed"), Honest(monkeypatch)
     assert paid(shop, "token-prices", tokens("NOPE")).status == 404
     assert paid(shop, "token-prices", {}).status == 400
     assert verifier.seen == ["verify 30000"]
@@ -163,24 +163,21 @@ def test_a_failure_costs_nothing() -> None:
     assert verifier.seen == ["verify 30000", "verify 30000"]
 
 
-def test_what_is_not_settled_is_withheld() -> None:
-    shop = Market(paywall="closed")
-    shop.pipeline.parts.facilitator = Honest(withhold=True)
-    answer = paid(shop, "aggregate-metrics", {})
+def test_what_is_not_settled_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    Honest(monkeypatch, withhold=True)
+    answer = paid(Market(paywall="closed"), "aggregate-metrics", {})
     assert (answer.status, answer.body) == (402, {})
 
 
-def test_the_free_one_asks_no_verifier() -> None:
-    shop = Market(paywall="closed")
-    shop.pipeline.parts.facilitator = verifier = Honest()
-    assert shop.post("supported-tokens", {}).status == 200
+def test_the_free_one_asks_no_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Honest(monkeypatch)
+    assert paid(Market(paywall="closed"), "supported-tokens", {}).status == 200
     assert verifier.seen == []
 
 
-def test_an_open_paywall_asks_no_verifier() -> None:
-    shop = Market()
-    shop.pipeline.parts.facilitator = verifier = Honest()
-    assert shop.post("aggregate-metrics", {}).status == 200
+def test_an_open_paywall_asks_no_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Honest(monkeypatch)
+    assert paid(Market(), "aggregate-metrics", {}).status == 200
     assert verifier.seen == []
 
 

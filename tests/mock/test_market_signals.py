@@ -16,9 +16,9 @@ from tradesdk_mock.core.messages import Request
 from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import Token, find, lively, tokens
-from tradesdk_mock.trading import signal_feed
 
 from ._market import Market
+from ._signals import emit
 from ._support import START
 
 DAY = 86_400
@@ -265,7 +265,7 @@ def test_in_a_scripted_market_only_what_is_emitted_comes() -> None:
     before = history(shop)
     shop.clock.advance(10 * DAY)
     assert history(shop) == before
-    signal_feed.emit(shop.world, token="BRETT", direction="SELL", price_usd=0.0912)
+    emit(shop.world, token="BRETT", direction="SELL", price_usd=0.0912)
     (newest, *rest) = history(shop)
     assert rest == before
     assert newest["signal"] == "SELL"
@@ -283,7 +283,7 @@ def test_in_a_scripted_market_only_what_is_emitted_comes() -> None:
 )
 def test_whatever_is_emitted_can_be_shown(timestamp: int, price: float) -> None:
     shop = Market(signals="scripted")
-    signal_feed.emit(shop.world, token="BRETT", timestamp=timestamp, price_usd=price)
+    emit(shop.world, token="BRETT", timestamp=timestamp, price_usd=price)
     date = iso(min(timestamp, 253_402_300_799))
     found = history(shop, startDate=date, endDate=None if timestamp > 253_402_300_799 else date)
     assert price in [record["signalPriceUsd"] for record in found]
@@ -293,7 +293,7 @@ def test_whatever_is_emitted_can_be_shown(timestamp: int, price: float) -> None:
 def test_a_signal_of_a_token_of_another_chain_is_no_one_of_base() -> None:
     shop = Market(signals="scripted")
     before = history(shop)
-    signal_feed.emit(shop.world, token="BRETT", chain_id=56)
+    emit(shop.world, token="BRETT", chain_id=56)
     assert history(shop) == before
 
 

@@ -14,9 +14,8 @@ from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
-from tradesdk_mock.trading.signal_feed import emit
 
-from ._signals import BASE, BNB, HOUR, before, new, wire, world
+from ._signals import BASE, BNB, HOUR, before, emit, new, wire, world
 from ._support import START
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.errors import ApiError, missing
@@ -12,14 +11,14 @@ from ..core.messages import NEW_FIELD, Answer, Request
 from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token, find
-from ..payments.requirements import Offer, PaidRequest
+from ..payments.header import Payment
 from ..state.tenants import Principal
 from ..state.world import World
 from .market_requests import BASE, MarketQuery, Reader, shown
 from .validation import Query, json_body
 
 if TYPE_CHECKING:
-    from ..payments.facilitator import Facilitator
+    from ..payments.requirements import PaidRequest
 
 Record = dict[str, Any]
 
@@ -74,20 +73,6 @@ Routes = list[tuple[str, dict[str, Endpoint]]]
 MarketRoutes = list[tuple[str, MarketEndpoint]]
 
 
-class Parts:
-    """What the pipeline keeps from one request to the next."""
-
-    def __init__(self, faults: Faults) -> None:
-        self.faults = faults
-
-    @cached_property
-    def facilitator(self) -> Facilitator:
-        """Loaded at first use: most worlds are never asked for paid data."""
-        from ..payments.facilitator import Facilitator
-
-        return Facilitator()
-
-
 @dataclass(slots=True)
 class Context:
     """One request on its way through the pipeline; an endpoint of the account API is called with it.
@@ -98,17 +83,17 @@ class Context:
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
-        matched: the fault rules that apply; `faults` the kinds of those that changed something.
+        matched: those of the fault `rules` that apply; `faults` the kinds of those that changed something.
         principal: whose key it is, once authenticated; `tenant` is theirs.
         verdict: the rate limit's, once counted.
         market_query: the parsed body of a request for market data, or why it can't be parsed.
-        paid: the payment, once a paywall was reached; `offer` once it let the request in.
+        payment: the payment in the headers, once read; `paid` once the paywall has accepted it.
         wrapped: failures have the body of the market-data API.
         answer, error: the answer so far, and its error code.
     """
 
-    parts: Parts
     world: World
+    rules: Faults
     request: Request
     now: float = 0.0
     pattern: str | None = None
@@ -122,8 +107,8 @@ class Context:
     tenant: str = ""
     verdict: Verdict | None = None
     market_query: MarketQuery | ApiError | None = None
+    payment: Payment | None = None
     paid: PaidRequest | None = None
-    offer: Offer | None = None
     wrapped: bool = False
     answer: Answer | None = None
     error: str | None = None

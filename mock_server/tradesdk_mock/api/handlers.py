@@ -13,32 +13,27 @@ from urllib.parse import parse_qsl
 from pydantic_core import from_json, to_json
 
 from ..core import rate_limit
-from ..core.errors import ApiError, Header, forbidden, no_route, wrong_method
+from ..core.errors import CODES, ApiError, Header, forbidden, no_route, wrong_method
 from ..core.messages import Answer, Reply, error_answer
 from ..core.request_log import BODY_KEPT, JournalEntry, shortened
 from ..faults.rules import Route
 from ..payments import settlements
-from ..payments.header import has_payment, read
-from ..payments.requirements import PaidRequest, make_offer
+from ..payments.header import read
+from ..payments.requirements import PaidRequest, PaymentFaults, make_offer, payment_required
 from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
-# The codes of answers that the paywall gives.
-_CODES = {400: "invalid_request", 402: "payment_required", 409: "conflict"}
-
-
 # Before the transaction
 
 
 def match_faults(context: Context) -> None:
     """Which fault rules apply. One of them may answer in place of the service."""
-    faults = context.parts.faults
-    if not faults.active():
+    if not context.rules.active():
         return
-    matched = context.matched = faults.match(context.request, _fault_route(context))
+    matched = context.matched = context.rules.match(context.request, _fault_route(context))
     if matched is not None and matched.skips_request:
         # Loaded here, as `apply` below: most worlds have no faults.
         from ..faults.responses import replacement
@@ -164,13 +159,21 @@ def paywall(context: Context) -> None:
         return
     if endpoint.price and world.gaps.paywall != "open":
         count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
-        paid = context.paid = PaidRequest(context.request, context.matched.payment if context.matched else None)
-        offer = make_offer(world, paid, endpoint.price * count if endpoint.each else endpoint.price, endpoint.text)
-        context.answer = context.parts.facilitator.verify(world, paid, offer)
-        if context.answer is not None:
-            context.error = _CODES.get(context.answer.status)
+        price = endpoint.price * count if endpoint.each else endpoint.price
+        faults = context.matched.payment if context.matched else PaymentFaults({})
+        offer = make_offer(world, context.request, faults, price, endpoint.text)
+        payment = context.payment = read(context.request, world.gaps.payment_402)
+        if payment is None:
+            context.answer, context.error = payment_required(world, offer), "payment_required"
             return
-        context.offer = offer
+        from ..payments import facilitator  # loaded here: most worlds never see a payment
+
+        paid = PaidRequest(context.request, payment, offer, faults)
+        context.answer = facilitator.verify(world, paid)
+        if context.answer is not None:
+            context.error = CODES.get(context.answer.status)
+            return
+        context.paid = paid
     if isinstance(query, ApiError):
         raise query
 
@@ -201,13 +204,15 @@ def call_market_endpoint(context: Context) -> None:
 def settle(context: Context) -> None:
     """Take the money of an answer below 400; any other costs nothing."""
     answer, paid, world = context.answer, context.paid, context.world
-    if answer is None or paid is None or context.offer is None:
+    if answer is None or paid is None:
         return
     if answer.status < 400:
-        context.answer = context.parts.facilitator.settle(world, paid, context.offer, answer)
+        from ..payments import facilitator
+
+        context.answer = facilitator.settle(world, paid, answer)
         if context.answer.status == 402:
             context.error = "payment_required"
-    elif paid.payment is not None:
+    else:
         settlements.conclude(world, paid.payment, "not charged", answer.status)
 
 
@@ -231,15 +236,13 @@ def add_rate_headers(context: Context) -> None:
 def note_unread_payment(context: Context) -> None:
     """Record a payment that was not read because the request was answered before."""
     market, world = context.market, context.world
-    if market is None or not market.price or not has_payment(context.request) or context.answer is None:
+    if market is None or not market.price or context.payment is not None or context.answer is None:
         return
-    if context.paid is not None and context.paid.payment is not None:
-        return
-    paid = context.paid = PaidRequest(context.request, payment=read(context.request))
-    # A busy state file matters less than the answer.
-    with contextlib.suppress(ApiError), world.transaction():
-        if paid.payment is not None:
-            settlements.present(world, context.request, paid.payment, "not carried out", context.answer.status)
+    payment = context.payment = read(context.request)
+    if payment is not None:
+        # A busy state file matters less than the answer.
+        with contextlib.suppress(ApiError), world.transaction():
+            settlements.present(world, context.request, payment, "not carried out", context.answer.status)
 
 
 def write_reply(context: Context) -> Reply:
@@ -254,11 +257,11 @@ def apply_faults(context: Context, reply: Reply) -> None:
         return
     from ..faults.injection import apply
 
-    context.faults = apply(context.parts.faults, context.matched, reply)
-    if context.paid is not None and context.paid.payment is not None:
+    context.faults = apply(context.rules, context.matched, reply)
+    if context.payment is not None:
         # A busy state file matters less than the answer.
         with contextlib.suppress(ApiError), context.world.transaction():
-            settlements.delivered(context.world, context.paid.payment, reply.status)
+            settlements.delivered(context.world, context.payment, reply.status)
 
 
 def log(context: Context, reply: Reply) -> None:
@@ -275,7 +278,6 @@ def log(context: Context, reply: Reply) -> None:
         except ValueError:
             body = None
     raw = shortened(request.query.decode("latin-1"))
-    payment = context.paid.payment if context.paid is not None else None
     context.world.journal.add(
         JournalEntry(
             request.method,
@@ -288,7 +290,7 @@ def log(context: Context, reply: Reply) -> None:
             context.error,
             body,
             context.faults,
-            payment=None if payment is None else payment.note(),
+            payment=None if context.payment is None else context.payment.note(),
         )
     )
 

@@ -9,9 +9,8 @@ from ..trading import performance, signal_feed
 from ..trading.performance import agents_by_token, in_ether
 from . import market_requests
 from .context import MarketCall, MarketEndpoint, MarketRoutes, Record
+from .market_requests import BASE
 from .market_signals import STRATEGY, SignalFilter, records
-
-BASE = 8453
 
 
 def token_signals(call: MarketCall) -> Record:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..market.indicators import BEFORE, DAY, HOUR, LONG, PAST, SHORT, averaged, full_hours, greens, moments
 from ..market.price_model import DIGITS, significant
 from ..market.tokens import Token, lively
+from .market_requests import BASE
 
 if TYPE_CHECKING:
     from ..market.price_model import Prices
     from ..state.world import World
 
-BASE = 8453
 WAITING = "WAITING FOR SIGNAL"
 STRATEGY = "SMA crossover"
 # Hourly averages are close when their distance is this share of the last twelve hours' price range: once or twice a

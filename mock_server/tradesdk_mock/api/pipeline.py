@@ -21,7 +21,7 @@ from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
 from . import handlers
-from .context import Context, Endpoint, MarketEndpoint, Parts
+from .context import Context, Endpoint, MarketEndpoint
 from .routes import MARKET_ROUTES, ROUTES
 from .validation import MAX_BODY
 
@@ -64,7 +64,7 @@ class Pipeline:
 
     def __init__(self, world: World, faults: Faults | None = None, *, control: Control | None = None) -> None:
         self.world = world
-        self.parts = Parts(faults or Faults(world))
+        self.faults = faults or Faults(world)
         self._control = control
         self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
 
@@ -74,7 +74,7 @@ class Pipeline:
 
     def open(self, request: Request) -> Context:
         """Route the request: to the account API, the market-data API, or nowhere."""
-        context = Context(self.parts, self.world, request)
+        context = Context(self.world, self.faults, request)
         found = self._routes.find(request.path)
         if found is None:
             return context
@@ -141,7 +141,7 @@ class Pipeline:
 
     def _roll_back(self, context: Context, error: ApiError) -> None:
         """The transaction has failed: nothing is kept, the record of a payment included."""
-        context.paid, context.wrapped = None, False
+        context.payment, context.wrapped = None, False
         context.now = self.world.now()
         handlers.fail(context, error)
 

@@ -1,4 +1,4 @@
-"""Requests in the journal: finding them, and assertions about them."""
+"""Finding requests in the journal, and assertions about them."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class RequestAssertions:
 
         Args:
             method: `GET`, `POST` and so on.
-            path: as it was sent, or a pattern: `{name}` stands for one segment, `*` for anything.
+            path: as sent, or a pattern: `{name}` stands for one segment, `*` for anything.
             tenant: whose key was sent.
-            status: of the answer; 0 for a connection that a fault tore down instead.
-            query: parameters that were sent, among others; None as a value for one that wasn't.
-            body: a mapping is compared field by field, at every depth, and other fields may be there too; None as a
-                value for a field that is not. Anything else must be the body itself.
+            status: of the answer; 0 when a fault reset the connection instead.
+            query: parameters that were sent; others may be present. The value None: this one was not sent.
+            body: a mapping is compared field by field, at every depth; other fields may be present, and None means a
+                field that is absent. Anything else must equal the body.
 
         Raises:
             ValueError: not a method, or not a path (it has a query, or begins with neither `/` nor `*`).
@@ -99,7 +99,7 @@ class RequestAssertions:
         if not found:
             raise AssertionError(f"there was no {wanted}\n{wanted.nearest(entries)}")
         near = f"\n{wanted.nearest(entries)}" if times is not None and len(found) < times else ""
-        raise AssertionError(f"{wanted} was asked {len(found)} times, not {times}:\n{listed(found)}{near}")
+        raise AssertionError(f"{wanted} was sent {len(found)} times, not {times}:\n{listed(found)}{near}")
 
     def assert_not_requested(
         self,
@@ -120,7 +120,7 @@ class RequestAssertions:
         wanted = RequestMatcher(method, path, tenant, status, query, body)
         found = [entry for entry in self.journal() if not wanted.differences(entry)]
         if found:
-            raise AssertionError(f"{wanted} was asked:\n{listed(found)}")
+            raise AssertionError(f"{wanted} was sent:\n{listed(found)}")
         self._check_possible(wanted)
 
     def _check_possible(self, wanted: RequestMatcher) -> None:
@@ -138,7 +138,7 @@ class RequestAssertions:
         if wanted.tenant is not None:
             there = [name for (name,) in self.world.store.all("SELECT name FROM tenants ORDER BY name")]
             if wanted.tenant not in there:
-                known = f"there are: {', '.join(there[:_SHOWN])}" if there else "there is none so far"
+                known = f"there are: {', '.join(there[:_SHOWN])}" if there else "there are none yet"
                 raise ValueError(
                     f"tenant: there is no tenant {_shown(wanted.tenant)}, so this could never fail; {known}"
                 )
@@ -200,9 +200,9 @@ class RequestMatcher:
             key=lambda other: (len(other[0]), other[0][0].startswith(("method", "another path"))),
         )
         if not others:
-            return "nothing else was asked" if entries else "nothing was asked"
+            return "there was no other request" if entries else "there were no requests"
         lines = [f"  {line(entry)}, but {', '.join(words)}" for words, entry in others[:_SHOWN]]
-        return "\n".join(["asked instead:", *lines, *_more(len(others))])
+        return "\n".join(["other requests, the closest first:", *lines, *_more(len(others))])
 
 
 def line(entry: JournalEntry) -> str:

@@ -1,6 +1,6 @@
 """The control API `/_mock/*`: the operations of `MockService` over HTTP. For programs on this machine only.
 
-What a request may say follows from the signature of its operation; `OPERATIONS` says which path leads to which.
+The arguments of a request follow from the signature of its operation; `OPERATIONS` maps paths to operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
 from ..payments import settlements
 from ..payments.report import MockPayments
-from ..state import snapshots, tenants
+from ..state import snapshots
 from .operations import Operations
 
 log = logging.getLogger("tradesdk_mock")
@@ -49,23 +49,21 @@ Given = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What one method of one path does.
+    """What one method of a path does.
 
     Attributes:
-        function: it is called with the service, and with the arguments that its signature has.
+        function: called with the service, and with the arguments in its signature.
         answer: makes the answer from service, result and arguments; without it, the result is the answer: a list, or
             None for an empty one, becomes `{"data": [...]}`.
-        of: the part of the service that `function` is called with.
-        names: arguments that have another name on the wire.
-        check: refuses what the placeholders of the path stand for, before anything else is looked at.
-        raw: the function takes and gives bytes, and makes its own transactions.
+        of: returns the part of the service that `function` is called with.
+        names: arguments with another name on the wire.
+        raw: the function takes and returns bytes, and makes its own transactions.
     """
 
     function: Callable[..., object]
     answer: Callable[[Operations, Any, Given], object] | None = None
     of: Callable[[Operations], object] = lambda mock: mock
     names: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Operations, Given], None] | None = None
     raw: bool = False
 
 
@@ -142,16 +140,14 @@ class ControlApi:
     def __init__(self, mock: Operations, *, allow_remote: bool = False) -> None:
         self._mock = mock
         self._allow_remote = allow_remote
-        # A key's value in the place of its id is never repeated, whatever follows it.
-        nothing = {"POST": Operation(_no_such_verb, check=_known_key)}
-        self._router = Router([*OPERATIONS.items(), ("/_mock/keys/{key_id}/{verb}", nothing)])
+        self._router = Router([*OPERATIONS.items()])
 
     def longest_body(self, path: str, client: str | None) -> int:
-        """How many bytes of a request are read: far more of a state that a program on this machine sends."""
+        """How many bytes of a request are read: far more of a state file from this machine."""
         return MAX_STATE if path == "/_mock/restore" and _is_loopback(client) else MAX_BODY
 
     def answer(self, request: Request) -> Answer:
-        """Do what a control path says. Never raises."""
+        """The answer to a request. Never raises."""
         try:
             answer = self._act(request)
             return answer if isinstance(answer, Answer) else Answer(200, answer)
@@ -166,18 +162,16 @@ class ControlApi:
         _, operations, params = self._router.find(request.path) or ("", {}, {})
         operation = operations.get(request.method)
         if operation is None:
-            raise wrong_method(request.method, sorted(operations)) if operations else no_route(request.path)
+            if operations:
+                raise wrong_method(request.method, sorted(operations))
+            # What stands in the place of a key's id may be its value, which is never repeated.
+            raise no_route("/_mock/keys/..." if request.path.startswith("/_mock/keys/") else request.path)
         mock = self._mock
-        if operation.raw:
-            try:
-                return operation.function(mock, request.content)
-            except MockServerError as error:
-                raise error.api_error or invalid(_as_json_says_it(error)) from None
         try:
+            if operation.raw:
+                return operation.function(mock, request.content)
             # One transaction, so that other processes on the same file see all of it or nothing.
             with mock.world.transaction():
-                if operation.check is not None:
-                    operation.check(mock, params)
                 given, others = _given(operation, request, params, mock.gaps)
                 return _call(mock, operation, given, others)
         except MockServerError as error:
@@ -187,7 +181,7 @@ class ControlApi:
 
 
 def _given(operation: Operation, request: Request, params: Given, gaps: GapOptions) -> tuple[Given, Given]:
-    """The arguments that a request gives, and those beyond the signature. ApiError for what can't be one."""
+    """The arguments of a request, and those beyond the signature. ApiError for an invalid one."""
     arguments, takes_others = signature(operation.function)
     wires = {operation.names.get(name, name): each for name, each in arguments.items() if name not in params}
     given, others = dict(params), Given()
@@ -223,25 +217,25 @@ def _call(mock: Operations, operation: Operation, given: Given, others: Given) -
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as what JSON has for them."""
+    """Dataclasses as what JSON has for them; at most 10,000 of a list."""
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(each) for each in value[:_MOST]]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _as_json_says_it(error: Exception) -> str:
-    """A message for callers in Python, for those that send JSON."""
+    """A message for callers in Python, as callers over HTTP would write it."""
     return re.sub(r"\b(\w+)=True\b", r'"\1": true', str(error))
 
 
 def check_local(request: Request, *, remote: bool = False) -> None:
-    """403 unless a program on this machine asks, and not a web page in a browser on it.
+    """403 unless the request is from a program on this machine, and not from a web page in a browser.
 
-    The peer's address keeps other machines out; the Host header, pages whose name was pointed at this machine; the
-    Origin header, pages that simply send a form here. With `remote` any program may ask, but still no web page.
+    The peer's address excludes other machines; the Host header, pages whose name resolves to this machine; the Origin
+    header, pages that send a form here. With `remote`, other machines are allowed, but still no web pages.
     """
     if not remote and not _is_loopback(request.client):
-        raise forbidden("The control API answers to programs on this machine only.")
+        raise forbidden("The control API accepts requests from this machine only.")
     for name, value in request.headers:
         if name == b"origin" or (name == b"host" and not remote):
             text = value.decode("latin-1")
@@ -250,7 +244,7 @@ def check_local(request: Request, *, remote: bool = False) -> None:
             except ValueError:
                 host = None
             if not _is_loopback(host):
-                raise forbidden(f"The control API doesn't answer to {name.decode().title()} {text[:80]!r}.")
+                raise forbidden(f"The control API refuses requests with {name.decode().title()} {text[:80]!r}.")
 
 
 def _is_loopback(host: str | None) -> bool:
@@ -270,7 +264,7 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _then(read: Callable[[Operations], object]) -> Callable[[Operations, object, Given], object]:
-    """An answer that shows how things are after the change."""
+    """An answer that shows the state after the change."""
     return lambda mock, _, __: read(mock)
 
 
@@ -282,19 +276,10 @@ def _snapshot(mock: Operations, _: bytes | None) -> Answer:
 
 def _restore(mock: Operations, content: bytes | None) -> object:
     if content is None:
-        raise invalid("The body is longer than a state may be.")
+        raise invalid("The body is longer than a state file may be.")
     snapshots.restore(mock.world, content)
     with mock.world.transaction():
         return mock.status()
-
-
-def _known_key(mock: Operations, given: Given) -> None:
-    if all(key["id"] != given["key_id"] for key in mock.list_keys()):
-        raise ApiError(404, "not_found", f"{tenants.no_key(given['key_id'])}.")
-
-
-def _no_such_verb(mock: Operations, key_id: str, verb: str) -> object:
-    raise no_route(f"/_mock/keys/{key_id}/{verb}")
 
 
 def _key(mock: Operations, _: object, given: Given) -> object:
@@ -315,11 +300,6 @@ def _market(mock: Operations) -> object:
     return {"price_failure": mock.world.price_failure()}
 
 
-def _known_fault(mock: Operations, given: Given) -> None:
-    if all(rule.id != given["fault_id"] for rule in mock.faults()):
-        raise ApiError(404, "not_found", f"There is no fault {given['fault_id'][:80]!r}.")
-
-
 def _journal(mock: Operations, found: object, _: object) -> object:
     return {"data": plain(found), "last": mock.world.journal.last}
 
@@ -338,43 +318,15 @@ def _changed_gaps(_: object, found: GapOptions, __: object) -> object:
     return {"options": found.as_dict()}
 
 
-def _settlements(
-    mock: Operations, payer: str | None = None, path: str | None = None, after: int = 0, limit: int = _MOST
-) -> object:
-    if path is not None and path[:1] not in ("/", "*"):
-        raise ValueError("path: must be a path such as /v1/token-prices, or a pattern that begins with *")
-    books = mock.payments
-    found = books.settlements(payer, path)
-    return {
-        "data": _page(found, after, limit),
-        "spent": sum(each.amount for each in found),
-        "signatures": books.signatures(payer),
-        "pay_to": books.pay_to,
-    }
+def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:
+    payer, path, books = given.get("payer"), given.get("path"), mock.payments
+    totals = {"spent": books.spent(payer, path), "signatures": books.signatures(payer), "pay_to": books.pay_to}
+    return {"data": plain(found), **totals}
 
 
-def _presentations(mock: Operations, payer: str | None = None, after: int = 0, limit: int = _MOST) -> object:
-    return {"data": _page(mock.payments.presentations(payer), after, limit)}
-
-
-def _page(found: Sequence[Any], after: int, limit: int) -> object:
-    """Those after the number `after`, at most `limit` of them."""
-    if not 1 <= limit <= _MOST:
-        raise ValueError(f"limit: must be from 1 to {_MOST:,}")
-    return plain([each for each in found if each.n > after][:limit])
-
-
-def _twice(mock: Operations, payer: str | None = None, within: float | None = None) -> object:
-    if within is not None and within < 0:
-        raise ValueError("within: must be 0 or more seconds")
-    return plain(mock.payments.charged_twice(payer, within=within))
-
-
-def _balances(mock: Operations) -> object:
-    return {
-        "data": [{"payer": payer, "balance": held} for payer, held in mock.payments.balances().items()],
-        "others": mock.gaps.payer_balance * settlements.MICRO,
-    }
+def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
+    held = [{"payer": payer, "balance": balance} for payer, balance in found.items()]
+    return {"data": held, "others": mock.gaps.payer_balance * settlements.MICRO}
 
 
 def _balance(mock: Operations, _: object, given: Given) -> object:
@@ -396,10 +348,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/_mock/snapshot": {"GET": Operation(_snapshot, raw=True)},
     "/_mock/restore": {"POST": Operation(_restore, raw=True)},
     "/_mock/keys": {"GET": Operation(Operations.list_keys), "POST": Operation(Operations.create_key)},
-    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key, check=_known_key)},
-    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key, check=_known_key)},
-    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key, check=_known_key)},
-    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key, check=_known_key)},
+    "/_mock/keys/{key_id}/revoke": {"POST": Operation(Operations.revoke_key, _key)},
+    "/_mock/keys/{key_id}/expire": {"POST": Operation(Operations.expire_key, _key)},
+    "/_mock/keys/{key_id}/rotate": {"POST": Operation(Operations.rotate_key)},
+    "/_mock/keys/{key_id}/scope": {"POST": Operation(Operations.set_scope, _key)},
     "/_mock/tenants/{tenant}/plan": {"POST": Operation(Operations.set_plan, _plan)},
     "/_mock/tenants/{tenant}/populate": {"POST": Operation(Operations.populate)},
     "/_mock/agents/{agent_id}/start": {"POST": Operation(Operations.start_agent, _agent)},
@@ -416,7 +368,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "DELETE": Operation(Operations.clear_faults),
     },
     "/_mock/faults/kinds": {"GET": Operation(Operations.fault_kinds)},
-    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults), check=_known_fault)},
+    "/_mock/faults/{fault_id}": {"DELETE": Operation(Operations.remove_fault, _then(_faults))},
     "/_mock/journal": {
         "GET": Operation(Operations.journal, _journal),
         "DELETE": Operation(Operations.clear_journal),
@@ -428,10 +380,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         ),
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
-    "/_mock/payments": {"GET": Operation(_settlements)},
-    "/_mock/payments/presentations": {"GET": Operation(_presentations)},
-    "/_mock/payments/twice": {"GET": Operation(_twice)},
-    "/_mock/payments/balances": {"GET": Operation(_balances)},
+    "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
+    "/_mock/payments/presentations": {"GET": Operation(MockPayments.presentations, of=_payments)},
+    "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
+    "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
     "/_mock/payments/balances/{payer}": {
         "GET": Operation(MockPayments.balance, _balance, of=_payments),
         "PUT": Operation(MockPayments.set_balance, _balance, of=_payments, names={"amount": "balance"}),

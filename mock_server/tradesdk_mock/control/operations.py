@@ -1,31 +1,53 @@
-"""Everything that can be done to a mock's world: each operation once, for Python and for the control API."""
+"""The operations on a mock's world: each once, for Python and for the control API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..core.clock import MockClock
-from ..core.errors import MockServerError
+from ..core.clock import END, MockClock
+from ..core.errors import MockServerError, mock_errors
 from ..core.gap_options import GapOptions
+from ..market.emitted_signals import EmitRequest, MockSignal
+from ..market.indicators import CHAINS
+from ..market.tokens import find
 from ..state import tenants
 from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
-from ..trading import agent_states, population
+from ..state.world import World
+from ..trading import agent_states, population, signal_feed
 from ..trading.population import Populated
 from .assertions import RequestAssertions
-from .scripted_signals import Scripting
 
 if TYPE_CHECKING:
     from ..faults.catalog import FaultKind
     from ..faults.rules import FaultRule, Faults
+    from ..market.candles import Candle
     from ..payments.report import MockPayments
 
 
-class Operations(Scripting, RequestAssertions, Snapshots):
+class ScriptedSignal(TypedDict, total=False):
+    """One signal of `emit_signals`: the arguments of `emit_signal`, and its delay.
+
+    Attributes:
+        after: seconds from the call to the publication, by default 0.
+    """
+
+    after: float
+    chain_id: int
+    token: str
+    direction: str
+    confidence: float
+    price_usd: float
+    timestamp: int
+
+
+class Operations(RequestAssertions, Snapshots):
     """A part of `MockService`. `http` derives the control API from these signatures.
 
-    So arguments have types that JSON has, and every name in an annotation is imported at runtime.
+    So arguments have JSON types, and every name in an annotation is imported at runtime.
     """
 
     _faults: Faults
@@ -43,14 +65,14 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         """A new API key.
 
         Args:
-            name: what to call it.
+            name: its name.
             scope: `full-access` or `read-only`.
-            plan: `free`, `pro` or `enterprise`; `pro` when left out. A tenant that exists keeps the plan it has.
-            tenant: whose key it is: one that exists, or a name for a new one. When left out, the key is for a new
-                tenant without wallets, agents and trades; to see those of `populate`, give the same name to both.
+            plan: `free`, `pro` (the default) or `enterprise`, for a new tenant; an existing one keeps its plan.
+            tenant: its owner, an existing tenant or a new one. By default a new tenant without wallets, agents and
+                trades; for those of `populate`, give both the same name.
 
         Raises:
-            MockServerError: no such scope or plan, or not a name for a tenant.
+            MockServerError: an invalid scope, plan or tenant name.
         """
         with self._transaction() as world:
             return tenants.create(world, name=name, scope=scope, plan=plan, tenant=tenant)
@@ -69,7 +91,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             tenants.revoke(world, key_id)
 
     def expire_key(self, key_id: str, at: float | None = None) -> None:
-        """Let a key expire at `at` (Unix seconds on the mock's clock), by default now.
+        """Let a key expire at `at`, in Unix seconds on the mock's clock, by default now.
 
         MockServerError for an invalid time or an unknown id.
         """
@@ -97,7 +119,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         """Give a tenant wallets, agents in every state, trades and positions. A second call changes nothing.
 
         Args:
-            tenant: made on the plan pro when there is none of this name.
+            tenant: an existing one, or a new one on the plan pro.
             trades: how many in all, 8 of them open; 8 to 1,000,000.
         """
         with self._transaction() as world:
@@ -119,7 +141,7 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             agent_states.set_status(world, agent_id, status)
 
     def reset(self, seed: int | None = None, scenario: str | None = None, *, populate: Sequence[str] = ()) -> None:
-        """Forget everything but the clock and the gap options; with `seed` or `scenario`, start another world.
+        """Forget everything except the clock and the gap options; with `seed` or `scenario`, start another world.
 
         `populate`: tenants that get wallets, agents and trades.
 
@@ -135,11 +157,145 @@ class Operations(Scripting, RequestAssertions, Snapshots):
             for tenant in populate:
                 population.populate(world, tenant)
 
+    # Signals and prices
+
+    def emit_signal(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+    ) -> MockSignal:
+        """Publish a signal: on the stream, among the latest, in the history, and in the market data of its token.
+
+        Omitted fields follow from the seed. Agents act on it as on any signal, at the market's price, not at
+        `price_usd`; they don't trade ether or unknown tokens.
+
+        Args:
+            chain_id: 8453 or 56.
+            token: a symbol or an address, also of an unknown token.
+            direction: `BUY` or `SELL`, in any case.
+            confidence: 0.0 to 1.0.
+            price_usd: above 0.
+            timestamp: the date in the signal, in Unix seconds; by default the time of publication.
+            at: when to publish it, in Unix seconds of the service, by default now.
+
+        Raises:
+            MockServerError: an invalid value.
+        """
+        with self._transaction() as world, _refusing():
+            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
+            return signal_feed.emit(world, request, world.now())
+
+    def emit_series(
+        self,
+        *,
+        chain_id: int = 8453,
+        token: str | None = None,
+        direction: str | None = None,
+        confidence: float | None = None,
+        price_usd: float | None = None,
+        timestamp: int | None = None,
+        at: float | None = None,
+        after: float | None = None,
+        count: int = 1,
+        every: float = 0,
+    ) -> list[MockSignal]:
+        """Publish several signals with the same fields: all of them, or none when one is invalid.
+
+        Args:
+            after: publish the first this many seconds from now; not beside `at`.
+            count: how many, 1 to 10,000.
+            every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
+
+        Raises:
+            MockServerError: an invalid value.
+        """
+        if not 1 <= count <= 10_000:
+            raise MockServerError("count: must be from 1 to 10,000")
+        if not 0 <= every <= 86_400:
+            raise MockServerError("every: must be from 0 to 86,400 seconds")
+        if after is not None and (at is not None or after < 0):
+            raise MockServerError("after: must be seconds from now, and not beside at")
+        with self._transaction() as world, _refusing():
+            now = world.now()
+            at = now + after if after is not None else at
+            request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
+            first = now if at is None else at
+            later = [replace(request, at=first + number * every) if every else request for number in range(1, count)]
+            return [signal_feed.emit(world, each, now) for each in (request, *later)]
+
+    def emit_signals(self, script: Iterable[ScriptedSignal]) -> list[MockSignal]:
+        """Publish signals, each at its time: all of them, or none when one is invalid.
+
+            mock.emit_signals([
+                {"token": "BRETT", "direction": "BUY", "confidence": 0.95},
+                {"token": "BRETT", "direction": "SELL", "confidence": 0.9, "after": 30},
+            ])
+
+        Args:
+            script: for each signal the arguments of `emit_signal`, with `after` for `at`: seconds from now.
+
+        Returns: the signals in the order of the script.
+
+        Raises:
+            MockServerError: an unknown name or an invalid value; it names the signal, counted from 1.
+        """
+        known = ScriptedSignal.__annotations__
+        if isinstance(script, Mapping | str | bytes) or not isinstance(script, Iterable):
+            raise MockServerError(f"script: must be a list of signals, not of type {type(script).__name__}")
+        with self._transaction() as world:
+            now, made = world.now(), list[MockSignal]()
+            for number, line in enumerate(script, 1):
+                if not isinstance(line, Mapping):
+                    raise MockServerError(f"signal {number}: must be a dictionary of arguments, not {line!r}")
+                wish = dict(line)
+                after = wish.pop("after", 0)
+                unknown = sorted(wish.keys() - known)
+                if unknown:
+                    raise MockServerError(f"signal {number}: {unknown[0]!r} is not one of {', '.join(known)}")
+                if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
+                    raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
+                with _refusing(f"signal {number}: "):
+                    request = EmitRequest(**wish, at=now + after)  # type: ignore[arg-type]  # it checks them
+                    made.append(signal_feed.emit(world, request, now))
+            return made
+
+    def set_price_failure(self, failing: bool | list[str]) -> None:
+        """Make token prices fail with 502: all (True), none (False), or those of some symbols or addresses."""
+        with self._transaction() as world:
+            world.set_price_failure(failing)
+
+    def candles(self, token: str, *, chain_id: int = 8453, start: float, end: float, seconds: int = 60) -> list[Candle]:
+        """A token's prices as candles in USD, oldest first. Times in the future work too.
+
+        Args:
+            token: symbol, address or coin id, in any case.
+            chain_id: 8453 or 56.
+            start: no candle begins earlier, Unix seconds. Each begins at a multiple of its length.
+            end: no candle ends later, Unix seconds.
+            seconds: of a candle: 60, or a multiple of it up to a day.
+
+        Raises:
+            MockServerError: an unknown chain or token, invalid times, or more than 100,000 candles.
+        """
+        from ..market.candles import candles
+
+        found = find(self.world.seed, chain_id, token) if chain_id in CHAINS and isinstance(token, str) else None
+        if found is None:
+            raise MockServerError(f"there is no token {str(token)[:60]!r} on chain {str(chain_id)[:20]}")
+        with _refusing():
+            return candles(self.world.prices, found, start, end, seconds)
+
     # Payments
 
     @property
     def payments(self) -> MockPayments:
-        """What was paid: settlements, payment headers that arrived, balances, and assertions about them."""
+        """The payments so far: settlements, payment headers that arrived, balances, and assertions about them."""
         from ..payments.report import MockPayments
 
         return MockPayments(self.world)
@@ -170,22 +326,22 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         Args:
             kind: one of `fault_kinds()`.
             route: a path such as `/v1/agents/agt_1`, a pattern such as `/v1/agents/{agent_id}`, or one with `*`;
-                every path when left out.
+                by default every path.
             method: `GET`, `POST` and so on.
             tenant: only requests with one of its keys.
             key: only requests with the key of this id.
-            query: names and values that the query must have: `{"chain": "8453"}`.
+            query: names and values in the query: `{"chain": "8453"}`.
             paid: `only` requests that carry a payment, or `never` those.
-            since: from this time on, in Unix seconds of the service. For a stream, the time when it opens counts.
+            since: from this time on, in Unix seconds of the service. A stream counts when it opens.
             until: before this time.
             nth: only the n-th matching request, counted from 1.
             every: every n-th matching request.
-            probability: 0 to 1; which requests are hit follows from the seed.
+            probability: 0 to 1; the seed decides which requests are hit.
             count: at most this many times.
             parameters: those of the kind.
 
         Raises:
-            MockServerError: an unknown kind or parameter, or a value that it can't have.
+            MockServerError: an unknown kind or parameter, or an invalid value.
         """
         with self._transaction():
             return self._faults.add(
@@ -207,9 +363,9 @@ class Operations(Scripting, RequestAssertions, Snapshots):
 
     def fault_kinds(self) -> list[FaultKind]:
         """The kinds of faults, with their parameters."""
-        from ..faults.catalog import describe
+        from ..faults.catalog import fault_kinds
 
-        return describe()
+        return fault_kinds()
 
     def faults(self) -> list[FaultRule]:
         """The rules, oldest first, with how often each was matched and applied."""
@@ -260,12 +416,12 @@ class Operations(Scripting, RequestAssertions, Snapshots):
 
     @property
     def clock(self) -> MockClock:
-        """The time of the service: freeze it, move it, share it with clients."""
+        """The service's clock: freeze it, move it, share it with clients."""
         return self.world.clock
 
     @property
     def gaps(self) -> GapOptions:
-        """The gap options as they are now."""
+        """The current gap options."""
         return self.world.gaps
 
     def set_gaps(self, /, **options: object) -> GapOptions:
@@ -276,3 +432,25 @@ class Operations(Scripting, RequestAssertions, Snapshots):
         """
         with self._transaction() as world:
             return world.set_gaps(options)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[World]:
+        """The transaction of a change. Open streams check for news afterwards."""
+        with self._reading() as world:
+            yield world
+            world.notify_streams()
+
+    @contextmanager
+    def _reading(self) -> Iterator[World]:
+        """A transaction that first takes over what other processes have changed."""
+        with mock_errors(), self.world.transaction():
+            yield self.world
+
+
+@contextmanager
+def _refusing(where: str = "") -> Iterator[None]:
+    """Invalid arguments are a MockServerError; its message begins with `where`."""
+    try:
+        yield
+    except ValueError as error:
+        raise MockServerError(f"{where}{error}") from None

@@ -30,21 +30,20 @@ class MockService(Operations):
             http.get("/v1/account", headers={"Authorization": "Bearer mock_full_me"})
 
     Keys of the form `mock_full_NAME` and `mock_read_NAME` need no `create_key`: the first use of one makes the tenant
-    NAME, on the plan pro, or on the one in the key, as in `mock_full_free_NAME`. An existing tenant keeps its
-    plan, whatever its keys say.
+    NAME, on the plan pro, or on the one in the key, as in `mock_full_free_NAME`. An existing tenant keeps its plan.
 
     Args:
-        seed: decides every id, price and address. Without it, the state file's, or 7.
-        db: a file that keeps state, seed, clock and gap options from one run to the next. Without it all is in memory.
-        gaps: what to do where the specification is silent. `GapOptions` are all of them; of a mapping, such as
-            `{"order": "oldest"}`, those that it names. What isn't given is the state file's, or a default.
-        clock: the time of the service. Share it with clients, and they wait in its time.
-        signals: `live`: new ones come as time goes on; `scripted`: only those of `emit_signal`. Without it, the state
-            file's, or `live`. A new value holds from now on, for every process that uses the file.
-        scenario: the course of the market, by name: `trending`, `choppy`, `crash`, `quiet`, `whipsaw`, or `ordinary`.
-            Without it, the state file's, or `ordinary`.
+        seed: decides every id, price and address. By default the state file's, or 7.
+        db: a file that keeps the state, seed, clock and gap options between runs. By default all is in memory.
+        gaps: what to do where the specification is silent: all options as `GapOptions`, or some in a mapping such as
+            `{"order": "oldest"}`. Others are the state file's, or defaults.
+        clock: the service's clock. Clients that share it wait in its time.
+        signals: `live`: the market publishes signals; `scripted`: only `emit_signal` does. By default the state
+            file's, or `live`. A new value also applies to other processes that use the file.
+        scenario: the course of the market: `trending`, `choppy`, `crash`, `quiet`, `whipsaw` or `ordinary`. By default
+            the state file's, or `ordinary`.
         first_within: a stream gets its first signal within this many seconds; None leaves that to the market.
-        allow_remote_control: the control API answers other machines, too.
+        allow_remote_control: the control API accepts requests from other machines too.
 
     Raises:
         MockServerError: the state file can't be used, or was made with another seed or scenario.
@@ -128,16 +127,22 @@ class MockService(Operations):
         Raises:
             MockServerError: it refuses; the message says why.
         """
+        status, content = self.control_response(method, path, b"" if body is None else json.dumps(body).encode())
+        found: dict[str, Any] = json.loads(content)
+        if status != 200:
+            raise MockServerError(found["error"]["message"])
+        return found
+
+    def control_response(self, method: str, path: str, content: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body that the control API answers to `method /_mock/{path}` with this JSON."""
+        from urllib.parse import unquote
+
         from ..core.messages import Request
 
         target, _, query = path.partition("?")
-        content = b"" if body is None else json.dumps(body).encode()
         headers = [(b"content-type", b"application/json")]
         reply = self.pipeline.answer(
-            Request(method, f"/_mock/{target}", query.encode(), headers, content, client="127.0.0.1")
+            Request(method, f"/_mock/{unquote(target)}", query.encode(), headers, content, client="127.0.0.1")
         )
         assert isinstance(reply.body, bytes)  # noqa: S101 - control answers are never streams
-        found: dict[str, Any] = json.loads(reply.body)
-        if reply.status != 200:
-            raise MockServerError(found["error"]["message"])
-        return found
+        return reply.status, reply.body

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 Header = tuple[bytes, bytes]
+
+CODES = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "payment_required",
+    403: "forbidden",
+    404: "not_found",
+    405: "invalid_request",
+    409: "conflict",
+    422: "validation_error",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "service_unavailable",
+}
+"""The usual error code of a status."""
 
 
 class ApiError(Exception):
@@ -21,8 +37,15 @@ class ApiError(Exception):
 class MockServerError(RuntimeError):
     """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
 
-    api_error: ApiError | None = None
-    """What the control API answers instead, where that isn't 400."""
+    def __init__(self, message: str, api_error: ApiError | None = None) -> None:
+        super().__init__(message)
+        self.api_error = api_error
+        """What the control API answers, if not 400 with the same message."""
+
+
+def unknown(message: str) -> MockServerError:
+    """For an unknown id: the control API answers 404."""
+    return MockServerError(message, ApiError(404, "not_found", f"{message}."))
 
 
 def invalid(message: str) -> ApiError:
@@ -90,11 +113,13 @@ def unusable(path: str | None, error: ApiError) -> MockServerError:
     return MockServerError(error.message[:1].lower() + error.message[1:].rstrip("."))
 
 
-def as_mock_error(error: ApiError) -> MockServerError:
-    """For a caller in Python, with the answer that one over HTTP gets."""
-    found = MockServerError(error.message)
-    found.api_error = error
-    return found
+@contextmanager
+def mock_errors() -> Iterator[None]:
+    """For callers in Python: an error answer of the service becomes a MockServerError, which keeps it."""
+    try:
+        yield
+    except ApiError as error:
+        raise MockServerError(error.message, error) from None
 
 
 def closed() -> ApiError:

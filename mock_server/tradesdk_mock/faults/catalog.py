@@ -17,7 +17,7 @@ from ..core.errors import MockServerError
 CONDITIONS = (
     "route", "method", "tenant", "key", "query", "paid", "since", "until", "nth", "every", "probability", "count"
 )  # fmt: skip
-"""What a rule of any kind can have: the requests that it applies to, and how often."""
+"""Arguments of rules of every kind: the requests that a rule applies to, and how often."""
 
 _LONGEST = 3_600
 _MONTH = 31 * 86_400
@@ -107,7 +107,7 @@ def headers(value: object) -> object:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(f"{shown(name)} is not the name of a header")
         if name.lower() in _FRAMING:
-            raise ValueError(f"{name.lower()} says where the answer ends: use truncate or bad_chunk")
+            raise ValueError(f"{name.lower()} sets where the body ends: use truncate or bad_chunk instead")
         if isinstance(each, int | float) and not isinstance(each, bool):
             each = str(each)
         try:
@@ -120,7 +120,7 @@ def headers(value: object) -> object:
 def share(value: object) -> object:
     found = number(0, 1)(value)
     if not found:
-        raise ValueError("must be more than 0: with 0 nothing would ever happen")
+        raise ValueError("must be above 0: with 0 the fault would never apply")
     return found
 
 
@@ -166,12 +166,12 @@ def _line(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class FaultParameter:
-    """What a kind of fault can be told.
+    """A parameter of a kind of fault.
 
     Attributes:
         name: the argument of `add_fault`.
-        default: what holds when it is left out; None stands for what `text` says.
-        text: what it is about, with its unit.
+        default: its default; None means that `text` says it.
+        text: what it does, with its unit.
     """
 
     name: str
@@ -181,13 +181,13 @@ class FaultParameter:
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """A thing that can go wrong.
+    """A kind of fault.
 
     Attributes:
         name: the first argument of `add_fault`.
         on: `response`: any answer; `stream`: the live stream, once it has begun; `payment`: what is paid for.
         text: what happens.
-        parameters: what it can be told; all of them may be left out, but for `text` or `base64`, where a kind has them.
+        parameters: all are optional, except that `body` and `inject` need `text` or `base64`.
     """
 
     name: str
@@ -203,52 +203,52 @@ def _given(name: str, default: object, text: str, check: Check) -> _Spec:
     return FaultParameter(name, default, text), check
 
 
-_CHARGED = _given("charged", False, "the money is taken all the same", flag)
+_CHARGED = _given("charged", False, "the money is taken anyway", flag)
 _AFTER_BYTES = integer(0, 2**40)
 _AFTER_EVENTS = integer(0, 10**9)
-_EXECUTED = _given("executed", False, "the request is carried out first, and only its answer lost", flag)
-_CUT = _given("after", None, "bytes of the body that come before; half of it when left out", _AFTER_BYTES)
+_EXECUTED = _given("executed", False, "the request is carried out, and only its answer is lost", flag)
+_CUT = _given("after", None, "bytes of the body to send first; by default half of it", _AFTER_BYTES)
 _CONTENT = (
-    _given("text", None, "what comes, in UTF-8; at most 8 MiB, and 1 MiB over the control API", content),
-    _given("base64", None, "the same for bytes of any sort; a rule has one of both", encoded),
+    _given("text", None, "the content, sent as UTF-8; at most 8 MiB, and 1 MiB over the control API", content),
+    _given("base64", None, "the content as base64, for any bytes; a rule has either text or base64", encoded),
 )
 
 
 def _some(what: str) -> tuple[_Spec, ...]:
     return (
-        _given("after", 0, f"so many {what}s come unharmed first", _AFTER_EVENTS),
-        _given("each", 1, f"then at every n-th {what}", integer(1, 10**9)),
-        _given("share", 1.0, "of those only this share, up to 1; which ones follows from the seed", share),
+        _given("after", 0, f"{what}s to send unchanged first", _AFTER_EVENTS),
+        _given("each", 1, f"then apply to every n-th {what}", integer(1, 10**9)),
+        _given("share", 1.0, "apply to this share of those, up to 1; the seed decides which", share),
     )
 
 
 def _count_of_events(default: int) -> _Spec:
-    return _given("after", default, "so many events come first (heartbeats are events)", _AFTER_EVENTS)
+    return _given("after", default, "events to send first (heartbeats are events)", _AFTER_EVENTS)
 
 
 _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_Spec, ...]], ...] = (
     (
         "latency",
         "response",
-        "The answer begins late.",
+        "The answer starts late.",
         (
-            _given("seconds", 1.0, "how late; several rules add up", number(0, _LONGEST)),
-            _given("jitter", 0.0, "up to so many seconds more; how many follows from the seed", number(0, _LONGEST)),
+            _given("seconds", 1.0, "length of the delay; several rules add up", number(0, _LONGEST)),
+            _given("jitter", 0.0, "up to this many seconds more; the seed decides how many", number(0, _LONGEST)),
         ),
     ),
     (
         "status",
         "response",
-        "Another answer: an error body with this status.",
+        "An error with this status replaces the answer.",
         (
             _given("status", 500, "200 to 599; 204 and 304 have no body", integer(200, 599)),
-            _given("code", None, "the error's code; the one that belongs to the status when left out", words),
-            _given("message", None, "the error's message; one that names the rule when left out", words),
-            _given("headers", None, "names and values, in place of those that the answer would have", headers),
+            _given("code", None, "the error's code; by default the usual one of the status", words),
+            _given("message", None, "the error's message; by default one that names the rule", words),
+            _given("headers", None, "headers to set, in place of those with these names", headers),
             _given(
                 "retry_after",
                 None,
-                'Retry-After: seconds or a date; 1 with 429 when left out, and "" for none',
+                'Retry-After: seconds or a date; by default 1 with 429; "" for none',
                 wait,
             ),
             _EXECUTED,
@@ -263,44 +263,43 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
             _given(
                 "after",
                 None,
-                "the request is carried out, and so many bytes of the body come first; not even a status line when"
-                " left out",
+                "carry out the request and send this many bytes of the body first; by default not even a status line",
                 _AFTER_BYTES,
             ),
         ),
     ),
-    ("truncate", "response", "The connection closes before the body is whole.", (_CUT,)),
-    ("bad_chunk", "response", "The body comes in chunks, and the length of one is no number.", (_CUT,)),
+    ("truncate", "response", "The connection closes before the end of the body.", (_CUT,)),
+    ("bad_chunk", "response", "The body is chunked, and one chunk length is not a number.", (_CUT,)),
     (
         "body",
         "response",
-        "The answer has another body; its status stays.",
+        "The answer has another body; its status stays the same.",
         (
             *_CONTENT,
-            _given("content_type", None, "what it says that it is; as before when left out", header_value),
-            _given("headers", None, 'more of them, such as {"content-encoding": "gzip"}', headers),
+            _given("content_type", None, "the Content-Type; by default unchanged", header_value),
+            _given("headers", None, 'headers to set, such as {"content-encoding": "gzip"}', headers),
         ),
     ),
-    ("malformed_json", "response", "The body has its last character spoiled, so that it isn't JSON.", ()),
+    ("malformed_json", "response", "The last character of the body is wrong, so that it isn't JSON.", ()),
     (
         "content_type",
         "response",
-        "The answer says that it is something else.",
+        "The answer has another Content-Type.",
         (_given("value", "text/html", "the header's value", header_value),),
     ),
     (
         "huge_body",
         "response",
-        "The body is filled up with white space in front; it stays valid JSON.",
-        (_given("mib", 5.0, "how large, in MiB; at most 1,024", number(0.001, 1_024)),),
+        "White space before the body makes it large; it stays valid JSON.",
+        (_given("mib", 5.0, "size in MiB, at most 1,024", number(0.001, 1_024)),),
     ),
     (
         "drip",
         "response",
-        "The body comes in small pieces, slowly.",
+        "The body is sent slowly, in small pieces.",
         (
-            _given("piece", 16, "bytes of a piece", integer(1, 2**30)),
-            _given("seconds", 0.1, "between one piece and the next", number(0, _LONGEST)),
+            _given("piece", 16, "bytes in a piece", integer(1, 2**30)),
+            _given("seconds", 0.1, "between two pieces", number(0, _LONGEST)),
         ),
     ),
     (
@@ -312,7 +311,7 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
             _given(
                 "how",
                 "close",
-                "clean: as an answer ends; close: in the middle of one; reset: torn down",
+                "clean: a complete answer; close: the connection closes early; reset: it is reset",
                 choice("clean", "close", "reset"),
             ),
         ),
@@ -320,95 +319,98 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
     (
         "half_event",
         "stream",
-        "Half of an event comes, then the connection ends.",
+        "Half of an event is sent, then the connection ends.",
         (
             _count_of_events(1),
             _given(
                 "at",
                 "middle",
-                "where it is cut: middle, or character: inside one of several bytes, brought if there is none",
+                "where it is cut: middle, or character: inside a multi-byte character, added if there is none",
                 choice("middle", "character"),
             ),
-            _given("how", "close", "close, or reset: torn down", choice("close", "reset")),
+            _given("how", "close", "close, or reset", choice("close", "reset")),
         ),
     ),
     (
         "silence",
         "stream",
-        "Nothing more comes, not even heartbeats; the connection stays open.",
+        "Nothing more is sent, not even heartbeats; the connection stays open.",
         (
             _count_of_events(1),
             _given(
                 "seconds",
                 None,
-                "of the mock's clock; what was held back comes after them, and nothing ever again when left out",
+                "on the mock's clock, after which held events are sent; by default nothing is sent ever again",
                 number(0, _MONTH),
             ),
             _given(
                 "comments",
                 None,
-                "seconds of the mock's clock between comment lines that come all the same; none when left out",
+                "seconds of the mock's clock between comment lines; by default there are none",
                 number(0.001, _MONTH),
             ),
         ),
     ),
-    ("skip", "stream", "Signals are left out of this stream; they are in the history.", _some("signal")),
-    ("duplicate", "stream", "Events come twice.", _some("event")),
+    ("skip", "stream", "The stream leaves out signals; they are in the history.", _some("signal")),
+    ("duplicate", "stream", "Events are sent twice.", _some("event")),
     (
         "reorder",
         "stream",
-        "Signals are held back and come in another order.",
+        "Signals are held back and sent in another order.",
         (
-            _given("window", 2, "so many at a time, 2 to 1,000", integer(2, 1_000)),
-            _given(
-                "seconds", 5.0, "of the mock's clock; after them, those that are held come anyway", number(0, _MONTH)
-            ),
+            _given("window", 2, "signals to hold at a time, 2 to 1,000", integer(2, 1_000)),
+            _given("seconds", 5.0, "on the mock's clock, after which held signals are sent anyway", number(0, _MONTH)),
         ),
     ),
     (
         "garbage",
         "stream",
-        "Before events come unknown fields, senseless lines, invalid UTF-8 and events that are no JSON.",
+        "Unknown fields, meaningless lines, invalid UTF-8 and events that aren't JSON are sent before events.",
         _some("event"),
     ),
     (
         "inject",
         "stream",
-        "Bytes of your own come between two events.",
+        "Bytes of your own are sent between two events.",
         (
-            _given("after", 0, "behind so many events, when the next one comes", _AFTER_EVENTS),
+            _given("after", 0, "events to send first; the bytes are sent just before the next one", _AFTER_EVENTS),
             *_CONTENT,
         ),
     ),
-    ("bom", "stream", "The stream begins with a byte order mark.", ()),
+    ("bom", "stream", "The stream starts with a byte order mark.", ()),
     (
         "line_endings",
         "stream",
-        "Lines don't end in LF.",
+        "Lines have other endings.",
         (_given("style", "crlf", "cr, lf, crlf or mixed", choice("cr", "lf", "crlf", "mixed")),),
     ),
-    ("split_utf8", "stream", "Chunks end inside a character; where an event has none, a comment brings one.", ()),
+    (
+        "split_utf8",
+        "stream",
+        "Chunks end inside a multi-byte character; an event without one gets a comment first.",
+        (),
+    ),
     (
         "offer",
         "payment",
-        "The offer of a 402 says something else, and the payment that it asks for is taken.",
+        "The offer of a 402 is changed, and a payment of the changed offer is accepted.",
         (
-            _given("fields", None, "of every way to pay, as version 2 names them; null takes one away", _fields),
-            _given("top", None, "of the offer itself, likewise", _fields),
-            _given("header", None, 'the header of version 2, raw; "" for none', _line),
-            _given("body", None, "the body of the 402, raw", content),
+            _given("fields", None, "fields of every way to pay, named as in version 2; null removes one", _fields),
+            _given("top", None, "fields of the offer itself; null removes one", _fields),
+            _given("header", None, 'raw header of version 2; "" for none', _line),
+            _given("body", None, "raw body of the 402", content),
         ),
     ),
     (
         "overlook",
         "payment",
-        "A payment is overlooked: 402 with a fresh offer, as if none had come.",
+        "A payment is ignored: 402 with a new offer, as if none had been sent.",
         (_CHARGED,),
     ),
     (
         "verification",
         "payment",
-        "A payment is refused, whatever it says: 402 with a fresh offer and the reason.",
+        "A payment is refused, valid or not: 402 with a new offer and the reason.",
         (_given("reason", "unexpected_verify_error", "the reason", words),),
     ),
     (
@@ -419,7 +421,7 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
             _given(
                 "reason",
                 "transaction_failed",
-                "the reason; with settlement_pending the same payment goes through when it comes again",
+                "the reason; after settlement_pending, the same payment succeeds when it is sent again",
                 words,
             ),
             _CHARGED,
@@ -428,11 +430,11 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
     (
         "receipt",
         "payment",
-        "The receipt of a payment that was taken says something else.",
+        "The receipt of a settled payment is changed.",
         (
-            _given("fields", None, "of the receipt; null takes one away", _fields),
-            _given("raw", None, "the header's value", header_value),
-            _given("missing", False, "there is no receipt", flag),
+            _given("fields", None, "fields of the receipt; null removes one", _fields),
+            _given("raw", None, "raw value of the header", header_value),
+            _given("missing", False, "send no receipt", flag),
         ),
     ),
 )
@@ -441,13 +443,13 @@ KINDS = {name: FaultKind(name, on, text, tuple(spec for spec, _ in specs)) for n
 _CHECKS = {name: {spec.name: check for spec, check in specs} for name, _, _, specs in _TABLE}
 
 
-def describe() -> list[FaultKind]:
+def fault_kinds() -> list[FaultKind]:
     """Every kind of fault, with its parameters."""
     return list(KINDS.values())
 
 
 def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
-    """What a rule of this kind keeps: what was given, checked, and the defaults. MockServerError for anything else."""
+    """The given parameters, checked, and the defaults of the others. MockServerError for an invalid one."""
     if not isinstance(kind, str):
         example = 'add_fault("status", status=503)'
         raise MockServerError(f"kind: must be the name of a kind, as in {example}, not of type {type(kind).__name__}")
@@ -474,19 +476,19 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
 
 
 def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, object]]:
-    """The conditions among what was given, checked, and the parameters that are left. MockServerError otherwise."""
+    """The given conditions, checked, and the remaining arguments. MockServerError for an invalid one."""
     found: dict[str, Any] = {name: given.get(name) for name in CONDITIONS}
     route, method, tenant = found["route"], found["method"], found["tenant"]
     if route is not None and not (is_text(route, 2_000) and route[:1] in ("/", "*")):
-        raise MockServerError("route: must be a path that begins with /, or * and what a path ends with")
+        raise MockServerError("route: must be a path that begins with /, or a pattern that begins with *")
     if method is not None:
         if not isinstance(method, str) or not _METHOD.fullmatch(method):
-            raise MockServerError(f"method: must be one such as GET, not {shown(method)}")
+            raise MockServerError(f"method: must be a method such as GET, not {shown(method)}")
         found["method"] = method.upper()
     if tenant is not None and not (is_text(tenant, 64) and tenant):
-        raise MockServerError("tenant: must be the name of one, at most 64 characters")
+        raise MockServerError("tenant: must be a tenant's name, at most 64 characters")
     if found["key"] is not None and not (is_text(found["key"], 64) and found["key"]):
-        raise MockServerError("key: must be the id of one, at most 64 characters")
+        raise MockServerError("key: must be the id of a key, at most 64 characters")
     if found["key"] is not None and not found["key"].startswith("key_"):
         raise MockServerError("key: that is not the id of a key, which begins with key_")
     checks: dict[str, Check] = {name: integer(1, 10**9) for name in ("nth", "every", "count")}

@@ -35,7 +35,7 @@ def apply(faults: Faults, matched: MatchedFaults, reply: Reply) -> tuple[str, ..
     for each in sorted(matched.rules, key=lambda each: _ORDER[each.kind]):
         if each.rule.on == "payment":
             # Applied before there was a reply, or never.
-            done = matched.payment is not None and each.kind in matched.payment.applied
+            done = each.kind in matched.payment.applied
         else:
             done = _APPLY[each.kind](each, reply, faults.world)
         (applied if done else unused).append(each)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from ..core import rate_limit
-from ..core.errors import ApiError, Header
+from ..core.errors import CODES, ApiError, Header
 from ..core.messages import Answer, error_answer
 from ..core.rate_limit import rate_headers
 
@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from ..state.world import World
     from .rules import MatchedFaults, MatchedRule
 
-_CODES = {
-    400: "invalid_request",
-    401: "unauthorized",
-    402: "payment_required",
-    403: "forbidden",
-    404: "not_found",
-    405: "invalid_request",
-    409: "conflict",
-    422: "validation_error",
-    429: "rate_limited",
-    500: "internal_error",
-    503: "service_unavailable",
-}
 _WRAPPED = (400, 404, 502)
 _BODYLESS = (204, 304)
 
@@ -75,7 +62,7 @@ def _code_of(match: MatchedRule) -> str | None:
     if match.kind != "status" or (match.market and match.get("status") in _WRAPPED):
         return None
     status = match.get("status")
-    return match.get("code") or _CODES.get(status) or _phrase(status)
+    return match.get("code") or CODES.get(status) or _phrase(status)
 
 
 def _phrase(status: int) -> str:

@@ -11,15 +11,14 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import ApiError, MockServerError, unknown
 from ..core.seeding import SeededRandom, ident
 from ..state import tenants
-from .payment_faults import PaymentFaults
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -84,10 +83,6 @@ class FaultRule:
     seen: int = 0
     fired: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Every field by its name, as the control API has it."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -149,16 +144,16 @@ class MatchedFaults:
 
     Attributes:
         error: the rules could not be read: this is the answer, and the request isn't carried out.
-        payment: the faults of its payment; None without any.
+        payment: the faults of its payment.
     """
 
     def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
+        # Loaded here, as below: most worlds have no rules.
+        from ..payments.requirements import PaymentFaults
+
         self.rules = rules
         self.error = error
-        self.payment: PaymentFaults | None = None
-        on_payment = {each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"}
-        if on_payment:
-            self.payment = PaymentFaults(on_payment)
+        self.payment = PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"})
 
     @property
     def replacement(self) -> MatchedRule | None:
@@ -225,7 +220,7 @@ class Faults:
         """Remove a rule. MockServerError when there is none with this id."""
         with self.world.transaction():
             if not self.world.store.run("DELETE FROM faults WHERE id = ?", (fault_id,)):
-                raise MockServerError(f"there is no fault {fault_id!r}")
+                raise unknown(f"there is no fault {fault_id[:80]!r}")
             self._known_for = None
 
     def clear(self) -> None:

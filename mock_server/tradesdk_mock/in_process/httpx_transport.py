@@ -100,6 +100,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             await answer.aopen()
         return answer.response()
 
+    def http_client(self) -> httpx.Client:
+        """A client with this transport, for a program that doesn't import httpx. The caller closes it."""
+        return httpx.Client(transport=self, trust_env=False)
+
     def __repr__(self) -> str:
         return f"<MockTransport of MockService(seed={self._pipeline.world.seed})>"
 
@@ -139,11 +143,6 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         if reader.chunked:
             headers.append((b"transfer-encoding", b"chunked"))
         return _Answer(reader, request, reply.status, headers)
-
-
-def blocking_client(transport: MockTransport) -> httpx.Client:
-    """An httpx client, for programs that have no other use for httpx. The caller closes it."""
-    return httpx.Client(transport=transport, trust_env=False)
 
 
 class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):

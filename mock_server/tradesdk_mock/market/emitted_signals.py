@@ -50,11 +50,16 @@ class MockSignal:
 class EmitRequest:
     """The requested fields of a signal; None for any value.
 
+    Attributes:
+        token: an unknown one is made up.
+        timestamp: the date in the record, which may be wrong; by default the time of publication.
+        at: when it is published, on the service's clock; by default now.
+
     Raises:
         ValueError: a field is out of range; the message begins with its name.
     """
 
-    chain_id: int
+    chain_id: int = 8453
     token: str | None = None
     direction: str | None = None
     confidence: float | None = None

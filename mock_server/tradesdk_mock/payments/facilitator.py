@@ -1,4 +1,7 @@
-"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, versions 2 and 1."""
+"""The x402 facilitator: verifies payments and settles them with play money. Scheme `exact`, versions 2 and 1.
+
+Nonces, balances and settlements are in the world's state.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ..core.errors import Header
 from ..core.messages import Answer
 from ..state import tenants
 from . import eip3009, settlements
-from .header import Payment, read, same
+from .header import Payment, same
 from .requirements import (
     IDENTIFIER,
     NETWORK,
@@ -32,137 +35,118 @@ if TYPE_CHECKING:
 # Seconds that an authorization must still be valid: settlement on the chain takes a moment.
 _MARGIN = 6
 _IDENTIFIER = re.compile(r"[a-zA-Z0-9_-]{16,128}", re.ASCII)
-_VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
 _CODE = "invalid_exact_evm_payload_"
 NO_MATCH = "No matching payment requirements"
 PENDING = "settlement_pending"
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
 
-class Facilitator:
-    """Verifies payments and settles them. Nonces, balances and settlements are in the state."""
+def verify(world: World, paid: PaidRequest) -> Answer | None:
+    """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
 
-    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
-        """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
+    An unreadable header is answered like a missing one.
+    """
+    payment, offer = paid.payment, paid.offer
+    if paid.faults.take("overlook", charged=False) is not None:
+        return _refused(world, paid, payment_required(world, offer), "overlooked")
+    injected = paid.faults.take("verification")
+    if injected is not None:
+        reason = str(injected["reason"])
+        return _refused(world, paid, payment_required(world, offer, reason), reason)
+    if payment.content is None:
+        return _refused(world, paid, payment_required(world, offer), "unreadable")
+    invalid = _matched(payment, offer)
+    if invalid is None:
+        stored = _identified(world, paid)
+        if stored is not None:
+            return stored
+        invalid = _verified(world, payment)
+    if invalid is not None:
+        return _refused(world, paid, payment_required(world, offer, invalid), invalid)
+    settlements.present(world, paid.request, payment, "valid", 200)
+    return None
 
-        An unreadable header is answered like a missing one.
-        """
-        payment = paid.payment = read(paid.request, _VERSIONS[world.gaps.payment_402])
-        if payment is None:
-            return payment_required(world, offer)
-        injected = self._injected(world, paid, payment, offer)
-        if injected is not None:
-            return injected
-        if payment.content is None:
-            return self._refused(world, paid, payment, payment_required(world, offer), "unreadable")
-        reason = _matched(payment, offer)
-        if reason is None:
-            known = self._identified(world, paid, payment, offer)
-            if known is not None:
-                return known
-            reason = _verified(world, payment)
-        if reason is not None:
-            return self._refused(world, paid, payment, payment_required(world, offer, reason), reason)
-        settlements.present(world, paid.request, payment, "valid", 200)
+
+def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
+    """Take the money: nonce, balance and settlement change together, with the request's transaction."""
+    payment = paid.payment
+    tenant, _ = tenants.identify(world, paid.request.headers)
+    failing = paid.faults.take("settlement")
+    if failing is not None:
+        return _unsettled(world, paid, tenant, **failing)
+    overlooked = paid.faults.take("overlook", charged=True) is not None
+    status = 402 if overlooked else answer.status
+    transaction = settlements.settle(world, paid.request, payment, tenant, status=status)
+    receipt = _receipt(payment, {"success": True, "transaction": transaction})
+    _store(world, paid, encoded(receipt), answer)
+    settlements.conclude(world, payment, "settled", status)
+    if overlooked:
+        return payment_required(world, paid.offer)
+    answer.headers += _shown(payment, receipt, paid.faults.take("receipt"))
+    return answer
+
+
+def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str, charged: bool) -> Answer:
+    """The fault `settlement`: it fails, and the data is withheld."""
+    payment, pending = paid.payment, reason == PENDING
+    if charged:
+        settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
+    settlements.conclude(world, payment, reason, 402)
+    if payment.version == 1:
+        return payment_required(world, paid.offer, reason)
+    sent = settlements.transaction(world, payment) if pending else ""
+    receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
+    return Answer(402, {}, [(b"payment-response", encoded(receipt))])
+
+
+def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> Answer:
+    settlements.present(world, paid.request, paid.payment, verdict, answer.status)
+    return answer
+
+
+# The extension payment-identifier
+
+
+def _identified(world: World, paid: PaidRequest) -> Answer | None:
+    """The stored answer for the payment's identifier, a refusal, or None."""
+    payment = paid.payment
+    if payment.version != 2 or IDENTIFIER not in paid.offer.extensions:
         return None
-
-    def settle(self, world: World, paid: PaidRequest, offer: Offer, answer: Answer) -> Answer:
-        """Take the money: nonce, balance and settlement change together, with the request's transaction."""
-        payment = paid.payment
-        assert payment is not None  # noqa: S101 - nobody settles what was not checked
-        tenant, _ = tenants.identify(world, paid.request.headers)
-        failing = paid.fault("settlement")
-        if failing is not None:
-            return self._unsettled(world, paid, payment, offer, tenant, **failing)
-        overlooked = paid.fault("overlook") is not None
-        status = 402 if overlooked else answer.status
-        transaction = settlements.settle(world, paid.request, payment, tenant, status=status)
-        receipt = _receipt(payment, {"success": True, "transaction": transaction})
-        self._store(world, paid, payment, encoded(receipt), answer)
-        settlements.conclude(world, payment, "settled", status)
-        if overlooked:
-            return payment_required(world, offer)
-        answer.headers += _shown(payment, receipt, paid.fault("receipt"))
-        return answer
-
-    def _unsettled(
-        self,
-        world: World,
-        paid: PaidRequest,
-        payment: Payment,
-        offer: Offer,
-        tenant: str | None,
-        reason: str,
-        charged: bool,
-    ) -> Answer:
-        """The fault `settlement`: it fails, and the data is withheld."""
-        pending = reason == PENDING
-        if charged:
-            settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
-        settlements.conclude(world, payment, reason, 402)
-        if payment.version == 1:
-            return payment_required(world, offer, reason)
-        sent = settlements.transaction(world, payment) if pending else ""
-        receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
-        return Answer(402, {}, [(b"payment-response", encoded(receipt))])
-
-    def _injected(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
-        """Faults that answer before the payment is verified."""
-        overlook = paid.peek("overlook")
-        if overlook is not None and not overlook["charged"]:
-            paid.fault("overlook")
-            return self._refused(world, paid, payment, payment_required(world, offer), "overlooked")
-        refuse = paid.fault("verification")
-        if refuse is not None:
-            reason = str(refuse["reason"])
-            return self._refused(world, paid, payment, payment_required(world, offer, reason), reason)
+    ident = _identifier(payment)
+    if ident is None:
+        if world.gaps.payment_identifier != "required":
+            return None
+        answer = _wrapped(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
+        return _refused(world, paid, answer, "identifier missing")
+    if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
+        answer = _wrapped(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
+        return _refused(world, paid, answer, "identifier invalid")
+    row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
+    if row is None:
         return None
+    if row[1] != settlements.fingerprint(paid.request) or not same(from_json(row[0]), payment.content):
+        answer = _wrapped(409, "This payment identifier was used for another payment.")
+        return _refused(world, paid, answer, "identifier used")
+    headers: list[Header] = [
+        (b"payment-response", row[2]),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(row[3])),
+    ]
+    return _refused(world, paid, Answer(200, headers=headers, body=row[3]), "replayed")
 
-    def _refused(self, world: World, paid: PaidRequest, payment: Payment, answer: Answer, verdict: str) -> Answer:
-        settlements.present(world, paid.request, payment, verdict, answer.status)
-        return answer
 
-    # The extension payment-identifier
-
-    def _identified(self, world: World, paid: PaidRequest, payment: Payment, offer: Offer) -> Answer | None:
-        """The stored answer for the payment's identifier, a refusal, or None."""
-        if payment.version != 2 or IDENTIFIER not in offer.extensions:
-            return None
-        ident = _identifier(payment)
-        if ident is None:
-            if world.gaps.payment_identifier != "required":
-                return None
-            answer = _wrapped(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
-            return self._refused(world, paid, payment, answer, "identifier missing")
-        if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
-            answer = _wrapped(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
-            return self._refused(world, paid, payment, answer, "identifier invalid")
-        row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
-        if row is None:
-            return None
-        if row[1] != settlements.fingerprint(paid.request) or not same(from_json(row[0]), payment.content):
-            answer = _wrapped(409, "This payment identifier was used for another payment.")
-            return self._refused(world, paid, payment, answer, "identifier used")
-        headers: list[Header] = [
-            (b"payment-response", row[2]),
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(row[3])),
-        ]
-        return self._refused(world, paid, payment, Answer(200, headers=headers, body=row[3]), "replayed")
-
-    def _store(self, world: World, paid: PaidRequest, payment: Payment, receipt: bytes, answer: Answer) -> None:
-        """Store the answer to a payment with an identifier."""
-        ident = _identifier(payment) if world.gaps.payment_identifier != "none" else None
-        if isinstance(ident, str):
-            body = to_json(answer.data, inf_nan_mode="null")
-            world.store.add(
-                "answers",
-                id=ident,
-                payment=to_json(payment.content).decode(),
-                fingerprint=settlements.fingerprint(paid.request),
-                receipt=receipt,
-                body=body,
-            )
+def _store(world: World, paid: PaidRequest, receipt: bytes, answer: Answer) -> None:
+    """Store the answer to a payment with an identifier."""
+    ident = _identifier(paid.payment) if world.gaps.payment_identifier != "none" else None
+    if isinstance(ident, str):
+        world.store.add(
+            "answers",
+            id=ident,
+            payment=to_json(paid.payment.content).decode(),
+            fingerprint=settlements.fingerprint(paid.request),
+            receipt=receipt,
+            body=to_json(answer.data, inf_nan_mode="null"),
+        )
 
 
 def _identifier(payment: Payment) -> Any:

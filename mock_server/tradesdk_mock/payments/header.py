@@ -16,6 +16,7 @@ from .eip3009 import Authorization
 
 HEADERS: Final = ((b"payment-signature", 2), (b"x-payment", 1))
 LONGEST = 32 * 1024
+_VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
 _DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII)
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
@@ -66,11 +67,14 @@ def has_payment(request: Request) -> bool:
     return any(name == wanted for name, _ in request.headers for wanted, _ in HEADERS)
 
 
-def read(request: Request, versions: tuple[int, ...] = (2, 1)) -> Payment | None:
-    """The payment of a request, version 2 first; None without one. `content` is None if it is unreadable."""
+def read(request: Request, versions: str = "both") -> Payment | None:
+    """The payment of a request, version 2 first; None without one. `content` is None if it is unreadable.
+
+    `versions`: those that are read, as in the gap option `payment_402`.
+    """
     for name, version in HEADERS:
         values = [value for given, value in request.headers if given == name]
-        if values and version in versions:
+        if values and version in _VERSIONS[versions]:
             return _read(values, version)
     return None
 

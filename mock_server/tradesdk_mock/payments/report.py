@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import mock_errors
 from ..core.router import path_pattern
 from . import requirements, settlements
 from .settlements import Presentation, Settlement
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 _SHOWN = 8
+_MOST = 10_000
+_Row = TypeVar("_Row", Settlement, Presentation)
 
 
 class MockPayments:
@@ -31,24 +33,40 @@ class MockPayments:
         """The address that receives payments; it follows from the seed."""
         return requirements.pay_to(self._world.seed)
 
-    def settlements(self, payer: str | None = None, path: str | None = None) -> list[Settlement]:
-        """Every payment that was taken, oldest first; with `payer` or `path` (a path or a pattern), only those."""
+    def settlements(
+        self, payer: str | None = None, path: str | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[Settlement]:
+        """The payments that were taken, oldest first.
+
+        Args:
+            payer: only those of this address.
+            path: only those for this path, or for a pattern such as `/v1/token-*`.
+            after: only those with a higher number (`n`).
+            limit: at most this many, 1 to 10,000.
+
+        Raises:
+            ValueError: not a path, or an invalid `limit`.
+        """
+        if path is not None and path[:1] not in ("/", "*"):
+            raise ValueError("path: must be a path such as /v1/token-prices, or a pattern that begins with *")
         with self._reading() as world:
             found = settlements.settlements(world, payer)
-        return [each for each in found if path is None or path_pattern(path).fullmatch(each.path)]
+        return _page([each for each in found if path is None or path_pattern(path).fullmatch(each.path)], after, limit)
 
-    def presentations(self, payer: str | None = None) -> list[Presentation]:
-        """Every payment header that arrived, taken or not, oldest first: the latest 100,000."""
+    def presentations(
+        self, payer: str | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[Presentation]:
+        """The latest 100,000 payment headers that arrived, taken or not, oldest first. Arguments as `settlements`."""
         with self._reading() as world:
-            return settlements.presentations(world, payer)
+            return _page(settlements.presentations(world, payer), after, limit)
 
     def signatures(self, payer: str | None = None) -> int:
         """How many different authorizations have arrived; resending one needs no new signature."""
         return len({(each.payer, each.nonce) for each in self.presentations(payer) if each.nonce is not None})
 
-    def spent(self, payer: str | None = None) -> int:
+    def spent(self, payer: str | None = None, path: str | None = None) -> int:
         """The total of all settlements."""
-        return sum(each.amount for each in self.settlements(payer))
+        return sum(each.amount for each in self.settlements(payer, path))
 
     def balance(self, payer: str) -> int:
         """A payer's balance; a new payer has that of the gap option `payer_balance`."""
@@ -69,9 +87,14 @@ class MockPayments:
         """Settlements of one payer for the same request (method, path and body), where there are several.
 
         Args:
-            payer: whose; everybody's when left out.
+            payer: only those of this address.
             within: only those that follow another one within this many seconds of the service's time.
+
+        Raises:
+            ValueError: a negative `within`.
         """
+        if within is not None and within < 0:
+            raise ValueError("within: must be 0 or more seconds")
         groups: dict[tuple[str, str], list[list[Settlement]]] = {}
         for each in self.settlements(payer):
             series = groups.setdefault((each.payer, each.fingerprint), [])
@@ -89,13 +112,13 @@ class MockPayments:
         payer: str | None = None,
         path: str | None = None,
     ) -> list[Settlement]:
-        """AssertionError unless money was taken; its message shows what was taken instead. Those settlements.
+        """AssertionError unless money was taken; its message shows the payments. Returns those settlements.
 
         Args:
             times: exactly this many settlements; by default, at least one.
-            amount: all of them together.
-            payer: whose.
-            path: what for: a path, or a pattern such as `/v1/token-*`.
+            amount: their total.
+            payer: only those of this address.
+            path: only those for this path, or for a pattern such as `/v1/token-*`.
         """
         __tracebackhide__ = True
         if times is not None and (type(times) is not int or times < 0):
@@ -132,15 +155,12 @@ class MockPayments:
             for each in self.presentations()
             if each.verdict != "settled"
         ]
-        return "presented:\n" + _listed(refused) if refused else "no payment that was refused has arrived either"
+        return "presented:\n" + _listed(refused) if refused else "no payment has arrived"
 
     @contextmanager
     def _reading(self) -> Iterator[World]:
-        try:
-            with self._world.transaction():
-                yield self._world
-        except ApiError as error:
-            raise MockServerError(error.message) from None
+        with mock_errors(), self._world.transaction():
+            yield self._world
 
 
 def line(each: Settlement) -> str:
@@ -149,6 +169,12 @@ def line(each: Settlement) -> str:
     return (
         f"#{each.n} {each.method} {each.path}: {dollars} USD of {each.payer}, nonce {each.nonce[:12]}…, {each.at:.3f}"
     )
+
+
+def _page(found: list[_Row], after: int, limit: int | None) -> list[_Row]:
+    if limit is not None and not 1 <= limit <= _MOST:
+        raise ValueError(f"limit: must be from 1 to {_MOST:,}")
+    return [each for each in found if each.n > after][:limit]
 
 
 def _listed(lines: Iterable[str]) -> str:

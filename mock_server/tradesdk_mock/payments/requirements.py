@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
@@ -43,50 +43,38 @@ Requirement = dict[str, Any]
 """One way to pay, in the form of version 2."""
 
 
-class PaymentFaults(Protocol):
-    """The faults of payments that apply to one request."""
+class PaymentFaults:
+    """The faults that apply to the payment of one request.
 
-    def peek(self, kind: str) -> Mapping[str, Any] | None:
-        """The parameters of a fault that applies, without counting it; None when it doesn't."""
-        ...
+    Attributes:
+        applied: the kinds taken so far.
+    """
 
-    def take(self, kind: str) -> Mapping[str, Any] | None:
-        """The same, and it counts as injected."""
-        ...
+    def __init__(self, due: Mapping[str, Mapping[str, Any]]) -> None:
+        self._due = due
+        self.applied: set[str] = set()
 
-
-@dataclass(slots=True)
-class PaidRequest:
-    """A request at the paywall, with the payment in its headers once that is read."""
-
-    request: Request
-    faults: PaymentFaults | None = None
-    payment: Payment | None = None
-
-    def peek(self, kind: str) -> Mapping[str, Any] | None:
-        return None if self.faults is None else self.faults.peek(kind)
-
-    def fault(self, kind: str) -> Mapping[str, Any] | None:
-        """The parameters of a fault that is injected now; None when it doesn't apply."""
-        return None if self.faults is None else self.faults.take(kind)
+    def take(self, kind: str, **wanted: object) -> Mapping[str, Any] | None:
+        """The parameters of a fault, which counts as applied; None if there is none with the `wanted` parameters."""
+        found = self._due.get(kind)
+        if found is None or not wanted.items() <= found.items():
+            return None
+        self.applied.add(kind)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one answer costs and who is to be paid.
+    """What one answer costs and who is to be paid. Amounts are in units of the asset: millionths of a US dollar.
 
     Attributes:
-        amount: in units of the asset: millionths of a US dollar.
-        pay_to: the receiver's address.
-        resource: the URL that was asked for.
+        resource: the requested URL.
         description: what is sold.
         accepts: the ways to pay; the usual one comes last.
         extensions: those of version 2, by name.
         overrides: the parameters of the fault `offer`.
     """
 
-    amount: int
-    pay_to: str
     resource: str
     description: str
     accepts: tuple[Requirement, ...] = ()
@@ -94,9 +82,18 @@ class Offer:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str) -> Offer:
+@dataclass(frozen=True, slots=True)
+class PaidRequest:
+    """A request with a payment, and the offer that it should pay."""
+
+    request: Request
+    payment: Payment
+    offer: Offer
+    faults: PaymentFaults
+
+
+def make_offer(world: World, request: Request, faults: PaymentFaults, micro_usd: int, description: str) -> Offer:
     """The offer for one request, by the gap options and the fault `offer`."""
-    request = paid.request
     host = (request.header(b"host") or b"localhost")[:255].decode("latin-1")
     receiver, window = pay_to(world.seed), world.gaps.payment_window
     accepts: list[Requirement] = []
@@ -112,9 +109,9 @@ def make_offer(world: World, paid: PaidRequest, micro_usd: int, description: str
     if world.gaps.payment_identifier != "none":
         required = world.gaps.payment_identifier == "required"
         extensions[IDENTIFIER] = {"info": {"required": required}, "schema": _IDENTIFIER_SCHEMA}
-    overrides = paid.fault("offer") or {}
+    overrides = faults.take("offer") or {}
     ways = tuple(merged(each, overrides.get("fields")) for each in accepts)
-    return Offer(micro_usd, receiver, f"http://{host}{request.path}", description, ways, extensions, overrides)
+    return Offer(f"http://{host}{request.path}", description, ways, extensions, overrides)
 
 
 @lru_cache(maxsize=16)

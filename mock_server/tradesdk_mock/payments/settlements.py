@@ -43,7 +43,7 @@ class Settlement:
         method: of the request that was paid for.
         path: of that request.
         fingerprint: of that request: equal for the same method, path and body.
-        tenant: whose API key came with it, None without one.
+        tenant: whose API key was sent with it, None without one.
         at: Unix seconds by the service's clock.
         transaction: the hash in the receipt.
         header: the SHA-256 of the payment header's value, in hex.
@@ -77,15 +77,15 @@ class Presentation:
     Attributes:
         n: its number, from 1, in the order of arrival.
         at: Unix seconds by the service's clock.
-        path: what it was to pay for.
+        path: of the request.
         fingerprint: of the request, as a settlement has it.
         version: of the payment protocol: 2 or 1.
-        payer: whose it is, an address with its checksum; None when it can't be read.
-        nonce: of its authorization, None likewise.
+        payer: an address with its checksum; None when it can't be read.
+        nonce: of its authorization; None when it can't be read.
         header: the SHA-256 of its value, in hex.
-        verdict: `settled`; `replayed`: the stored answer left once more; `not charged`: the endpoint had nothing to
-            sell; `overlooked`, `not carried out`: by a fault; `unreadable`; else the reason of the refusal.
-        status: of the answer that left; 0 when the connection was torn down instead.
+        verdict: `settled`; `replayed`: the stored answer was sent again; `not charged`: the endpoint answered with an
+            error; `overlooked`, `not carried out`: by a fault; `unreadable`; else the reason of the refusal.
+        status: of the answer that was sent; 0 when the connection was reset instead.
     """
 
     n: int
@@ -179,7 +179,7 @@ def settle(
 ) -> str:
     """Take the money, or finish a pending settlement; the hash of the transaction. Called within a transaction.
 
-    `status`: of the answer that is to leave.
+    `status`: of the answer.
     """
     payment.taken = True
     transfer = payment.transfer

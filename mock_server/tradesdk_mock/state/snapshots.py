@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
 from ..core.clock import MockClock
-from ..core.errors import ApiError, MockServerError
+from ..core.errors import MockServerError, mock_errors
 from .file_check import LOGS, READ_WHOLE, Unusable, check, checked, is_there, look, named, settings, sound
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ class Snapshots:
         Raises:
             MockServerError: the file can't be written, or is a state file in use.
         """
-        try:
+        with mock_errors():
             if path is None:
                 return snapshot(self.world)
             save(self.world, path)
-            return None
-        except ApiError as error:
-            raise MockServerError(error.message) from None
+        return None
 
     def restore(self, source: bytes | str | os.PathLike[str]) -> None:
         """Go back to a snapshot, or continue from a state file. The file itself isn't changed.
@@ -55,10 +53,8 @@ class Snapshots:
         Raises:
             MockServerError: `source` is no state, is of another version, or is damaged. Then nothing is changed.
         """
-        try:
+        with mock_errors():
             restore(self.world, source)
-        except ApiError as error:
-            raise MockServerError(error.message) from None
 
 
 def snapshot(world: World) -> bytes:
@@ -172,7 +168,7 @@ def _prepare(file: str) -> None:
         db.close()
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe_state_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Seed, scenario, market, clock and counts of a state file, which may be in use.
 
     `now` is the time on its clock, `frozen` and `speed` say how that runs. A file doesn't tell the open streams.
@@ -210,7 +206,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-def in_use(path: str | os.PathLike[str]) -> bool:
+def is_state_file_in_use(path: str | os.PathLike[str]) -> bool:
     """Whether a service, in this process or another, uses the state file. False for other files."""
     uri = f"file:{quote(os.path.abspath(os.fspath(path)))}?mode=rw"
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.clock import check_time
-from ..core.errors import MockServerError, unauthorized
+from ..core.errors import MockServerError, unauthorized, unknown
 from ..core.gap_options import PLANS
 from ..core.seeding import digest, ident
 
@@ -140,7 +140,7 @@ def rotate(world: World, key_id: str) -> MockKey:
     with world.store:
         row = world.store.one("SELECT name, scope, tenant, revoked_at FROM keys WHERE id = ?", (key_id,))
         if row is None:
-            raise MockServerError(no_key(key_id))
+            raise _no_key(key_id)
         if row[3] is not None:
             raise MockServerError(f"the key {key_id} is revoked, and gives no new one")
         revoke(world, key_id)
@@ -150,17 +150,17 @@ def rotate(world: World, key_id: str) -> MockKey:
 def _change(world: World, key_id: str, sql: str, value: object) -> None:
     with world.store:
         if not world.store.run(sql, (value, key_id)):
-            raise MockServerError(no_key(key_id))
+            raise _no_key(key_id)
 
 
-def no_key(key_id: object) -> str:
-    """The message for an unknown key id. Never repeats the id when it may be a key's value, passed by mistake."""
+def _no_key(key_id: object) -> MockServerError:
+    """For an unknown key id. Never repeats the id when it may be a key's value, passed by mistake."""
     text = str(key_id)
     if text.startswith("key_"):
-        return f"there is no key {text[:80]!r}"
+        return unknown(f"there is no key {text[:80]!r}")
     if text.lstrip().startswith(("mocksk_", "mock_full_", "mock_read_")):
-        return "that is a key's value; its id begins with key_"
-    return "that is not the id of a key, which begins with key_"
+        return unknown("that is a key's value; its id begins with key_")
+    return unknown("that is not the id of a key, which begins with key_")
 
 
 def set_plan(world: World, tenant: str, plan: str) -> None:

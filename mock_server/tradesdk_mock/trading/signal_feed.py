@@ -211,34 +211,15 @@ def prompt(world: World, chain_id: int) -> bool:
         return True
 
 
-def emit(
-    world: World,
-    *,
-    chain_id: int = 8453,
-    token: str | None = None,
-    direction: str | None = None,
-    confidence: float | None = None,
-    price_usd: float | None = None,
-    timestamp: int | None = None,
-    at: float | None = None,
-    asked: float | None = None,
-) -> MockSignal:
+def emit(world: World, request: EmitRequest, asked: float | None = None) -> MockSignal:
     """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
 
     Args:
-        chain_id: 8453 or 56.
-        token: symbol or address, in upper or lower case; an unknown one is made up.
-        direction: `BUY` or `SELL`.
-        confidence: 0.0 to 1.0.
-        price_usd: USD for one token, above 0.
-        timestamp: the date in the record, Unix seconds; it may be wrong. By default the time of publication.
-        at: when it is published, on the service's clock; by default now.
         asked: the time at which `at` was chosen; by default now. A fast clock may have passed `at` since.
 
     Raises:
-        ValueError: an argument is out of range; the message begins with its name.
+        ValueError: `at` is in the past.
     """
-    request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
     with world.transaction():
         catch_up(world)
         now = world.now()

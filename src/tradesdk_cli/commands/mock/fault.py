@@ -40,9 +40,9 @@ class Paid(StrEnum):
 
 
 def _complete_kind(incomplete: str) -> list[str]:
-    from tradesdk_mock.faults.catalog import KINDS as known
+    from tradesdk_mock import fault_kinds
 
-    return [name for name in known if name.startswith(incomplete)]
+    return [kind.name for kind in fault_kinds() if kind.name.startswith(incomplete)]
 
 
 @app.command(
@@ -149,10 +149,10 @@ def kinds(ctx: typer.Context) -> None:
     from dataclasses import asdict
 
     from tradesdk_cli.commands.mock.shown import show_kinds
-    from tradesdk_mock.faults.catalog import describe
+    from tradesdk_mock import fault_kinds
 
     with session(ctx) as run:
-        show_kinds(run.out, [asdict(kind) for kind in describe()])
+        show_kinds(run.out, [asdict(kind) for kind in fault_kinds()])
 
 
 @app.command(

@@ -104,8 +104,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
     from tradesdk_cli.embedded import mock_server_class
 
     mock_server_class()  # says what is missing
-    from tradesdk_mock import MockServerError
-    from tradesdk_mock.state.snapshots import describe
+    from tradesdk_mock import MockServerError, describe_state_file
 
     file = _folder(run.settings) / f"{name}.sqlite3"
     row: dict[str, Any] = {
@@ -122,7 +121,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        found = describe(file)
+        found = describe_state_file(file)
     except MockServerError as error:
         return row | {"problem": str(error).replace(f"the state file {file} ", "", 1)}
     clock = "stands still" if found["frozen"] else "runs" if found["speed"] == 1 else f"runs {found['speed']:g} times"
@@ -133,7 +132,7 @@ def _row(run: Session, name: str) -> dict[str, Any]:
 def _not_in_use(settings: Settings, name: str) -> None:
     """Refuses to remove what another process works on: the file would live on without a name."""
     from tradesdk_cli.errors import CliError
-    from tradesdk_mock.state.snapshots import in_use
+    from tradesdk_mock import is_state_file_in_use
 
-    if in_use(_folder(settings) / f"{name}.sqlite3"):
+    if is_state_file_in_use(_folder(settings) / f"{name}.sqlite3"):
         raise CliError(f"the world {name} is in use by another process", "stop it first")
