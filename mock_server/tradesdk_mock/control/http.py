@@ -23,14 +23,13 @@ from ..core.gap_options import GapOptions
 from ..core.messages import Answer, Request, error_answer
 from ..core.router import Router
 from ..payments import settlements
-from ..payments.report import MockPayments
+from ..payments.report import PAGE, MockPayments
 from ..state import snapshots
 from .operations import Operations
 
 log = logging.getLogger("tradesdk_mock")
 MAX_STATE = 1024 * 1024 * 1024
 STATE = "application/vnd.sqlite3"
-_MOST = 10_000
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WORDS: dict[type, str] = {
     bool: "true or false",
@@ -217,9 +216,9 @@ def _call(mock: Operations, operation: Operation, given: Given, others: Given) -
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as what JSON has for them; at most 10,000 of a list."""
+    """Dataclasses as what JSON has for them."""
     if isinstance(value, list):
-        return [plain(each) for each in value[:_MOST]]
+        return [plain(each) for each in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
@@ -321,7 +320,11 @@ def _changed_gaps(_: object, found: GapOptions, __: object) -> object:
 def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object:
     payer, path, books = given.get("payer"), given.get("path"), mock.payments
     totals = {"spent": books.spent(payer, path), "signatures": books.signatures(payer), "pay_to": books.pay_to}
-    return {"data": plain(found), **totals}
+    return {"data": plain(found[:PAGE]), **totals}
+
+
+def _presentations(_: object, found: Sequence[Any], __: object) -> object:
+    return {"data": plain(found[:PAGE])}
 
 
 def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
@@ -381,7 +384,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
     "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
-    "/_mock/payments/presentations": {"GET": Operation(MockPayments.presentations, of=_payments)},
+    "/_mock/payments/presentations": {"GET": Operation(MockPayments.presentations, _presentations, of=_payments)},
     "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
     "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
     "/_mock/payments/balances/{payer}": {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..state.world import World
 
 _SHOWN = 8
-_MOST = 10_000
+PAGE = 10_000
 _Row = TypeVar("_Row", Settlement, Presentation)
 
 
@@ -172,8 +172,8 @@ def line(each: Settlement) -> str:
 
 
 def _page(found: list[_Row], after: int, limit: int | None) -> list[_Row]:
-    if limit is not None and not 1 <= limit <= _MOST:
-        raise ValueError(f"limit: must be from 1 to {_MOST:,}")
+    if limit is not None and not 1 <= limit <= PAGE:
+        raise ValueError(f"limit: must be from 1 to {PAGE:,}")
     return [each for each in found if each.n > after][:limit]
 
 
