@@ -60,8 +60,8 @@ def _fault_route(context: Context) -> Route | None:
 def _sender(context: Context) -> tenants.Principal | None:
     """Whose request it is, without counting or admitting it."""
     try:
-        with context.world.transaction():
-            return tenants.authenticate(context.world, context.request.headers)
+        with context.world.transaction() as now:
+            return tenants.authenticate(context.world, context.request.headers, now)
     except ApiError:
         return None
 
@@ -98,7 +98,7 @@ def count_by_address(context: Context) -> None:
 def authenticate(context: Context) -> None:
     """401 without a valid API key. Market data needs one only under the gap option `b_bearer`."""
     if context.market is None or context.world.gaps.b_bearer == "required":
-        context.principal = caller = tenants.authenticate(context.world, context.request.headers)
+        context.principal = caller = tenants.authenticate(context.world, context.request.headers, context.now)
         context.tenant = caller.tenant
 
 
@@ -181,7 +181,7 @@ def bring_up_to_date(context: Context) -> None:
         population.ensure_background_tenant(context.world)
     endpoint = context.market or context.endpoint
     if endpoint is not None and endpoint.trading:
-        signal_feed.up_to_date(context.world)
+        signal_feed.up_to_date(context.world, context.now)
 
 
 def call_endpoint(context: Context) -> None:

@@ -16,7 +16,7 @@ BASE = 8453
 
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
-    signal_feed.catch_up(call.world)
+    signal_feed.publish(call.world, call.now)
     query = call.query
     results = []
     for place, token in call.tokens():

@@ -123,8 +123,7 @@ class Pipeline:
         request) are kept. Only a crash rolls the transaction back.
         """
         try:
-            with self.world.transaction():
-                context.now = self.world.now()
+            with self.world.transaction() as context.now:
                 try:
                     for handler in HANDLERS:
                         handler(context)

@@ -106,8 +106,8 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         with self._lock:
             if not self._closed:
                 found = next(self._pieces, None)
-        if isinstance(found, Wait):
-            self._wait = found  # before the next line: whoever closes it now ends this wait
+        # Before the next line: who closes the stream from now on ends this wait.
+        self._wait = found if isinstance(found, Wait) else None
         if found is None or self._closed:
             self.close()
             return None
@@ -124,7 +124,16 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
         if self._bodiless or self._request.method == "HEAD" or self._length == 0:
             return
         self._restart_timeout()
-        for step in self._steps():
+        body = self._reply.body
+        steps: Iterator[BodyStep] = iter([body]) if isinstance(body, bytes) else body
+        while True:
+            try:
+                step = next(steps, None)
+            except Exception:
+                log.exception("an answer crashed in the middle")
+                step = Disconnect.CLOSE
+            if step is None:
+                break
             if isinstance(step, bytes):
                 for piece in self._cut(step):
                     yield piece
@@ -141,21 +150,6 @@ class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
                 return
         if self._length is not None:
             raise self._too_short()
-
-    def _steps(self) -> Iterator[BodyStep]:
-        body = self._reply.body
-        if isinstance(body, bytes):
-            yield body
-            return
-        while True:
-            try:
-                step = next(body, None)
-            except Exception:
-                log.exception("an answer crashed in the middle")
-                step = Disconnect.CLOSE
-            if step is None:
-                return
-            yield step
 
     def _cut(self, content: bytes) -> Iterator[bytes]:
         """The pieces that a socket would give, up to the announced length."""

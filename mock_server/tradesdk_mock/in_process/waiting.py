@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..core.clock import END, HOLD, MockClock, Timeout, move_on, move_together
-from ..core.messages import Notifier
+from ..core.subscribers import Notifier
 
 
 class Wait:
@@ -43,8 +43,7 @@ class Wait:
     def wait(self) -> None:
         """Block this thread."""
         clock, notifier = self._clock, self._notifier
-        frozen = clock.frozen
-        target = self._target() if frozen else None
+        target, seconds = self._plan()
         if target is not None:
             while not (self._ended or notifier.take()):
                 if not clock.held:
@@ -59,7 +58,7 @@ class Wait:
         notifier.listen(event.set)
         try:
             if not self._ended:
-                event.wait(self._poll if frozen else self._seconds())
+                event.wait(seconds)
         finally:
             notifier.listen(None)
         notifier.take()
@@ -71,8 +70,7 @@ class Wait:
         from anyio.lowlevel import current_token
 
         clock, notifier = self._clock, self._notifier
-        frozen = clock.frozen
-        target = self._target() if frozen else None
+        target, seconds = self._plan()
         if target is not None:
             if not (self._ended or notifier.take()):
                 await move_together(clock, target, lambda: self._ended or notifier.take() or self._is_late())
@@ -89,26 +87,29 @@ class Wait:
         notifier.listen(wake_up)
         try:
             if not self._ended:
-                with anyio.move_on_after(self._poll if frozen else self._seconds()):
+                with anyio.move_on_after(seconds):
                     await event.wait()
         finally:
             notifier.listen(None)
         notifier.take()
 
-    def _target(self) -> float | None:
-        """The time to move a frozen clock to; None when nothing is ever due."""
-        target = min([timeout.ends() for timeout in self._timeouts])
-        if self._until is not None and self._until < END:
-            target = min(target, self._until)
-        return None if target == math.inf else target
-
-    def _seconds(self) -> float | None:
-        """How long to wait in real time; None: forever."""
-        until = None if self._until is None else self._clock.real_seconds_until(self._until)
-        limits = [limit for limit in (until, self._poll) if limit is not None]
-        limits += [left for left in [timeout.left() for timeout in self._timeouts] if left < math.inf]
+    def _plan(self) -> tuple[float | None, float | None]:
+        """(the time to move the clock to; None when it runs, or when nothing is ever due,
+        the real seconds to wait otherwise; None: forever)"""
+        clock, limit, until = self._clock, math.inf, self._until
+        if clock.frozen:
+            for timeout in self._timeouts:
+                limit = min(limit, timeout.ends())
+            if until is not None and until < END:
+                limit = min(limit, until)
+            return (None, self._poll) if limit == math.inf else (limit, None)
+        for timeout in self._timeouts:
+            limit = min(limit, timeout.left())
+        for seconds in (None if until is None else clock.real_seconds_until(until), self._poll):
+            if seconds is not None:
+                limit = min(limit, seconds)
         # Threads and event loops have a longest wait.
-        return min(*limits, threading.TIMEOUT_MAX) if limits else None
+        return None, None if limit == math.inf else min(limit, threading.TIMEOUT_MAX)
 
     def _is_late(self) -> bool:
         """Whether one of the timeouts is over in real time while the clock is held; that ends it."""

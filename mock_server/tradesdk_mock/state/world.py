@@ -215,15 +215,15 @@ class World:
             self.on_gaps()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """A write transaction. It begins by reading what another process has changed in the file."""
+    def transaction(self) -> Iterator[float]:
+        """A write transaction. It begins by reading what another process has changed in the file; gives the time."""
         try:
             with self.store as is_outermost:
                 if is_outermost:
                     self._moved = False
                     if self.store.path is not None:
                         self.sync()
-                yield
+                yield self.clock.now() + self.gaps.clock_skew
         except BaseException:
             # The changes are rolled back, so what was derived from them is read again.
             with suppress(sqlite3.Error, ApiError):

@@ -109,11 +109,11 @@ class TradingEngine:
         self._load(" AND id = ?", (agent_id,))
         self._find_next_exit()
 
-    def advance(self, rows: Iterable[Row], upto: float) -> None:
+    def advance(self, rows: Iterable[Row], upto: float, now: float) -> None:
         """Let agents trade up to a time, on the signals published since the last call, in the order of time."""
         if not self._agents:
             return
-        self._sure, self._now = False, self._world.now()
+        self._sure, self._now = False, now
         for row in rows:
             self._process_exits(row[0])
             if row[5] == "BUY":
