@@ -122,7 +122,7 @@ class Honest(Facilitator):
         self.withhold = withhold
         self.seen: list[str] = []
 
-    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
+    def verify(self, world: World, paid: PaidRequest, offer: Offer, now: float) -> Answer | None:
         self.seen.append(f"verify {offer.amount}")
         if paid.request.header(b"x-payment") == b"good":
             return None

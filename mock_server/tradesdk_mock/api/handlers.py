@@ -35,10 +35,7 @@ _CODES = {400: "invalid_request", 402: "payment_required", 409: "conflict"}
 
 def match_faults(context: Context) -> None:
     """Which fault rules apply. One of them may answer in place of the service."""
-    faults = context.parts.faults
-    if not faults.active():
-        return
-    matched = context.matched = faults.match(context.request, _fault_route(context))
+    matched = context.matched = context.parts.faults.match(context.request, _fault_route(context))
     if matched is not None and matched.skips_request:
         # Loaded here, as `apply` below: most worlds have no faults.
         from ..faults.responses import replacement
@@ -163,10 +160,10 @@ def paywall(context: Context) -> None:
     if endpoint is None or query is None:
         return
     if endpoint.price and world.gaps.paywall != "open":
-        count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
+        count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.tokens)
         paid = context.paid = PaidRequest(context.request, context.matched.payment if context.matched else None)
         offer = make_offer(world, paid, endpoint.price * count if endpoint.each else endpoint.price, endpoint.text)
-        context.answer = context.parts.facilitator.verify(world, paid, offer)
+        context.answer = context.parts.facilitator.verify(world, paid, offer, context.now)
         if context.answer is not None:
             context.error = _CODES.get(context.answer.status)
             return
@@ -235,7 +232,7 @@ def note_unread_payment(context: Context) -> None:
         return
     if context.paid is not None and context.paid.payment is not None:
         return
-    paid = context.paid = PaidRequest(context.request, payment=read(context.request))
+    paid = context.paid = PaidRequest(context.request, payment=read(context.request, context.now))
     # A busy state file matters less than the answer.
     with contextlib.suppress(ApiError), world.transaction():
         if paid.payment is not None:
@@ -274,8 +271,9 @@ def log(context: Context, reply: Reply) -> None:
             body = from_json(request.content, allow_inf_nan=False)
         except ValueError:
             body = None
-    raw = shortened(request.query.decode("latin-1"))
     payment = context.paid.payment if context.paid is not None else None
+    note = None if payment is None else payment.note()
+    raw = shortened(request.query.decode("latin-1"))
     context.world.journal.add(
         JournalEntry(
             request.method,
@@ -288,7 +286,7 @@ def log(context: Context, reply: Reply) -> None:
             context.error,
             body,
             context.faults,
-            payment=None if payment is None else payment.note(),
+            payment=note,
         )
     )
 

@@ -42,12 +42,12 @@ NONCE_USED = "invalid_exact_evm_nonce_already_used"
 class Facilitator:
     """Verifies payments and settles them. Nonces, balances and settlements are in the state."""
 
-    def verify(self, world: World, paid: PaidRequest, offer: Offer) -> Answer | None:
+    def verify(self, world: World, paid: PaidRequest, offer: Offer, now: float) -> Answer | None:
         """None for a valid payment; else 402 with a new offer and the reason, or the answer stored for its identifier.
 
         An unreadable header is answered like a missing one.
         """
-        payment = paid.payment = read(paid.request, _VERSIONS[world.gaps.payment_402])
+        payment = paid.payment = read(paid.request, now, _VERSIONS[world.gaps.payment_402])
         if payment is None:
             return payment_required(world, offer)
         injected = self._injected(world, paid, payment, offer)
@@ -235,7 +235,7 @@ def _verified(world: World, payment: Payment) -> str | None:
         return _CODE + "recipient_mismatch"
     if str(transfer.value) != wanted.get("amount"):
         return _CODE + "authorization_value_mismatch"
-    now = world.second()
+    now = int(payment.at)
     if transfer.valid_before < now + _MARGIN:
         return _CODE + "authorization_valid_before"
     if transfer.valid_after > now:

@@ -17,7 +17,7 @@ from ..core.request_log import Journal
 from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
-from ..market.tokens import Token, find
+from ..market.tokens import find
 from .database import Database
 
 DEFAULT_SEED = 7
@@ -171,11 +171,6 @@ class World:
         """Which prices fail: true for all, false for none, or the symbols."""
         found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
         return found
-
-    def price_fails(self, token: Token) -> bool:
-        """Whether the price of this token fails."""
-        failing = self.price_failure()
-        return failing if isinstance(failing, bool) else token.symbol in failing
 
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
         """Delete everything except the clock and the gap options; `seed` and `scenario` change the world."""

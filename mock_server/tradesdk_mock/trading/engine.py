@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.seeding import ident
 from ..market.indicators import CHAINS
-from ..market.price_model import DIGITS, significant
+from ..market.price_model import DIGITS, level, significant
 from ..market.tokens import Token
 from . import ledger, positions
 from .exits import ExitForecast, ExitLevels, first_exit, trailing_peak
@@ -227,8 +227,8 @@ class TradingEngine:
         position = Position(
             id=ident("pos", world.seed, agent.tenant, self._ordinal(agent.tenant, "position")),
             trade=trade,
-            stop_loss_price=significant(price * (1 - agent.stop_loss)),
-            take_profit_price=significant(price * (1 + agent.take_profit)),
+            stop_loss_price=level(price, -agent.stop_loss),
+            take_profit_price=level(price, agent.take_profit),
             trailing_pct=agent.trailing,
             peak=price,
             peak_at=second,
