@@ -15,7 +15,8 @@ import httpx
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api.context import Context
 from tradesdk_mock.api.pipeline import Pipeline
-from tradesdk_mock.core.messages import BodyStep, Notifier, Reply, Request, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Reply, Request, WaitForEvent
+from tradesdk_mock.core.subscribers import Notifier
 from tradesdk_mock.state.world import World
 
 FLAVOURS = ("blocking", "asyncio", "trio")

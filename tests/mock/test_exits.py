@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock.market.price_model import Prices, prices
+from tradesdk_mock.market.price_model import Prices, prices, significant
 from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, lively
 from tradesdk_mock.trading.exits import ExitForecast, ExitLevels, first_exit, trailing_peak
@@ -19,7 +19,7 @@ def _walked(course: Prices, token: Token, levels: ExitLevels, peak: float, since
     """The same, second by second."""
     for second in range(since + 1, upto + 1):
         price = course.usd(token, second)
-        trailing = levels.trailing_stop(peak)
+        trailing = significant(peak * (1 - levels.trailing))
         if price >= levels.take_profit:
             return ExitForecast(second, "take_profit", peak)
         if price <= max(levels.stop_loss, trailing):

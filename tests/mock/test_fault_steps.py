@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, WaitForEvent
+from tradesdk_mock.core.subscribers import Notifier
 from tradesdk_mock.faults import body_transforms
 
 from ._faulty import events

@@ -137,7 +137,7 @@ def test_a_crash_in_the_middle_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         raise RuntimeError("broken")
 
     for module, name in (
-        ("tradesdk_mock.state.world.World", "price_fails"),
+        ("tradesdk_mock.state.world.World", "price_failure"),
         ("tradesdk_mock.payments.settlements", "set_balance"),
         ("tradesdk_mock.payments.settlements", "transaction"),
         ("tradesdk_mock.payments.settlements", "conclude"),

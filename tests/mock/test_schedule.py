@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
 import pytest
 
 from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.core.messages import Notifier
+from tradesdk_mock.core.subscribers import Notifier
 from tradesdk_mock.market.indicators import CHAINS, COLUMNS, crossover_series
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
@@ -33,7 +34,7 @@ def test_a_scheduled_signal_comes_when_its_time_has_come_and_once() -> None:
     assert signal_feed.next_due(made) == START + 20
     made.clock.advance(HOUR)
     assert new(made) == [wire(early), wire(late)]
-    assert signal_feed.next_due(made) is None
+    assert signal_feed.next_due(made) == math.inf
     made.clock.set(START, allow_backwards=True)
     made.clock.advance(HOUR)
     assert new(made) == [wire(early), wire(late)]
@@ -129,7 +130,7 @@ def test_several_processes_on_one_file_publish_each_once(tmp_path: Path) -> None
     assert failed == []
     for each in worlds:
         assert new(each) == [wire(signal) for signal in planned]
-        assert signal_feed.next_due(each) is None
+        assert signal_feed.next_due(each) == math.inf
         each.close()
 
 
@@ -138,7 +139,7 @@ def test_another_process_learns_of_what_was_scheduled(tmp_path: Path) -> None:
     one, other = (World(seed=7, db=tmp_path / "state.db", clock=clock, market="scripted") for _ in range(2))
     for made in (one, other):
         signal_feed.catch_up(made)
-        assert signal_feed.next_due(made) is None
+        assert signal_feed.next_due(made) == math.inf
     signal = emit(one, at=START + 5)
     with other.transaction():
         assert signal_feed.next_due(other) == START + 5
@@ -159,7 +160,7 @@ def test_what_was_scheduled_outlives_the_process_but_not_a_reset(tmp_path: Path)
     assert new(second) == [wire(signal)]
     emit(second, at=START + HOUR)
     second.reset()
-    assert signal_feed.next_due(second) is None
+    assert signal_feed.next_due(second) == math.inf
     second.close()
 
 
@@ -173,7 +174,7 @@ def test_what_a_crash_undoes_is_not_due() -> None:
 
     with pytest.raises(RuntimeError, match="crash"):
         crash()
-    assert signal_feed.next_due(made) is None
+    assert signal_feed.next_due(made) == math.inf
     assert emit(made) == emit(world())
 
 
@@ -219,7 +220,7 @@ def test_whoever_opens_a_stream_has_a_signal_soon(chain_id: int) -> None:
 def test_a_scripted_market_promises_nothing() -> None:
     made = world(first_within=2.0)
     assert signal_feed.prompt(made, BASE) is False
-    assert signal_feed.next_due(made) is None
+    assert signal_feed.next_due(made) == math.inf
 
 
 def test_a_long_jump_is_made_up_for_in_parts() -> None:

@@ -276,7 +276,7 @@ def test_it_looks_for_that_twice_a_second(tmp_path: Path) -> None:
         with carried("in process", db=db) as mock:
             key = mock.create_key()
             signal_feed.catch_up(mock.world)
-            feed = module.Feed(mock.world, key.id, 8453, signal_feed.last_seq(mock.world), 0.0)
+            feed = module.Feed(mock.world, key.id, 8453, signal_feed.last_seq(mock.world), 0.0, mock.world.now())
             step = next(feed)
             assert isinstance(step, WaitForEvent)
             assert step.poll == poll

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, Request, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
+from tradesdk_mock.core.subscribers import Notifier
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, fetch, in_process, once, plain
 from ._support import START

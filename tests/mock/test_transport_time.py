@@ -12,7 +12,8 @@ import pytest
 
 from tradesdk_mock import MockClock
 from tradesdk_mock.core.clock import END
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
+from tradesdk_mock.core.subscribers import Notifier
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
 from ._support import START

@@ -55,7 +55,7 @@ def create(call: Context) -> Answer:
     if gaps.risk_defaults == "filled":
         risk = {**RISK, **risk}
     ordinal = store.next(call.tenant, "agent")
-    now = call.world.second()
+    now = int(call.now)
     record: dict[str, Any] = {
         "id": ident("agt", call.world.seed, call.tenant, ordinal),
         "name": body.name,
@@ -96,7 +96,7 @@ def update(call: Context) -> Answer:
         _check_wallet(call, body.wallet_id, agent["chain_id"])
         agent["wallet_id"] = body.wallet_id
     if given:
-        agent["updated_at"] = world.second()
+        agent["updated_at"] = int(call.now)
         world.store.run(
             "UPDATE agents SET name = ?, risk = ?, min_confidence = ?, max_positions = ?, wallet_id = ?,"
             " updated_at = ? WHERE id = ?",
@@ -119,7 +119,7 @@ def delete(call: Context) -> Answer:
     status = agent["status"]
     if status == "active" or (status != "idle" and call.world.gaps.delete_stopped == "409"):
         raise conflict(f"The agent is {status}; stop it before deleting it.")
-    agent_states.close_all(call.world, call.tenant, agent["id"])
+    agent_states.close_all(call.world, call.tenant, agent["id"], int(call.now))
     call.world.store.run("DELETE FROM agents WHERE id = ?", (agent["id"],))
     engine.changed(call.world, agent["id"])
     return Answer(204)

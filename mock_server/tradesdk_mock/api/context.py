@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,11 +10,11 @@ from ..core.errors import ApiError, missing
 from ..core.messages import NEW_FIELD, Answer, Request
 from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
-from ..market.tokens import Token, find
+from ..market.tokens import Token
 from ..payments.header import Payment
 from ..state.tenants import Principal
 from ..state.world import World
-from .market_requests import BASE, MarketQuery, Reader, shown
+from .market_requests import MarketQuery, Reader, shown
 from .validation import Query, json_body
 
 if TYPE_CHECKING:
@@ -160,15 +160,14 @@ class MarketCall:
     query: MarketQuery
     now: float
 
-    def tokens(self) -> Iterator[tuple[int, Token]]:
-        """Index in the request, and token. 404 when one is unknown or, by gap option, when all are."""
-        found = [find(self.world.seed, BASE, identifier) for identifier in self.query.identifiers]
-        partial = self.world.gaps.unknown_token == "partial" and any(found)  # noqa: S105 - a gap option
-        for place, token in enumerate(found):
-            if token is not None:
-                yield place, token
-            elif not partial:
-                raise ApiError(404, "not_found", f"No token {shown(self.query.identifiers[place])} on Base.")
+    def tokens(self) -> list[tuple[Token, int]]:
+        """The tokens, and how many signals of each. 404 when one is unknown or, by gap option, when all are."""
+        named = self.query.tokens
+        found = [(each.token, each.limit) for each in named if each.token is not None]
+        if len(found) < len(named) and not (found and self.world.gaps.unknown_token == "partial"):  # noqa: S105 - a gap option
+            unknown = next(each for each in named if each.token is None)
+            raise ApiError(404, "not_found", f"No token {shown(unknown.identifier)} on Base.")
+        return found
 
     def shown(self, record: Record) -> Record:
         """A record as it leaves: under the gap option `unknown_values`, with a field and a signal no client knows."""

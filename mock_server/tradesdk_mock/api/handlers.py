@@ -31,8 +31,6 @@ from .market_requests import MarketBody, tokens_sent
 
 def match_faults(context: Context) -> None:
     """Which fault rules apply. One of them may answer in place of the service."""
-    if not context.rules.active():
-        return
     matched = context.matched = context.rules.match(context.request, _fault_route(context))
     if matched is not None and matched.skips_request:
         # Loaded here, as `apply` below: most worlds have no faults.
@@ -55,8 +53,8 @@ def _fault_route(context: Context) -> Route | None:
 def _sender(context: Context) -> tenants.Principal | None:
     """Whose request it is, without counting or admitting it."""
     try:
-        with context.world.transaction():
-            return tenants.authenticate(context.world, context.request.headers)
+        with context.world.transaction() as now:
+            return tenants.authenticate(context.world, context.request.headers, now)
     except ApiError:
         return None
 
@@ -93,7 +91,7 @@ def count_by_address(context: Context) -> None:
 def authenticate(context: Context) -> None:
     """401 without a valid API key. Market data needs one only under the gap option `b_bearer`."""
     if context.market is None or context.world.gaps.b_bearer == "required":
-        context.principal = caller = tenants.authenticate(context.world, context.request.headers)
+        context.principal = caller = tenants.authenticate(context.world, context.request.headers, context.now)
         context.tenant = caller.tenant
 
 
@@ -158,11 +156,11 @@ def paywall(context: Context) -> None:
     if endpoint is None or query is None:
         return
     if endpoint.price and world.gaps.paywall != "open":
-        count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.identifiers)
+        count = tokens_sent(context.request) if isinstance(query, ApiError) else len(query.tokens)
         price = endpoint.price * count if endpoint.each else endpoint.price
         faults = context.matched.payment if context.matched else PaymentFaults({})
         offer = make_offer(world, context.request, faults, price, endpoint.text)
-        payment = context.payment = read(context.request, world.gaps.payment_402)
+        payment = context.payment = read(context.request, context.now, world.gaps.payment_402)
         if payment is None:
             context.answer, context.error = payment_required(world, offer), "payment_required"
             return
@@ -184,7 +182,7 @@ def bring_up_to_date(context: Context) -> None:
         population.ensure_background_tenant(context.world)
     endpoint = context.market or context.endpoint
     if endpoint is not None and endpoint.trading:
-        signal_feed.up_to_date(context.world)
+        signal_feed.up_to_date(context.world, context.now)
 
 
 def call_endpoint(context: Context) -> None:
@@ -238,7 +236,7 @@ def note_unread_payment(context: Context) -> None:
     market, world = context.market, context.world
     if market is None or not market.price or context.payment is not None or context.answer is None:
         return
-    payment = context.payment = read(context.request)
+    payment = context.payment = read(context.request, context.now)
     if payment is not None:
         # A busy state file matters less than the answer.
         with contextlib.suppress(ApiError), world.transaction():
@@ -277,6 +275,7 @@ def log(context: Context, reply: Reply) -> None:
             body = from_json(request.content, allow_inf_nan=False)
         except ValueError:
             body = None
+    note = None if context.payment is None else context.payment.note()
     raw = shortened(request.query.decode("latin-1"))
     context.world.journal.add(
         JournalEntry(
@@ -290,7 +289,7 @@ def log(context: Context, reply: Reply) -> None:
             context.error,
             body,
             context.faults,
-            payment=None if context.payment is None else context.payment.note(),
+            payment=note,
         )
     )
 

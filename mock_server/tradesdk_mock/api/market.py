@@ -15,11 +15,11 @@ from .market_signals import STRATEGY, SignalFilter, records
 
 def token_signals(call: MarketCall) -> Record:
     """token-signals: the newest signals of each token. signal-history: of one kind, between two dates."""
-    signal_feed.catch_up(call.world)
+    signal_feed.publish(call.world, call.now)
     query = call.query
     results = []
-    for place, token in call.tokens():
-        wanted = SignalFilter(query.limits[place], query.signal, query.start, query.end)
+    for token, limit in call.tokens():
+        wanted = SignalFilter(limit, query.signal, query.start, query.end)
         found = [call.shown(record) for record in records(call.world, token, wanted)]
         results.append(
             call.shown(
@@ -36,9 +36,9 @@ def token_signals(call: MarketCall) -> Record:
 
 
 def token_prices(call: MarketCall) -> Record:
-    found = [token for _, token in call.tokens()]
-    for token in found:
-        if call.world.price_fails(token):
+    found, prices, failing = call.tokens(), call.world.prices, call.world.price_failure()
+    for token, _ in found:
+        if failing is True or (failing and token.symbol in failing):
             raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
     return {
         "results": [
@@ -46,11 +46,11 @@ def token_prices(call: MarketCall) -> Record:
                 {
                     "tokenAddress": token.address,
                     "symbol": token.symbol,
-                    "currentPriceEth": call.world.prices.eth(token, call.now),
-                    "currentPriceUsd": call.world.prices.usd(token, call.now),
+                    "currentPriceEth": prices.eth(token, call.now),
+                    "currentPriceUsd": prices.usd(token, call.now),
                 }
             )
-            for token in found
+            for token, _ in found
         ]
     }
 
@@ -90,7 +90,7 @@ def token_win_rate(call: MarketCall) -> Record:
                     "winRate": performance.win_rate(call.world, token.address),
                 }
             )
-            for _, token in call.tokens()
+            for token, _ in call.tokens()
         ]
     }
 
@@ -98,7 +98,7 @@ def token_win_rate(call: MarketCall) -> Record:
 def token_avg_prices(call: MarketCall) -> Record:
     rate = call.world.prices.rate(call.now)
     results = []
-    for _, token in call.tokens():
+    for token, _ in call.tokens():
         prices = performance.average_prices(call.world, token.address)
         buy, sell = prices["BUY"], prices["SELL"]
         results.append(

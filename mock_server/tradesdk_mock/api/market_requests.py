@@ -13,12 +13,13 @@ from pydantic_core import from_json
 
 from ..core.errors import invalid, refused
 from ..core.messages import Request
-from ..market.tokens import find
+from ..market.tokens import Token, find
 from ..state.world import World
 from .validation import json_body
 
 BASE = 8453
 BATCH = 5
+_MOST_SIGNALS = 100
 SIGNALS = ("BUY", "SELL", "WAITING FOR SIGNAL", "ALL")
 SORTS = ("winRate", "ROI")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
@@ -26,18 +27,31 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
+class NamedToken:
+    """A token of a request.
+
+    Attributes:
+        identifier: as it was named.
+        token: None when there is none on Base.
+        limit: how many of its signals.
+    """
+
+    identifier: str
+    token: Token | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class MarketQuery:
     """A valid request for market data.
 
     Attributes:
-        identifiers: the tokens as they were named, in that order.
-        limits: how many signals of each of them.
+        tokens: in the order of the request.
         limit: how many tokens.
         start, end: Unix seconds, both inclusive.
     """
 
-    identifiers: Sequence[str] = ()
-    limits: Sequence[int] = ()
+    tokens: Sequence[NamedToken] = ()
     limit: int = 0
     start: float | None = None
     end: float | None = None
@@ -63,13 +77,6 @@ class MarketBody:
     def nothing(self) -> None:
         if self._found:
             raise refused(self._gaps.b_invalid, shown(next(iter(self._found))), "the body must be the empty object {}")
-
-    def identifiers(self) -> list[str]:
-        """Up to five tokens, none of them twice."""
-        return [identifier for identifier, _ in self._tokens(None)]
-
-    def identifiers_and_limits(self, default: int, high: int) -> list[tuple[str, int]]:
-        return self._tokens((default, high))
 
     def limit(self, default: int, high: int) -> int:
         return self._limit(self._found, "limit", default, high)
@@ -107,7 +114,8 @@ class MarketBody:
             raise refused(self._gaps.b_invalid, name, f"{shown(value)} is not one of {', '.join(values)}")
         return value
 
-    def _tokens(self, limits: tuple[int, int] | None) -> list[tuple[str, int]]:
+    def tokens(self, limits: tuple[int, int] | None = None) -> list[NamedToken]:
+        """Up to five tokens, none of them twice. `limits`: the default and the highest `limit` of a token."""
         items = self._found.get("tokens")
         if items is None:
             raise invalid("tokens: required")
@@ -115,7 +123,7 @@ class MarketBody:
             raise invalid("tokens: must be an array")
         if not 1 <= len(items) <= BATCH:
             raise refused(self._gaps.b_invalid, "tokens", f"must have from 1 to {BATCH} items, not {len(items)}")
-        found: list[tuple[str, int]] = []
+        found: list[NamedToken] = []
         seen: dict[str, str] = {}
         for place, item in enumerate(items):
             at = f"tokens[{place}]"
@@ -133,7 +141,8 @@ class MarketBody:
             if len(seen) <= place:
                 same = f"{at}.identifier", f"{shown(identifier)} is the same token as {shown(earlier)}"
                 raise refused(self._gaps.b_invalid, *same)
-            found.append((identifier, self._limit(item, f"{at}.limit", *limits) if limits else 0))
+            limit = self._limit(item, f"{at}.limit", *limits) if limits else _MOST_SIGNALS
+            found.append(NamedToken(identifier, token, limit))
         return found
 
     def _limit(self, where: dict[str, Any], at: str, default: int, high: int) -> int:
@@ -156,21 +165,20 @@ Reader = Callable[[MarketBody], MarketQuery]
 
 def only_tokens(body: MarketBody) -> MarketQuery:
     body.only("tokens")
-    return MarketQuery(identifiers=body.identifiers())
+    return MarketQuery(body.tokens())
 
 
 def tokens_with_limits(body: MarketBody) -> MarketQuery:
     body.only("tokens")
-    pairs = body.identifiers_and_limits(10, 100)
-    return MarketQuery(identifiers=[name for name, _ in pairs], limits=[limit for _, limit in pairs])
+    return MarketQuery(body.tokens((10, _MOST_SIGNALS)))
 
 
 def tokens_in_a_span(body: MarketBody) -> MarketQuery:
     body.only("tokens", "startDate", "endDate", "signalType")
-    identifiers = body.identifiers()
+    found = body.tokens()
     start, end = body.span()
     signal = body.one_of("signalType", SIGNALS, "ALL")
-    return MarketQuery(identifiers=identifiers, limits=[100] * len(identifiers), start=start, end=end, signal=signal)
+    return MarketQuery(found, start=start, end=end, signal=signal)
 
 
 def sorted_tokens(body: MarketBody) -> MarketQuery:

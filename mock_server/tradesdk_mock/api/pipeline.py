@@ -66,6 +66,8 @@ class Pipeline:
         self.world = world
         self.faults = faults or Faults(world)
         self._control = control
+        # Once they are loaded, the libraries that check signatures need no second look.
+        self._recovers_signers = False
         self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
 
     def answer(self, request: Request) -> Reply:
@@ -100,7 +102,8 @@ class Pipeline:
                 from . import openapi  # loaded here: most servers never need it
 
                 return handlers.reply_of(openapi.answer(request), self.world.now())
-            handlers.match_faults(context)
+            if self.faults.active():
+                handlers.match_faults(context)
             handlers.require_routed(context)
             if context.answer is None:
                 self._walk(context)
@@ -123,8 +126,7 @@ class Pipeline:
         request) are kept. Only a crash rolls the transaction back.
         """
         try:
-            with self.world.transaction():
-                context.now = self.world.now()
+            with self.world.transaction() as context.now:
                 try:
                     for handler in HANDLERS:
                         handler(context)
@@ -147,7 +149,9 @@ class Pipeline:
 
     def longest_body(self, path: str, client: str | None) -> int:
         """How many bytes of a request's body are read."""
-        return MAX_BODY if self._control is None else self._control.longest_body(path, client)
+        if self._control is None or not path.startswith("/_mock/"):
+            return MAX_BODY
+        return self._control.longest_body(path, client)
 
     def refusal(self, message: str) -> Reply:
         """The reply to what isn't even a request."""
@@ -162,8 +166,10 @@ class Pipeline:
         """Heavy imports that the answer needs and that aren't loaded yet: a server runs this beside its event loop."""
         market, endpoint = context.market, context.endpoint
         if market is not None:
-            paid = context.request.method == "POST" and market.price > 0 and has_payment(context.request)
-            return eip3009.load if paid and not eip3009.ready() else None
+            if self._recovers_signers or context.request.method != "POST" or not market.price:
+                return None
+            self._recovers_signers = eip3009.ready()
+            return eip3009.load if not self._recovers_signers and has_payment(context.request) else None
         if endpoint is None or endpoint.load is None or endpoint.ready is None or endpoint.ready():
             return None
         return endpoint.load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.messages import Answer
-from ..market.price_model import significant
+from ..market.price_model import level
 from ..market.tokens import find
 from ..trading.exits import trailing_peak
 from ..trading.ledger import outcome
@@ -43,7 +43,7 @@ def listing(call: Context) -> Answer:
 def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The positions with current prices. The trailing stop of an agent that isn't running doesn't move."""
     world = call.world
-    prices, now = world.prices, world.second()
+    prices, now = world.prices, int(call.now)
     agents = list({row["agent_id"]: None for row in rows})
     marks = ", ".join("?" * len(agents))
     states: dict[str, str] = dict(
@@ -75,7 +75,7 @@ def _as_of_now(call: Context, rows: list[dict[str, Any]]) -> list[dict[str, Any]
             "unrealized_pnl_usd": outcome(entry, price, row["amount"])[0],
             "stop_loss_price": row["stop_loss_price"],
             "take_profit_price": row["take_profit_price"],
-            "trailing_stop_price": significant(peak * (1 - row["trailing_pct"] / 100)),
+            "trailing_stop_price": level(peak, -row["trailing_pct"] / 100),
             "opened_at": row["opened_at"],
         }
         if len(row) > len(_KEPT):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..core.messages import Answer
 from ..trading import signal_feed
 from .context import Context, Endpoint, Routes
 from .pagination import page
 
-if TYPE_CHECKING:
-    from ..state.world import World
-
 
 def latest(call: Context) -> Answer:
-    signal_feed.catch_up(call.world)
+    signal_feed.publish(call.world, call.now)
     query = call.query()
     chain = query.chain("chain", required=True)
     limit = query.limit()
@@ -31,7 +27,7 @@ def latest(call: Context) -> Answer:
 
 
 def history(call: Context) -> Answer:
-    signal_feed.catch_up(call.world)
+    signal_feed.publish(call.world, call.now)
     query = call.query()
     filters = {"chain_id": query.chain("chain", required=True), "token_address": query.token_address()}
     start, end = query.integer("from"), query.integer("to")
@@ -49,19 +45,20 @@ def history(call: Context) -> Answer:
         time="timestamp",
         filters=filters,
         where=where,
-        passing=_arrived(call.world),
+        passing=_arrived(call),
         always_newest_first=True,
     )
 
 
-def _arrived(world: World) -> list[tuple[str, Sequence[object]]]:
+def _arrived(call: Context) -> list[tuple[str, Sequence[object]]]:
     """Which signals are in the history by now."""
-    spread, now = world.gaps.history_lag_spread, world.now() - world.gaps.history_lag
+    gaps = call.world.gaps
+    spread, now = gaps.history_lag_spread, call.now - gaps.history_lag
     if not spread:
-        return [("published_at <= ?", [now])] if world.gaps.history_lag else []
+        return [("published_at <= ?", [now])] if gaps.history_lag else []
     # Only the latest ones need their own number.
     late = "published_at + ? * chance(?, 'history lag', id) <= ?"
-    return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(world.seed), now])]
+    return [(f"(published_at <= ? OR {late})", [now - spread, spread, str(call.world.seed), now])]
 
 
 ROUTES: Routes = [

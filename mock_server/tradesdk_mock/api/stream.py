@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from ..core.errors import ApiError
-from ..core.messages import NEW_FIELD, Answer, BodyStep, Disconnect, Notifier, WaitForEvent
+from ..core.messages import NEW_FIELD, Answer, BodyStep, Disconnect, WaitForEvent
+from ..core.subscribers import Notifier
 from ..state import tenants
 from ..trading import signal_feed
 from .context import Context, Endpoint, Routes
@@ -18,16 +19,15 @@ from .context import Context, Endpoint, Routes
 if TYPE_CHECKING:
     from ..state.world import World
 
-_BATCH = 500
 _POLL = 0.5
 
 
 def stream(call: Context) -> Answer:
-    world, query = call.world, call.query()
+    world, key_id, query = call.world, call.caller.key_id, call.query()
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required
     floor = query.confidence() if world.gaps.stream_filter == "honoured" else None
-    signal_feed.catch_up(world)
+    signal_feed.publish(world, call.now)
     after = signal_feed.last_seq(world)
     resumed = call.request.header(b"last-event-id") if world.gaps.resume == "ids" else None
     if resumed is not None:
@@ -35,20 +35,21 @@ def stream(call: Context) -> Answer:
         after = after if known is None else int(known)
     signal_feed.prompt(world, chain)
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
-    return Answer(200, headers=headers, body=Feed(world, call.caller.key_id, chain, after, floor or 0.0))
+    feed = Feed(world, key_id, chain, after, floor or 0.0, call.now)
+    return Answer(200, headers=headers, body=feed)
 
 
 class Feed:
     """The events of one stream, as steps. It remembers a place in the signals, so a slow reader costs no memory."""
 
-    def __init__(self, world: World, key_id: str, chain_id: int, after: int, floor: float) -> None:
+    def __init__(self, world: World, key_id: str, chain_id: int, after: int, floor: float, opened: float) -> None:
         self._world = world
         self._key_id = key_id
         self._chain_id = chain_id
         self._after = after
         self._floor = floor
-        # From now on, not from the first read.
-        self._opened = world.now()
+        # Heartbeats count from then on, not from the first read.
+        self._opened = opened
         self._epoch = world.subscribers.epoch
         self._closed = False
         self._notifier = Notifier()
@@ -80,35 +81,34 @@ class Feed:
         beaten = self._opened
         if world.gaps.unknown_values == "on":
             yield event({"type": "notice", "timestamp": int(beaten), **NEW_FIELD})
-        # The key may expire, and the world may be reset, while a client is listening.
-        while not self._closed and self._epoch == world.subscribers.epoch and tenants.is_valid(world, self._key_id):
+        # The world may be reset while a client is listening.
+        while not self._closed and self._epoch == world.subscribers.epoch:
             # Taken before the signals are read: a heartbeat never overtakes an earlier signal.
             now, interval = world.now(), world.gaps.heartbeat
+            if not tenants.is_valid(world, self._key_id, now):
+                break
             try:
-                latest, rows = self._new()
+                news = signal_feed.news(world, self._chain_id, self._after, now)
             except ApiError:  # another process holds the file: what there is comes when it lets go
                 yield WaitForEvent(None, self._notifier, _POLL)
                 continue
-            for seq, record in rows:
+            for seq, record in news.signals:
                 self._after = seq
                 if record["confidence"] < self._floor:
                     continue
                 extra = NEW_FIELD if world.gaps.unknown_values == "on" else {}
                 ident = record["id"] if world.gaps.resume == "ids" else None
                 yield event({"type": "signal", **record, **extra}, ident)
-            if rows:
+            if news.signals:
                 continue
-            self._after = max(self._after, latest)
+            self._after = news.upto
             beaten = min(beaten, now)
             if interval and now >= beaten + interval:
                 beaten = now
                 yield event({"type": "heartbeat", "timestamp": int(now)})
                 continue
-            times = [beaten + interval] if interval else []
-            due = signal_feed.next_due(world)
-            if due is not None:
-                times.append(due)
-            until = self._on_the_clock(min(times)) if times else None
+            due = min(news.due, beaten + interval) if interval else news.due
+            until = None if due == math.inf else self._on_the_clock(due)
             yield WaitForEvent(until, self._notifier, _POLL if world.store.path else None)
         if world.closed:
             # Like a server that goes away: no regular end.
@@ -121,17 +121,6 @@ class Feed:
         while shown + skew < ts:
             shown = math.nextafter(shown, math.inf)
         return shown
-
-    def _new(self) -> tuple[int, list[tuple[int, dict[str, Any]]]]:
-        """(place up to which all is read, the next signals with their places)."""
-        world = self._world
-        due = signal_feed.next_due(world)
-        if world.store.is_behind() or (due is not None and due <= world.now()):
-            with world.transaction():
-                signal_feed.catch_up(world, within=signal_feed.SLICE)
-        latest = signal_feed.last_seq(world)
-        newer = signal_feed.newer(world, self._chain_id, self._after, _BATCH)
-        return latest, [(seq, record) for seq, _, record in newer]
 
 
 def event(data: dict[str, Any], ident: str | None = None) -> bytes:

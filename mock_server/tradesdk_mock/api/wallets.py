@@ -46,7 +46,7 @@ def connect(call: Context) -> Answer:
         "address": address,
         "chain_id": chain,
         "label": body.label,
-        "created_at": call.world.second(),
+        "created_at": int(call.now),
     }
     native = initial_native(call.world.seed, record["id"], chain)
     store.add("wallets", **record, tenant=call.tenant, native=native, moved_at=record["created_at"])
@@ -55,7 +55,7 @@ def connect(call: Context) -> Answer:
 
 def balance(call: Context) -> Answer:
     wallet = call.owned("wallet", COLUMNS)
-    record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"])
+    record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"], int(call.now))
     record["token_balances"] = [call.shown(item) for item in record["token_balances"]]
     return Answer(200, call.shown(record))
 

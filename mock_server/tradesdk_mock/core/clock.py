@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ END = 1e11
 MAX_SPEED = 10_000.0
 # Turns of the event loop for other tasks before a reader moves the clock.
 _TURNS = 20
+# Times in Unix seconds are this exact, or a little more.
+_TICK = 1e-6
 HOLD = 0.001
 """Real seconds between two checks whether the clock is still held."""
 
@@ -223,6 +226,35 @@ class MockClock:
         return leave
 
 
+class Timeout:
+    """Seconds from now on: real ones, or the clock's while it stands still."""
+
+    def __init__(self, clock: MockClock, seconds: float | None) -> None:
+        self._clock = clock
+        self._seconds = math.inf if seconds is None else seconds
+        self._real = time.monotonic()
+        self._mono = clock.monotonic()
+
+    def left(self) -> float:
+        clock = self._clock
+        if not clock.frozen:
+            return max(0.0, self._seconds - (time.monotonic() - self._real))
+        left = self._seconds - (clock.monotonic() - self._mono)
+        # Nothing can be waited for beyond the clock's end.
+        beyond = left < math.inf and clock.now() + left >= END
+        return 0.0 if left < _TICK or beyond else left
+
+    def ends(self) -> float:
+        """The clock's time when it is over; infinity for never."""
+        return self._clock.now() + self.left()
+
+    def end_if_late(self) -> bool:
+        late = time.monotonic() - self._real >= self._seconds
+        if late:
+            self._seconds = 0.0
+        return late
+
+
 def check_time(ts: float) -> None:
     """ValueError unless `ts` is a time in Unix seconds that the service may show."""
     if not 0 <= ts < END:
@@ -254,13 +286,14 @@ async def move_together(clock: MockClock, target: float, is_over: Callable[[], b
             await anyio.sleep(HOLD)
             if is_over():
                 return
-        if clock.frozen and clock.now() == began:
+        if clock.now() == began:
             move_on(clock, min(list(waiting.values())))
     finally:
         del waiting[me]
 
 
 def move_on(clock: MockClock, target: float) -> None:
-    """Move the clock, unless it is there already."""
-    with suppress(ValueError, MockServerError):
-        clock.set(target)
+    """Move a clock that stands still, unless it is there already."""
+    if clock.frozen:
+        with suppress(ValueError, MockServerError):
+            clock.set(target)

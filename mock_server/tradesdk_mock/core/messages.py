@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from .errors import ApiError, Header
 from .gap_options import GapOptions
+from .subscribers import Notifier
 
 
 @dataclass(slots=True)
@@ -36,36 +36,6 @@ class Request:
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header."""
         return next((value for given, value in self.headers if given == name), None)
-
-
-class Notifier:
-    """Wakes one waiter, from any thread. A signal without a waiter is kept until the next wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._notified = False
-        self._callback: Callable[[], object] | None = None
-
-    def notify(self) -> None:
-        with self._lock:
-            self._notified = True
-            callback = self._callback
-        if callback is not None:
-            callback()
-
-    def listen(self, callback: Callable[[], object] | None) -> None:
-        """Set the callback; None removes it. It is called at once when a signal is already there."""
-        with self._lock:
-            self._callback = callback
-            notified = self._notified
-        if notified and callback is not None:
-            callback()
-
-    def take(self) -> bool:
-        """Whether it was signaled since the last call."""
-        with self._lock:
-            notified, self._notified = self._notified, False
-            return notified
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,38 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from weakref import WeakSet
 
-from .messages import Notifier
+
+class Notifier:
+    """Wakes one waiter, from any thread. A signal without a waiter is kept until the next wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._notified = False
+        self._callback: Callable[[], object] | None = None
+
+    def notify(self) -> None:
+        with self._lock:
+            self._notified = True
+            callback = self._callback
+        if callback is not None:
+            callback()
+
+    def listen(self, callback: Callable[[], object] | None) -> None:
+        """Set the callback; None removes it. It is called at once when a signal is already there."""
+        with self._lock:
+            self._callback = callback
+            notified = self._notified
+        if notified and callback is not None:
+            callback()
+
+    def take(self) -> bool:
+        """Whether it was signaled since the last call."""
+        with self._lock:
+            notified, self._notified = self._notified, False
+            return notified
 
 
 class Subscribers:

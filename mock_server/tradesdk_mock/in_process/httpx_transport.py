@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from http import HTTPStatus
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -12,9 +11,8 @@ import h11
 import httpx
 
 from ..core.errors import MockServerError
-from ..core.messages import Reply, Request
-from .reply_reader import Failure, ReadFailed, ReplyReader
-from .waiting import Waiter
+from ..core.messages import Request
+from .reply_stream import ReplyStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +21,6 @@ if TYPE_CHECKING:
 
 _CLIENT = "127.0.0.1"
 _WITH_BODY = ("POST", "PATCH", "PUT")
-_ERRORS: dict[Failure, type[httpx.TransportError]] = {
-    Failure.TIMEOUT: httpx.ReadTimeout,
-    Failure.RESET: httpx.ReadError,
-    Failure.PROTOCOL: httpx.RemoteProtocolError,
-}
 
 
 class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -67,10 +60,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
                 load()
         reply = self._pipeline.handle(context)
-        answer = self._answer(reply, request)
+        stream = ReplyStream(reply, request, self._pipeline.world.clock)
         if reply.before:
-            answer.open()
-        return answer.response()
+            next(stream)
+        return stream.response()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of an async client."""
@@ -95,10 +88,10 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             with contextlib.suppress(ImportError):
                 await to_thread.run_sync(load)
         reply = self._pipeline.handle(context)
-        answer = self._answer(reply, request)
+        stream = ReplyStream(reply, request, self._pipeline.world.clock)
         if reply.before:
-            await answer.aopen()
-        return answer.response()
+            await anext(stream)
+        return stream.response()
 
     def http_client(self) -> httpx.Client:
         """A client with this transport, for a program that doesn't import httpx. The caller closes it."""
@@ -136,87 +129,6 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             _CLIENT,
             self._pipeline.world.gaps.b_port == "another" and request.url.port == self._market_port(),
         )
-
-    def _answer(self, reply: Reply, request: httpx.Request) -> _Answer:
-        reader = ReplyReader(reply, request.method, self._pipeline.world.clock, request.extensions.get("timeout", {}))
-        headers = list(reply.headers)
-        if reader.chunked:
-            headers.append((b"transfer-encoding", b"chunked"))
-        return _Answer(reader, request, reply.status, headers)
-
-
-class _Answer(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """An answer and the stream of its body, for both kinds of clients."""
-
-    def __init__(
-        self, reader: ReplyReader, request: httpx.Request, status: int, headers: list[tuple[bytes, bytes]]
-    ) -> None:
-        self._reader = reader
-        self._request = request
-        self._waiter = Waiter()
-        self._status = status
-        self._headers = headers
-
-    def response(self) -> httpx.Response:
-        try:
-            phrase = HTTPStatus(self._status).phrase.encode("ascii")
-        except ValueError:
-            phrase = b""
-        extensions = {"http_version": b"HTTP/1.1", "reason_phrase": phrase}
-        return httpx.Response(self._status, headers=self._headers, stream=self, extensions=extensions)
-
-    def open(self) -> None:
-        """Wait for the head."""
-        with self._failing():
-            for wait in self._reader.opening():
-                self._waiter.wait(wait)
-
-    async def aopen(self) -> None:
-        with self._failing():
-            for wait in self._reader.opening():
-                await self._waiter.wait_async(wait)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        with self._failing():
-            while (found := self._reader.next()) is not None:
-                if isinstance(found, bytes):
-                    return found
-                self._waiter.wait(found)
-        raise StopIteration
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        with self._failing():
-            while (found := self._reader.next()) is not None:
-                if isinstance(found, bytes):
-                    return found
-                await self._waiter.wait_async(found)
-        raise StopAsyncIteration
-
-    def close(self) -> None:
-        """From any thread: a read that waits ends at once."""
-        self._reader.close()
-        self._waiter.end()
-
-    async def aclose(self) -> None:
-        self.close()
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """After a failure there is nothing more to read."""
-        try:
-            yield
-        except ReadFailed as failed:
-            self.close()
-            raise _ERRORS[failed.failure](str(failed), request=self._request) from None
-        except BaseException:
-            self.close()
-            raise
 
 
 def _target(request: httpx.Request) -> bytes:

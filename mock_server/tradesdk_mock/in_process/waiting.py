@@ -7,88 +7,32 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
-from ..core.clock import END, HOLD, MockClock, move_on, move_together
-from ..core.messages import Notifier
-
-# Times in Unix seconds are this exact, or a little more.
-_TICK = 1e-6
+from ..core.clock import END, HOLD, MockClock, Timeout, move_on, move_together
+from ..core.subscribers import Notifier
 
 
-class Timeout:
-    """Seconds from now on: real ones, or the clock's while it stands still."""
+class Wait:
+    """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `notifier` is
+    notified.
 
-    def __init__(self, clock: MockClock, seconds: float | None) -> None:
-        self._clock = clock
-        self._seconds = math.inf if seconds is None else seconds
-        self._real = time.monotonic()
-        self._mono = clock.monotonic()
-
-    def left(self) -> float:
-        clock = self._clock
-        if not clock.frozen:
-            return max(0.0, self._seconds - (time.monotonic() - self._real))
-        left = self._seconds - (clock.monotonic() - self._mono)
-        # Nothing can be waited for beyond the clock's end.
-        beyond = left < math.inf and clock.now() + left >= END
-        return 0.0 if left < _TICK or beyond else left
-
-    def end_if_late(self) -> bool:
-        late = time.monotonic() - self._real >= self._seconds
-        if late:
-            self._seconds = 0.0
-        return late
-
-
-@dataclass(frozen=True, slots=True)
-class WaitFor:
-    """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `wake` rings.
-
-    `poll`: real seconds after which to look again all the same.
+    `poll`: real seconds after which to look again all the same. `end` ends the wait from any thread.
     """
 
-    clock: MockClock
-    timeouts: tuple[Timeout, ...]
-    until: float | None = None
-    notifier: Notifier | None = None
-    poll: float | None = None
-
-    def target(self) -> float | None:
-        """The time to move a frozen clock to; None when nothing is ever due."""
-        now = self.clock.now()
-        times = [now + left for left in self._left()]
-        if self.until is not None and self.until < END:
-            times.append(self.until)
-        return min(times, default=None)
-
-    def seconds(self) -> float | None:
-        """How long to wait in real time; None: forever."""
-        until = None if self.until is None else self.clock.real_seconds_until(self.until)
-        limits = [*self._left(), *(limit for limit in (until, self.poll) if limit is not None)]
-        # Threads and event loops have a longest wait.
-        return min(*limits, threading.TIMEOUT_MAX) if limits else None
-
-    def notified(self) -> bool:
-        return self.notifier is not None and self.notifier.take()
-
-    def listen(self, callback: Callable[[], object] | None) -> None:
-        if self.notifier is not None:
-            self.notifier.listen(callback)
-
-    def is_late(self) -> bool:
-        """Whether one of the timeouts is over in real time while the clock is held; that ends it."""
-        return self.clock.held and any(timeout.end_if_late() for timeout in self.timeouts)
-
-    def _left(self) -> list[float]:
-        return [left for left in (timeout.left() for timeout in self.timeouts) if left < math.inf]
-
-
-class Waiter:
-    """Waits for one reader, in a thread or in a task. `end` ends this wait and all later ones, from any thread."""
-
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        clock: MockClock,
+        timeouts: tuple[Timeout, ...],
+        until: float | None = None,
+        notifier: Notifier | None = None,
+        poll: float | None = None,
+    ) -> None:
+        self._clock = clock
+        self._timeouts = timeouts
+        self._until = until
+        self._notifier = notifier or Notifier()
+        self._poll = poll
         self._ended = False
         self._stir: Callable[[], object] = lambda: None
 
@@ -96,43 +40,40 @@ class Waiter:
         self._ended = True
         self._stir()
 
-    def wait(self, wait: WaitFor) -> None:
+    def wait(self) -> None:
         """Block this thread."""
-        if self._ended or wait.notified():
-            return
-        frozen = wait.clock.frozen
-        target = wait.target() if frozen else None
+        clock, notifier = self._clock, self._notifier
+        target, seconds = self._plan()
         if target is not None:
-            while wait.clock.held and not self._ended and not wait.is_late():
-                if wait.notified():
+            while not (self._ended or notifier.take()):
+                if not clock.held:
+                    move_on(clock, target)
+                    return
+                if self._is_late():
                     return
                 time.sleep(HOLD)
-            if wait.clock.frozen and not (wait.clock.held or self._ended or wait.notified()):
-                move_on(wait.clock, target)
             return
         event = threading.Event()
         self._stir = event.set
-        wait.listen(event.set)
+        notifier.listen(event.set)
         try:
             if not self._ended:
-                event.wait(wait.poll if frozen else wait.seconds())
+                event.wait(seconds)
         finally:
-            wait.listen(None)
-        wait.notified()
+            notifier.listen(None)
+        notifier.take()
 
-    async def wait_async(self, wait: WaitFor) -> None:
+    async def wait_async(self) -> None:
         """Let other tasks run. Tasks that wait on a frozen clock wait together: it moves to the earliest time that any
         of them waits for, after some turns of the others and once the clock isn't held."""
         import anyio
         from anyio.lowlevel import current_token
 
-        if self._ended or wait.notified():
-            return
-        clock = wait.clock
-        frozen = clock.frozen
-        target = wait.target() if frozen else None
+        clock, notifier = self._clock, self._notifier
+        target, seconds = self._plan()
         if target is not None:
-            await move_together(clock, target, lambda: self._ended or wait.notified() or wait.is_late())
+            if not (self._ended or notifier.take()):
+                await move_together(clock, target, lambda: self._ended or notifier.take() or self._is_late())
             return
         event = anyio.Event()
         soon = _soon(current_token())
@@ -143,14 +84,36 @@ class Waiter:
                 soon(event.set)
 
         self._stir = wake_up
-        wait.listen(wake_up)
+        notifier.listen(wake_up)
         try:
             if not self._ended:
-                with anyio.move_on_after(wait.poll if frozen else wait.seconds()):
+                with anyio.move_on_after(seconds):
                     await event.wait()
         finally:
-            wait.listen(None)
-        wait.notified()
+            notifier.listen(None)
+        notifier.take()
+
+    def _plan(self) -> tuple[float | None, float | None]:
+        """(the time to move the clock to; None when it runs, or when nothing is ever due,
+        the real seconds to wait otherwise; None: forever)"""
+        clock, limit, until = self._clock, math.inf, self._until
+        if clock.frozen:
+            for timeout in self._timeouts:
+                limit = min(limit, timeout.ends())
+            if until is not None and until < END:
+                limit = min(limit, until)
+            return (None, self._poll) if limit == math.inf else (limit, None)
+        for timeout in self._timeouts:
+            limit = min(limit, timeout.left())
+        for seconds in (None if until is None else clock.real_seconds_until(until), self._poll):
+            if seconds is not None:
+                limit = min(limit, seconds)
+        # Threads and event loops have a longest wait.
+        return None, None if limit == math.inf else min(limit, threading.TIMEOUT_MAX)
+
+    def _is_late(self) -> bool:
+        """Whether one of the timeouts is over in real time while the clock is held; that ends it."""
+        return self._clock.held and any(timeout.end_if_late() for timeout in self._timeouts)
 
 
 def _soon(token: Any) -> Callable[[Callable[[], object]], object]:

@@ -16,6 +16,8 @@ from .tokens import NATIVE_USD, Token
 
 DIGITS = 8
 CANDLE = 60
+# An unrounded price this near to a level may be beyond it: the rate of ether is rounded to cents.
+_ROUNDED = 1e-5
 # Daily deviation of the logarithm of a price: of tokens between these two, of ether and of BNB.
 _DEVIATIONS = (0.03, 0.05)
 _NATIVE = {"rate": 0.02, "bnb": 0.022}
@@ -94,6 +96,25 @@ class Prices:
     def usd(self, token: Token, at: float) -> float:
         """One token in USD at a service time: price in ether times rate of ether."""
         return significant(self.eth(token, at) * self.rate(at), DIGITS)
+
+    def first_outside(self, token: Token, low: float, high: float, since: int, upto: int) -> tuple[int, float] | None:
+        """(second, USD) of the first price at or below `low`, or at or above `high`, with since < second <= upto.
+
+        All of these are within a minute.
+        """
+        lower, upper = low * (1 + _ROUNDED), high * (1 - _ROUNDED)
+        hour, place = divmod(since // 60, 60)
+        marks, rates, full = self.marks(token, hour), self.rates(hour), since // 60 * 60
+        ether, rate = marks[place], rates[place]
+        by_ether, by_rate = (marks[place + 1] - ether) / 60, (rates[place + 1] - rate) / 60
+        for second in range(since + 1, upto + 1):
+            step = second - full
+            if lower < (ether + by_ether * step) * (rate + by_rate * step) < upper:
+                continue
+            price = self.usd(token, second)
+            if price >= high or price <= low:
+                return second, price
+        return None
 
     def closes(self, token: Token, hour: int) -> list[float]:
         """Unrounded USD at the 60 full minutes from `hour * 3600` on. Don't change the list."""
@@ -264,6 +285,11 @@ def keep(cache: dict[_Key, _Value], key: _Key, value: _Value, limit: int) -> Non
         for old in list(islice(cache, limit // 4)):
             cache.pop(old, None)
     cache[key] = value
+
+
+def level(usd: float, share: float) -> float:
+    """A price above another one by this share of it or, if that is negative, below."""
+    return significant(usd * (1 + share))
 
 
 def significant(value: float, digits: int = 6) -> float:

@@ -219,7 +219,7 @@ def _verified(world: World, payment: Payment) -> str | None:
         return _CODE + "recipient_mismatch"
     if str(transfer.value) != wanted.get("amount"):
         return _CODE + "authorization_value_mismatch"
-    now = world.second()
+    now = int(payment.at)
     if transfer.valid_before < now + _MARGIN:
         return _CODE + "authorization_valid_before"
     if transfer.valid_after > now:

@@ -29,6 +29,7 @@ class Payment:
 
     Attributes:
         version: the generation of the protocol: 2 or 1.
+        at: when it came, on the service's clock.
         header: the SHA-256 of the header's value, in hex: the same bytes have the same one.
         content: the JSON in it; None when it can't be read.
         transfer: the authorization in it; None when it is missing or malformed.
@@ -40,6 +41,7 @@ class Payment:
     """
 
     version: int
+    at: float
     header: str
     content: dict[str, Any] | None = None
     transfer: Authorization | None = None
@@ -67,7 +69,7 @@ def has_payment(request: Request) -> bool:
     return any(name == wanted for name, _ in request.headers for wanted, _ in HEADERS)
 
 
-def read(request: Request, versions: str = "both") -> Payment | None:
+def read(request: Request, now: float, versions: str = "both") -> Payment | None:
     """The payment of a request, version 2 first; None without one. `content` is None if it is unreadable.
 
     `versions`: those that are read, as in the gap option `payment_402`.
@@ -75,12 +77,12 @@ def read(request: Request, versions: str = "both") -> Payment | None:
     for name, version in HEADERS:
         values = [value for given, value in request.headers if given == name]
         if values and version in _VERSIONS[versions]:
-            return _read(values, version)
+            return _read(values, version, now)
     return None
 
 
-def _read(values: list[bytes], version: int) -> Payment:
-    found = Payment(version, hashlib.sha256(b", ".join(values)).hexdigest())
+def _read(values: list[bytes], version: int, now: float) -> Payment:
+    found = Payment(version, now, hashlib.sha256(b", ".join(values)).hexdigest())
     if len(values) > 1 or len(values[0]) > LONGEST:
         return found
     try:

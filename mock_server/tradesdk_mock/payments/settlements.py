@@ -142,7 +142,7 @@ def present(world: World, request: Request, payment: Payment, verdict: str, stat
         "INSERT INTO presentations (at, path, fingerprint, version, payer, nonce, header, verdict, status)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
         (
-            world.now(),
+            payment.at,
             request.path,
             fingerprint(request),
             payment.version,
@@ -184,17 +184,14 @@ def settle(
     payment.taken = True
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - verified before
-    known = world.store.one(
-        "SELECT tx FROM settlements WHERE payer = ? AND nonce = ?", (transfer.payer, transfer.nonce)
+    tx, request_hash = transaction(world, payment), fingerprint(request)
+    finished = world.store.run(
+        "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",
+        (pending, status, transfer.payer, transfer.nonce),
     )
-    if known is not None:
-        world.store.run(
-            "UPDATE settlements SET pending = ?, delivered = ? WHERE payer = ? AND nonce = ?",
-            (pending, status, transfer.payer, transfer.nonce),
-        )
-        return str(known[0])
+    if finished:
+        return tx
     set_balance(world, transfer.payer, balance(world, transfer.payer) - transfer.value)
-    tx = transaction(world, payment)
     world.store.add(
         "settlements",
         payer=transfer.payer,
@@ -204,9 +201,9 @@ def settle(
         version=payment.version,
         method=request.method,
         path=request.path,
-        fingerprint=fingerprint(request),
+        fingerprint=request_hash,
         tenant=tenant,
-        at=world.now(),
+        at=payment.at,
         tx=tx,
         header=payment.header,
         pending=pending,

@@ -171,18 +171,17 @@ def set_plan(world: World, tenant: str, plan: str) -> None:
         ensure_tenant(world, tenant, plan)
         row = world.store.one("SELECT plan, reset_at FROM tenants WHERE name = ?", (tenant,))
         assert row is not None  # noqa: S101 - created above
-        current = roll(world, tenant, str(row[0]), int(row[1]))[0]
+        current, reset_at, now = str(row[0]), int(row[1]), world.second()
+        if now >= reset_at:
+            current, _ = _begin_period(world, tenant, reset_at, now)
         if PLANS.index(plan) >= PLANS.index(current):
             world.store.run("UPDATE tenants SET plan = ?, next_plan = NULL WHERE name = ?", (plan, tenant))
         else:
             world.store.run("UPDATE tenants SET next_plan = ? WHERE name = ?", (plan, tenant))
 
 
-def roll(world: World, tenant: str, plan: str, reset_at: int) -> tuple[str, int]:
-    """Start a new billing period when the old one is over; (plan, reset_at) afterwards."""
-    now = world.second()
-    if now < reset_at:
-        return plan, reset_at
+def _begin_period(world: World, tenant: str, reset_at: int, now: int) -> tuple[str, int]:
+    """Begin a new billing period after the one that was over at `reset_at`; (plan, reset_at) afterwards."""
     reset_at += ((now - reset_at) // PERIOD + 1) * PERIOD
     world.store.run(
         "UPDATE tenants SET requests_used = 0, plan = coalesce(next_plan, plan), next_plan = NULL, reset_at = ?"
@@ -215,7 +214,7 @@ def listing(world: World) -> list[dict[str, object]]:
     return found
 
 
-def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Principal:
+def authenticate(world: World, headers: list[tuple[bytes, bytes]], now: float) -> Principal:
     """The owner of the key in the Authorization header; 401 when it is missing, unknown, revoked or expired.
 
     A key such as `mock_full_free_NAME` is created on first use. Its plan applies only when the tenant is new, too: an
@@ -240,12 +239,12 @@ def authenticate(world: World, headers: list[tuple[bytes, bytes]]) -> Principal:
     key_id, last4, scope, tenant, plan, used, reset_at, revoked_at, expires_at = row
     if revoked_at is not None:
         raise unauthorized("The API key has been revoked.")
-    if expires_at is not None and expires_at <= world.now():
+    if expires_at is not None and expires_at <= now:
         raise unauthorized("The API key has expired.")
-    rolled_plan, rolled_reset = roll(world, tenant, plan, reset_at)
-    if rolled_reset != reset_at:
+    if now >= reset_at:
+        plan, reset_at = _begin_period(world, tenant, reset_at, int(now))
         used = 0
-    return Principal(key_id, last4, scope, tenant, rolled_plan, used, rolled_reset)
+    return Principal(key_id, last4, scope, tenant, plan, used, reset_at)
 
 
 def identify(world: World, headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
@@ -277,7 +276,7 @@ def _hash(value: str) -> bytes:
     return hashlib.sha256(value.encode("ascii")).digest()
 
 
-def is_valid(world: World, key_id: str) -> bool:
+def is_valid(world: World, key_id: str, now: float) -> bool:
     """Whether the key is neither revoked nor expired."""
     row = world.store.one("SELECT revoked_at, expires_at FROM keys WHERE id = ?", (key_id,))
-    return row is not None and row[0] is None and (row[1] is None or row[1] > world.now())
+    return row is not None and row[0] is None and (row[1] is None or row[1] > now)

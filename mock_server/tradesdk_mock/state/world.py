@@ -17,7 +17,7 @@ from ..core.request_log import Journal
 from ..core.subscribers import Subscribers
 from ..market.price_model import Prices, prices
 from ..market.scenarios import ORDINARY, SCENARIOS
-from ..market.tokens import Token, find
+from ..market.tokens import find
 from .database import Database
 
 DEFAULT_SEED = 7
@@ -172,11 +172,6 @@ class World:
         found: bool | list[str] = json.loads(self.store.get_meta("price_failure") or "false")
         return found
 
-    def price_fails(self, token: Token) -> bool:
-        """Whether the price of this token fails."""
-        failing = self.price_failure()
-        return failing if isinstance(failing, bool) else token.symbol in failing
-
     def reset(self, seed: int | None = None, scenario: str | None = None) -> None:
         """Delete everything except the clock and the gap options; `seed` and `scenario` change the world."""
         if scenario not in (None, *SCENARIOS):
@@ -215,15 +210,15 @@ class World:
             self.on_gaps()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """A write transaction. It begins by reading what another process has changed in the file."""
+    def transaction(self) -> Iterator[float]:
+        """A write transaction. It begins by reading what another process has changed in the file; gives the time."""
         try:
             with self.store as is_outermost:
                 if is_outermost:
                     self._moved = False
                     if self.store.path is not None:
                         self.sync()
-                yield
+                yield self.clock.now() + self.gaps.clock_skew
         except BaseException:
             # The changes are rolled back, so what was derived from them is read again.
             with suppress(sqlite3.Error, ApiError):

@@ -18,26 +18,26 @@ STATUSES = ("active", "idle", "paused", "error")
 
 def start(world: World, agent_id: str) -> None:
     """To `active`; 409 when it is active already."""
-    with world.transaction():
+    with world.transaction() as now:
         if _status(world, agent_id) == "active":
             raise conflict("The agent is running already.")
-        _set(world, agent_id, "active")
+        _set(world, agent_id, "active", now)
 
 
 def stop(world: World, agent_id: str) -> None:
     """To `idle`; 409 when it is idle already."""
-    with world.transaction():
+    with world.transaction() as now:
         if _status(world, agent_id) == "idle":
             raise conflict("The agent is stopped already.")
-        _set(world, agent_id, "idle")
+        _set(world, agent_id, "idle", now)
 
 
 def set_status(world: World, agent_id: str, status: str) -> None:
     """To any state."""
     if status not in STATUSES:
         raise invalid(f"status: must be one of {', '.join(STATUSES)}")
-    with world.transaction():
-        _set(world, agent_id, status)
+    with world.transaction() as now:
+        _set(world, agent_id, status, now)
 
 
 def _status(world: World, agent_id: str) -> str:
@@ -47,28 +47,26 @@ def _status(world: World, agent_id: str) -> str:
     return status
 
 
-def _set(world: World, agent_id: str, status: str) -> None:
+def _set(world: World, agent_id: str, status: str, now: float) -> None:
     before = _status(world, agent_id)
     if background_tenant.is_growing(world):
         population.ensure_background_tenant(world)
-    signal_feed.up_to_date(world)
+        now = world.now()
+    signal_feed.up_to_date(world, now)
     if before in GUARDED and status not in GUARDED:
-        _stop_watching(world, agent_id)
+        _stop_watching(world, agent_id, int(now))
     elif before not in GUARDED and status in GUARDED:
         # Prices while it was stopped don't count. After the clock was set back, a position may have been opened later
         # than now: it is watched from then on.
-        world.store.run(
-            "UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (world.second(), agent_id)
-        )
+        world.store.run("UPDATE positions SET peak_at = max(opened_at, ?) WHERE agent_id = ?", (int(now), agent_id))
     # The state isn't configuration, so `updated_at` doesn't change.
     if before != status:
-        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, world.now(), agent_id))
+        world.store.run("UPDATE agents SET status = ?, since = ? WHERE id = ?", (status, now, agent_id))
     engine.changed(world, agent_id)
 
 
-def _stop_watching(world: World, agent_id: str) -> None:
+def _stop_watching(world: World, agent_id: str, now: int) -> None:
     """Freeze the trailing stops of an agent's positions."""
-    now = world.second()
     rows = []
     for position_id, chain_id, address, peak, peak_at in world.store.all(
         "SELECT id, chain_id, token_address, peak, peak_at FROM positions WHERE agent_id = ?", (agent_id,)
@@ -81,9 +79,9 @@ def _stop_watching(world: World, agent_id: str) -> None:
     )
 
 
-def close_all(world: World, tenant: str, agent_id: str) -> None:
+def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
     """Close the open trades of a deleted agent at the latest price."""
-    now, closed, gone = world.second(), list[Trade](), list[str]()
+    closed, gone = list[Trade](), list[str]()
     for position_id, trade_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at in world.store.all(
         "SELECT id, trade_id, wallet_id, chain_id, token_address, token_symbol, amount, entry_price_usd, opened_at"
         " FROM positions WHERE tenant = ? AND agent_id = ? ORDER BY seq",

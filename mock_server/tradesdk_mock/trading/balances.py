@@ -23,12 +23,11 @@ def initial_native(seed: int, wallet_id: str, chain_id: int) -> float:
     return round(SeededRandom(seed, "native", wallet_id, draws=1).between(*_NATIVE[chain_id]), 9)
 
 
-def balance_record(world: World, wallet_id: str, chain_id: int, created_at: int) -> dict[str, Any]:
+def balance_record(world: World, wallet_id: str, chain_id: int, created_at: int, now: int) -> dict[str, Any]:
     """The balance as of the last refresh: when the wallet is connected, at full minutes, and after each trade.
 
     Amounts follow from the trades, their value from the prices at the refresh. Reading changes nothing.
     """
-    now = world.second()
     native, moved_at = world.store.all("SELECT native, moved_at FROM wallets WHERE id = ?", (wallet_id,))[0]
     # After the clock was set back, no time is in the future.
     refreshed = min(now, max(now - now % REFRESH, moved_at, created_at))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.seeding import ident
 from ..market.indicators import CHAINS
-from ..market.price_model import DIGITS, significant
+from ..market.price_model import DIGITS, level, significant
 from ..market.tokens import Token
 from . import ledger, positions
 from .exits import ExitForecast, ExitLevels, first_exit, trailing_peak
@@ -109,11 +109,11 @@ class TradingEngine:
         self._load(" AND id = ?", (agent_id,))
         self._find_next_exit()
 
-    def advance(self, rows: Iterable[Row], upto: float) -> None:
+    def advance(self, rows: Iterable[Row], upto: float, now: float) -> None:
         """Let agents trade up to a time, on the signals published since the last call, in the order of time."""
         if not self._agents:
             return
-        self._sure, self._now = False, self._world.now()
+        self._sure, self._now = False, now
         for row in rows:
             self._process_exits(row[0])
             if row[5] == "BUY":
@@ -227,8 +227,8 @@ class TradingEngine:
         position = Position(
             id=ident("pos", world.seed, agent.tenant, self._ordinal(agent.tenant, "position")),
             trade=trade,
-            stop_loss_price=significant(price * (1 - agent.stop_loss)),
-            take_profit_price=significant(price * (1 + agent.take_profit)),
+            stop_loss_price=level(price, -agent.stop_loss),
+            take_profit_price=level(price, agent.take_profit),
             trailing_pct=agent.trailing,
             peak=price,
             peak_at=second,

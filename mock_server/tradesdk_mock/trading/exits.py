@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..market.price_model import significant
+from ..market.price_model import level
 
 if TYPE_CHECKING:
     from ..market.price_model import Prices
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 # When a full minute's price is this near to a level, all seconds around it are checked: between two full minutes the
 # price, a product of two straight lines, may be slightly higher or lower.
 _NEAR = 1e-4
-# The same for a second's price: the rate of ether is rounded to cents.
-_ROUNDED = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +30,13 @@ class ExitLevels:
     take_profit: float
     trailing: float
 
-    def trailing_stop(self, peak: float) -> float:
-        """The trailing stop in USD after a highest price of `peak`."""
-        return significant(peak * (1 - self.trailing))
+    def reason(self, price: float, trailing_stop: float) -> str | None:
+        """What ends the position at a price; None when nothing does."""
+        if price >= self.take_profit:
+            return "take_profit"
+        if price <= max(self.stop_loss, trailing_stop):
+            return "stop_loss" if self.stop_loss >= trailing_stop else "trailing_stop"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
     up to `since` and the entry.
     """
     stop, target = levels.stop_loss, levels.take_profit
-    trailing = levels.trailing_stop(peak)
+    trailing = level(peak, -levels.trailing)
     floor, ceiling = max(stop, trailing) * (1 + _NEAR), target * (1 - _NEAR)
     minute, last = since // 60 + 1, upto // 60
     near = not floor < prices.usd(token, since) < ceiling
@@ -82,38 +84,19 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
         for place, price in enumerate(prices.closes(token, hour)[start:stopped], minute):
             inside = floor < price < ceiling
             if near or not inside:
-                found = _within(prices, token, levels, trailing, max(since, place * 60 - 60), place * 60)
+                before = max(since, place * 60 - 60)
+                found = prices.first_outside(token, max(stop, trailing), target, before, place * 60)
                 if found is not None:
-                    return ExitForecast(*found, peak)
+                    return ExitForecast(found[0], levels.reason(found[1], trailing), peak)
             if price > peak:
                 peak = max(peak, prices.usd(token, place * 60))
-                trailing = levels.trailing_stop(peak)
+                trailing = level(peak, -levels.trailing)
                 floor = max(stop, trailing) * (1 + _NEAR)
                 inside = floor < price < ceiling
             near = not inside
         minute = hour * 60 + stopped
     # The rest of the last minute.
-    found = _within(prices, token, levels, trailing, max(since, last * 60), upto)
-    return ExitForecast(None, None, peak) if found is None else ExitForecast(*found, peak)
-
-
-def _within(
-    prices: Prices, token: Token, levels: ExitLevels, trailing: float, since: int, upto: int
-) -> tuple[int, str] | None:
-    """(second, reason) of the first price beyond a level with since < second <= upto, all within a minute."""
-    floor, ceiling = max(levels.stop_loss, trailing), levels.take_profit
-    lower, upper = floor * (1 + _ROUNDED), ceiling * (1 - _ROUNDED)
-    hour, place = divmod(since // 60, 60)
-    marks, rates, full = prices.marks(token, hour), prices.rates(hour), since // 60 * 60
-    ether, rate = marks[place], rates[place]
-    by_ether, by_rate = (marks[place + 1] - ether) / 60, (rates[place + 1] - rate) / 60
-    for second in range(since + 1, upto + 1):
-        step = second - full
-        if lower < (ether + by_ether * step) * (rate + by_rate * step) < upper:
-            continue
-        price = prices.usd(token, second)
-        if price >= ceiling:
-            return second, "take_profit"
-        if price <= floor:
-            return second, "stop_loss" if levels.stop_loss >= trailing else "trailing_stop"
-    return None
+    found = prices.first_outside(token, max(stop, trailing), target, max(since, last * 60), upto)
+    if found is None:
+        return ExitForecast(None, None, peak)
+    return ExitForecast(found[0], levels.reason(found[1], trailing), peak)

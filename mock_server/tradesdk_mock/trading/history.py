@@ -14,7 +14,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from ..core.seeding import SeededRandom, address, ident
-from ..market.price_model import DIGITS, significant
+from ..market.price_model import DIGITS, level, significant
 from ..market.tokens import Token, lively
 from . import ledger
 from .balances import initial_native
@@ -316,7 +316,8 @@ class HistoryBuilder:
             stopped = min(24, last - day * 24 + 1)
             for place, price in enumerate(self._day(token, day)[1][start:stopped], hour):
                 if not floor < price < ceiling:
-                    by = _beyond(levels, significant(peak, DIGITS), self.usd(token, place * HOUR))
+                    trailing_stop = level(significant(peak, DIGITS), -levels.trailing)
+                    by = levels.reason(self.usd(token, place * HOUR), trailing_stop)
                     if by is not None:
                         return place * HOUR, by
                 if price > peak:
@@ -329,7 +330,7 @@ class HistoryBuilder:
     @staticmethod
     def _levels(agent: HistoricalAgent, entry: float) -> ExitLevels:
         _, stop, trailing, target = [agent.risk[name] / 100 for name in RISK]
-        return ExitLevels(significant(entry * (1 - stop)), significant(entry * (1 + target)), trailing)
+        return ExitLevels(level(entry, -stop), level(entry, target), trailing)
 
     def _prices_at(self, token: Token, at: int) -> tuple[float, float]:
         """(the token, its chain's ether or BNB) in USD. On Base both need the rate of ether, computed once."""
@@ -352,13 +353,3 @@ class HistoryBuilder:
             ether = self._prices.hours(token, day)
             found = self._hours[token.address, day] = ether, list(map(mul, ether, rates))
         return found
-
-
-def _beyond(levels: ExitLevels, peak: float, price: float) -> str | None:
-    """Which level a price is beyond; None for none."""
-    trailing = levels.trailing_stop(peak)
-    if price >= levels.take_profit:
-        return "take_profit"
-    if price <= max(levels.stop_loss, trailing):
-        return "stop_loss" if levels.stop_loss >= trailing else "trailing_stop"
-    return None

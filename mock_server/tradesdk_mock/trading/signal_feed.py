@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,18 @@ from . import background_tenant, engine
 if TYPE_CHECKING:
     from ..state.world import World
 
-__all__ = ["FIELDS", "MockSignal", "catch_up", "emit", "is_behind", "last_seq", "newer", "next_due", "prompt"]
+__all__ = [
+    "FIELDS",
+    "MockSignal",
+    "catch_up",
+    "emit",
+    "is_behind",
+    "last_seq",
+    "newer",
+    "next_due",
+    "prompt",
+    "publish",
+]
 
 FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 """Fields of a signal on the wire."""
@@ -30,51 +42,59 @@ _AT_ONCE = 5_000
 _IN_TURN = 500
 # With a time limit: its usual length in real seconds, and seconds of the market between two checks of it.
 SLICE = 0.05
+# Signals that a stream gets at a time.
+_NEWS = 500
+_LAST = "SELECT max(seq) FROM signals"
 _STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _values = attrgetter("published_at", *FIELDS)
 
 
 def catch_up(world: World, *, within: float | None = None) -> int:
+    """`publish`, when no transaction is open. It begins none when nothing is due."""
+    if _is_quiet(world, world.now()):
+        return 0
+    with world.transaction() as now:
+        return publish(world, now, within=within)
+
+
+def publish(world: World, now: float, *, within: float | None = None) -> int:
     """Publish what is due, in the order of time; the number of signals. Almost free when nothing is due.
 
-    `within`: stop after about this many real seconds; the next call continues.
+    Within the caller's transaction, at its time. `within`: stop after about this many real seconds; the next call
+    continues.
     """
-    if _is_quiet(world):
+    if _is_quiet(world, now):
         return 0
-    with world.transaction():
-        if _is_quiet(world):
-            return 0
-        now = world.now()
-        upto, count = _begun(world, now)
-        trading = _engine(world)
-        start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
-        scheduled = deque[Row](
-            world.store.all(
-                f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
-                " ORDER BY published_at, seq",
-                (now,),
-            )
+    upto, count = _begun(world, now)
+    start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
+    scheduled = deque[Row](
+        world.store.all(
+            f"SELECT {', '.join(COLUMNS)} FROM scheduled WHERE published_at <= ?"  # noqa: S608 - our own names
+            " ORDER BY published_at, seq",
+            (now,),
         )
-        planned = bool(scheduled)
-        step, ends = (_WINDOW, math.inf) if within is None else (_STEP, monotonic() + within)
-        for rows, until in _in_order(world.prices, start, now, scheduled, step):
-            world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
-            count += len(rows)
-            trading.advance(rows, until)
-            if monotonic() > ends:
-                now = until
-                break
-        if planned:
-            world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (now,))
-        upto = max(upto, now)
-        trading.advance((), now)
-        trading.flush()
-        world.store.set_meta("signals_upto", repr(upto))
-        world.due = _next(world, upto)
-        if count:
-            world.notify_streams()
-        return count
+    )
+    planned, until, prices = bool(scheduled), now, world.prices
+    trading = _engine(world)
+    step, ends = (_WINDOW, math.inf) if within is None else (_STEP, monotonic() + within)
+    for rows, end in _in_order(prices, start, now, scheduled, step):
+        world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
+        count += len(rows)
+        trading.advance(rows, end, now)
+        if monotonic() > ends:
+            until = end
+            break
+    if planned:
+        world.store.run("DELETE FROM scheduled WHERE published_at <= ?", (until,))
+    upto = max(upto, until)
+    trading.advance((), until, now)
+    trading.flush()
+    world.store.set_meta("signals_upto", repr(upto))
+    world.due = _next(world, prices, upto)
+    if count:
+        world.notify_streams()
+    return count
 
 
 def _engine(world: World) -> engine.TradingEngine:
@@ -86,11 +106,11 @@ def _engine(world: World) -> engine.TradingEngine:
     return found
 
 
-def _is_quiet(world: World) -> bool:
+def _is_quiet(world: World, now: float) -> bool:
     """Whether nothing is due. False when that is unknown."""
     # Read once: other threads may change both while no transaction is open.
     due, trading = world.due, world.trading
-    return due is not None and trading is not None and world.now() < min(due, trading.next_exit)
+    return due is not None and trading is not None and now < min(due, trading.next_exit)
 
 
 def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
@@ -104,10 +124,10 @@ def is_behind(world: World, goal: float, *, trading: bool = False) -> bool:
     return world.due is not None and world.due <= min(goal, world.now())
 
 
-def up_to_date(world: World) -> None:
-    """Let agents trade up to now. Without running agents, signals can wait."""
-    if not _is_quiet(world) and not _engine(world).empty:
-        catch_up(world)
+def up_to_date(world: World, now: float) -> None:
+    """Let agents trade up to now, within the caller's transaction. Without running agents, signals can wait."""
+    if not _is_quiet(world, now) and not _engine(world).empty:
+        publish(world, now)
 
 
 def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: float | None = None) -> int | None:
@@ -117,17 +137,17 @@ def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: flo
     """
     upto = world.store.get_meta("signals_upto")
     if upto is not None and float(upto) > start:
-        trading = engine.TradingEngine(world, tenant=tenant)
+        trading, now = engine.TradingEngine(world, tenant=tenant), world.now()
         at_once, ends = (_AT_ONCE, math.inf) if within is None else (_IN_TURN, monotonic() + within)
         # In the order of `seq`, which is that of time: the time of publication has no index.
         columns = f"SELECT {', '.join(COLUMNS)}, seq FROM signals WHERE seq > ? ORDER BY seq LIMIT {at_once}"  # noqa: S608 - our own names
         while rows := world.store.all(columns, (seq,)):
-            trading.advance([row[:-1] for row in rows if row[0] > start], start)
+            trading.advance([row[:-1] for row in rows if row[0] > start], start, now)
             trading.flush()
             seq = rows[-1][-1]
             if monotonic() > ends:
                 return seq
-        trading.advance((), min(float(upto), world.now()))
+        trading.advance((), min(float(upto), now), now)
         trading.flush()
     return None
 
@@ -167,25 +187,25 @@ def _in_order(
         yield list(scheduled), end
 
 
-def _next(world: World, upto: float) -> float:
+def _next(world: World, prices: Prices, upto: float) -> float:
     """When the next signal is published; infinity for never."""
     planned = world.store.value("SELECT min(published_at) FROM scheduled")
     times = [math.inf if planned is None else float(planned)]
     if world.market == "live":
-        times += [crossover_series(world.prices, chain_id).next_after(upto) for chain_id in CHAINS]
+        times += [crossover_series(prices, chain_id).next_after(upto) for chain_id in CHAINS]
     return min(times)
 
 
-def next_due(world: World) -> float | None:
-    """Service time at which the next signal is published; None in a scripted market with nothing scheduled."""
+def next_due(world: World) -> float:
+    """Service time at which the next signal is published; infinity in a scripted market with nothing scheduled."""
     due = world.due
     if due is None:
-        with world.transaction():
-            kept, now = world.store.get_meta("signals_upto"), world.now()
-            due = _next(world, _created_at(world, now) if kept is None else float(kept))
+        with world.transaction() as now:
+            kept = world.store.get_meta("signals_upto")
+            due = _next(world, world.prices, _created_at(world, now) if kept is None else float(kept))
             if kept is not None:
                 world.due = due
-    return None if due == math.inf else due
+    return due
 
 
 def prompt(world: World, chain_id: int) -> bool:
@@ -196,9 +216,8 @@ def prompt(world: World, chain_id: int) -> bool:
     within = world.first_within
     if within is None or world.market != "live":
         return False
-    with world.transaction():
-        catch_up(world)
-        now = world.now()
+    with world.transaction() as now:
+        publish(world, now)
         upto = float(world.store.get_meta("signals_upto") or now)
         if crossover_series(world.prices, chain_id).next_after(upto) <= now + within:
             return False
@@ -207,7 +226,7 @@ def prompt(world: World, chain_id: int) -> bool:
             return False
         ordinal = world.store.next("", "prompt")
         soon = now + within * SeededRandom(world.seed, "prompt time", ordinal, draws=1).between(0.5, 1.0)
-        _add(world, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
+        _add(world, now, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
         return True
 
 
@@ -220,17 +239,17 @@ def emit(world: World, request: EmitRequest, asked: float | None = None) -> Mock
     Raises:
         ValueError: `at` is in the past.
     """
-    with world.transaction():
-        catch_up(world)
-        now = world.now()
+    with world.transaction() as now:
+        publish(world, now)
         when = request.when(now, now if asked is None else min(asked, now))
         signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
-        _add(world, signal, green)
+        _add(world, now, signal, green)
         return signal
 
 
 def _add(
     world: World,
+    now: float,
     signal: MockSignal,
     green: int,
     reason: str = "Emitted on request.",
@@ -238,7 +257,7 @@ def _add(
     long: float | None = None,
 ) -> None:
     """Publish a signal, or schedule it when it is later than now."""
-    later = signal.published_at > world.now()
+    later = signal.published_at > now
     row = (*_values(signal), reason, short, long, 0, green)
     world.store.run(f"INSERT INTO {'scheduled' if later else 'signals'} {_INTO}", row)
     if later:
@@ -246,9 +265,35 @@ def _add(
             world.due = min(world.due, signal.published_at)
     else:
         trading = _engine(world)
-        trading.advance([row], signal.published_at)
+        trading.advance([row], signal.published_at, now)
         trading.flush()
     world.notify_streams()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has happened to a chain's signals.
+
+    Attributes:
+        signals: (seq, record), oldest first; not all of them if there are many.
+        upto: the `seq` up to which there is no other one.
+        due: when the next signal is published; infinity for never.
+    """
+
+    signals: list[tuple[int, dict[str, Any]]]
+    upto: int
+    due: float
+
+
+def news(world: World, chain_id: int, seq: int, now: float) -> News:
+    """A chain's signals after a `seq`. First, some of what is due is published; the next call continues."""
+    if next_due(world) <= now or world.store.is_behind():
+        with world.transaction() as now:
+            publish(world, now, within=SLICE)
+    # Before the signals are read: nothing comes in between.
+    last = int(world.store.value(_LAST) or 0)
+    signals = [(place, record) for place, _, record in newer(world, chain_id, seq, _NEWS)]
+    return News(signals, signals[-1][0] if signals else max(seq, last), next_due(world))
 
 
 def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:
@@ -264,4 +309,4 @@ def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, 
 
 def last_seq(world: World) -> int:
     """The `seq` of the last published signal; 0 without one."""
-    return int(world.store.value("SELECT max(seq) FROM signals") or 0)
+    return int(world.store.value(_LAST) or 0)

@@ -1,0 +1,220 @@
+"""A reply as the body of an httpx response: its pieces, the waits between them, and how it fails.
+
+Rules and error texts are those of a real HTTP/1.1 connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Generator, Iterator
+from http import HTTPStatus
+
+import httpx
+
+from ..core.clock import MockClock, Timeout
+from ..core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
+from .waiting import Wait
+
+log = logging.getLogger("tradesdk_mock")
+
+_AT_ONCE = 64 * 1024  # at most this much comes from a socket in one read
+_BAD_CHUNK = b"not a length\r\n"
+
+
+class ReplyStream(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """The body of one reply, for both kinds of clients. Another thread may close it.
+
+    When something happens before the status line, the first piece is empty: the head is there.
+    """
+
+    def __init__(self, reply: Reply, request: httpx.Request, clock: MockClock) -> None:
+        self._reply = reply
+        self._request = request
+        self._clock = clock
+        self._wait: Wait | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._bodiless = reply.status in (204, 304)
+        self._length = None if self._bodiless else _length_of(reply)
+        self._received = 0
+        # A body that is there at once is never waited for.
+        self._waits = bool(reply.before) or not isinstance(reply.body, bytes)
+        self._read_timeout: Timeout | None = None
+        self._pieces = self._read()
+
+    def response(self) -> httpx.Response:
+        status, headers = self._reply.status, self._reply.headers
+        if self._length is None and not self._bodiless:
+            headers = [*headers, (b"transfer-encoding", b"chunked")]
+        try:
+            phrase = HTTPStatus(status).phrase.encode("ascii")
+        except ValueError:
+            phrase = b""
+        extensions = {"http_version": b"HTTP/1.1", "reason_phrase": phrase}
+        return httpx.Response(status, headers=headers, stream=self, extensions=extensions)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            while (found := self._next()) is not None:
+                if isinstance(found, bytes):
+                    return found
+                found.wait()
+        except BaseException:  # after a failure there is nothing more to read
+            self.close()
+            raise
+        raise StopIteration
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            while (found := self._next()) is not None:
+                if isinstance(found, bytes):
+                    return found
+                await found.wait_async()
+        except BaseException:
+            self.close()
+            raise
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """From any thread: a read that waits ends at once. A second call does nothing."""
+        self._closed = True
+        # A thread that is reading sees that it is closed, and does the rest.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._pieces.close()
+                close = getattr(self._reply.body, "close", None)
+                if close is not None:
+                    close()
+            finally:
+                self._lock.release()
+        if self._wait is not None:
+            self._wait.end()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def _next(self) -> bytes | Wait | None:
+        """The next piece, or a wait before the next call; None at the end."""
+        found: bytes | Wait | None = None
+        with self._lock:
+            if not self._closed:
+                found = next(self._pieces, None)
+        # Before the next line: who closes the stream from now on ends this wait.
+        self._wait = found if isinstance(found, Wait) else None
+        if found is None or self._closed:
+            self.close()
+            return None
+        return found
+
+    def _read(self) -> Generator[bytes | Wait, None, None]:
+        if self._reply.before:
+            self._restart_timeout()
+            for before in self._reply.before:
+                if isinstance(before, Disconnect):
+                    raise self._broken_before(before)
+                yield from self._pause(before)
+            yield b""
+        if self._bodiless or self._request.method == "HEAD" or self._length == 0:
+            return
+        self._restart_timeout()
+        body = self._reply.body
+        steps: Iterator[BodyStep] = iter([body]) if isinstance(body, bytes) else body
+        while True:
+            try:
+                step = next(steps, None)
+            except Exception:
+                log.exception("an answer crashed in the middle")
+                step = Disconnect.CLOSE
+            if step is None:
+                break
+            if isinstance(step, bytes):
+                for piece in self._cut(step):
+                    yield piece
+                    self._restart_timeout()
+                if self._received == self._length:
+                    return
+            elif isinstance(step, Delay):
+                yield from self._pause(step)
+            elif isinstance(step, WaitForEvent):
+                timeout = self._running_timeout(" (a stream needs a read timeout above its heartbeats)")
+                yield Wait(self._clock, (timeout,), step.until, step.notifier, step.poll)
+            else:
+                yield from self._break(step)
+                return
+        if self._length is not None:
+            raise self._too_short()
+
+    def _cut(self, content: bytes) -> Iterator[bytes]:
+        """The pieces that a socket would give, up to the announced length."""
+        if self._length is not None:
+            content = content[: self._length - self._received]
+        for start in range(0, len(content), _AT_ONCE):
+            piece = content[start : start + _AT_ONCE]
+            self._received += len(piece)
+            yield piece
+
+    # Timeouts. That of a read is looked up for each read, as on a socket.
+
+    def _pause(self, step: Delay) -> Iterator[Wait]:
+        pause = Timeout(self._clock, step.seconds)
+        while pause.left():
+            yield Wait(self._clock, (pause, self._running_timeout()))
+
+    def _restart_timeout(self) -> None:
+        if self._waits:
+            self._read_timeout = Timeout(self._clock, self._seconds)
+
+    def _running_timeout(self, advice: str = "") -> Timeout:
+        """The timeout of this read; an error when it is over."""
+        assert self._read_timeout is not None  # noqa: S101 - made for every body that is waited for
+        if not self._read_timeout.left():
+            whose = " of the mock's clock" if self._clock.frozen else ""
+            message = f"timed out: nothing came for {self._seconds:g} s{whose}{advice}"
+            raise httpx.ReadTimeout(message, request=self._request)
+        return self._read_timeout
+
+    @property
+    def _seconds(self) -> float | None:
+        timeouts: dict[str, float | None] = self._request.extensions.get("timeout", {})
+        return timeouts.get("read")
+
+    # Failures
+
+    def _break(self, how: Disconnect) -> Iterator[bytes]:
+        if how is Disconnect.RESET:
+            raise self._reset()
+        if how is Disconnect.CHUNK and self._length is None:
+            raise self._protocol_error(f"illegal chunk header: {bytearray(_BAD_CHUNK)!r}")
+        if how is Disconnect.CHUNK:
+            # Without chunked encoding it is ordinary content.
+            yield from self._cut(_BAD_CHUNK)
+        if self._received != self._length:
+            raise self._too_short()
+
+    def _broken_before(self, how: Disconnect) -> httpx.TransportError:
+        if how is Disconnect.RESET:
+            return self._reset()
+        return self._protocol_error("Server disconnected without sending a response.")
+
+    def _too_short(self) -> httpx.TransportError:
+        how = "incomplete chunked read"
+        if self._length is not None:
+            how = f"received {self._received} bytes, expected {self._length}"
+        return self._protocol_error(f"peer closed connection without sending complete message body ({how})")
+
+    def _reset(self) -> httpx.TransportError:
+        return httpx.ReadError("[Errno 104] Connection reset by peer", request=self._request)
+
+    def _protocol_error(self, message: str) -> httpx.TransportError:
+        return httpx.RemoteProtocolError(message, request=self._request)
+
+
+def _length_of(reply: Reply) -> int | None:
+    return next((int(value) for name, value in reply.headers if name.lower() == b"content-length"), None)
