@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
+from pydantic import BaseModel
 
 from tradesdk import (
     AggregateMetrics,
@@ -34,7 +37,7 @@ from tradesdk import (
     TopPerformersData,
     TradeError,
 )
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._clock import START
 from .._paidservice import CountingSigner
@@ -208,6 +211,78 @@ def test_an_open_market_is_not_paid(clean: MockServer) -> None:
             assert client.token_prices(["ETH"]).charged is False
             assert client.token_prices(["ETH"], dry_run=True).authorization is None
     assert len(clean.payments.presentations()) == arrived
+
+
+# What is read of the mock's answers
+
+FIVE = ["BRETT", "toshi", "degen-base", "ICYSEA", "0x4200000000000000000000000000000000000006"]
+READ: list[tuple[Act, str]] = [
+    (lambda one: one.token_signals(["BRETT", TokenQuery("toshi", 100), *FIVE[2:]], limit=3), "results"),
+    (lambda one: one.signal_history(FIVE), "results"),
+    (lambda one: one.signal_history(["BRETT"], signal_type="WAITING FOR SIGNAL"), "results"),
+    (lambda one: one.token_prices(FIVE), "results"),
+    (lambda one: one.token_win_rate(FIVE), "results"),
+    (lambda one: one.token_avg_prices(FIVE), "results"),
+    (lambda one: one.top_performers("winRate"), "tokens"),
+    (lambda one: one.top_performers("ROI", limit=1), "tokens"),
+    (lambda one: one.aggregate_metrics(), ""),
+    (lambda one: one.supported_tokens(limit=500), "tokens"),
+]
+
+
+@pytest.fixture(scope="module", params=["off", "on"], ids=["as specified", "with what comes later"])
+def reader(request: pytest.FixtureRequest) -> Iterator[tuple[MarketClient, list[Any]]]:
+    """A client that doesn't pay, 200 signals of one token, and the data of each answer as it stands in it."""
+    gaps = GapOptions(paywall="open", unknown_values=request.param)
+    wire: list[Any] = []
+
+    def note(answer: httpx.Response) -> None:
+        answer.read()
+        wire.append(answer.json()["data"])
+
+    with MockService(seed=7, gaps=gaps, clock=MockClock(START)) as mock:
+        mock.populate("somebody")
+        for number in range(200):
+            mock.emit_signal(token="BRETT", direction="SELL" if number % 2 else "BUY")
+        with httpx.Client(transport=mock.transport(), event_hooks={"response": [note]}) as http:
+            yield MarketClient(base_url=mock.url, http_client=http, clock=mock.clock, check_tokens=False), wire
+
+
+def left_over(model: BaseModel) -> set[str]:
+    found = set(model.model_extra or ())
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        for item in value if isinstance(value, list) else ():
+            found |= left_over(item)
+    return found
+
+
+@pytest.mark.parametrize(("act", "where"), READ)
+def test_what_the_mock_answers_is_read_whole(reader: tuple[MarketClient, list[Any]], act: Act, where: str) -> None:
+    client, wire = reader
+    result = act(client)
+    assert json.loads(result.data.model_dump_json(exclude_unset=True)) == wire[-1]
+    items = getattr(result.data, where) if where else [result.data]
+    assert items
+    assert result.quote.tokens in (None, len(items))
+    assert left_over(result.data) == ({"introduced_later"} if "introduced_later" in wire[-1] else set())
+
+
+def test_signals_between_two_of_them(reader: tuple[MarketClient, list[Any]]) -> None:
+    """Both ends are the very moments of signals, to the microsecond, and count. Limits are the tokens' own."""
+    client, _ = reader
+    every = client.signal_history(["BRETT"]).data.results[0].signals
+    assert len(every) == 100
+    assert [one.created_at for one in every] == sorted((one.created_at for one in every), reverse=True)
+    newest, oldest = every[10].created_at, every[30].created_at
+    found = client.signal_history(["BRETT"], start=oldest, end=newest).data.results[0].signals
+    assert [one for one in every if oldest <= one.created_at <= newest] == found
+    assert found
+    later = newest + timedelta(days=400)
+    assert client.signal_history(["BRETT"], start=later).data.results[0].signals == []
+    brett, toshi = client.token_signals(["BRETT", TokenQuery("TOSHI", 1)], limit=100).data.results
+    assert (brett.signal_count, len(brett.signals)) == (100, 100)
+    assert (toshi.signal_count, len(toshi.signals)) == (1, 1)
 
 
 # What the flavours do not share.
