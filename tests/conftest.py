@@ -76,7 +76,7 @@ STEADY = {
         *("test_openapi_answers", "test_prices", "test_scenarios", "test_seedworld"),
         *("test_fault_input", "test_raw_http", "test_snapshot_control", "test_snapshots"),
         *("test_state_files", "test_trading_engine", "test_transport_time"),
-        *("test_gaps_history", "test_market_performance", "test_market_port"),
+        *("test_gaps_history", "test_background_tenant", "test_market_port"),
         *("test_market_signals", "test_plugin", "test_schedule", "test_signal_times"),
         *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
     ),

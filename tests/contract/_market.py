@@ -72,9 +72,34 @@ def market_records() -> list[tuple[Any, Any, str]]:
     return [part for name, model in DATA.items() for part in parts(model, load(name)["data"], name)]
 
 
+def differences(answer: Any, golden: Any, at: str = "$") -> list[str]:
+    """Where an answer has other keys or JSON types. An item of a list is like one of the golden items, whole."""
+    if isinstance(golden, dict):
+        if not isinstance(answer, dict) or sorted(answer) != sorted(golden):
+            return [f"{at} has other keys"]
+        return [text for key in golden for text in differences(answer[key], golden[key], f"{at}.{key}")]
+    if isinstance(golden, list):
+        if not isinstance(answer, list):
+            return [f"{at} is not an array"]
+        found = []
+        for index, item in enumerate(answer):
+            tried = [differences(item, one, f"{at}[{index}]") for one in golden] or [[f"{at} should be empty"]]
+            # Of several golden items, the most alike.
+            found += sorted(tried, key=lambda texts: len(texts))[0]
+        return found
+    if isinstance(golden, float) and type(answer) in (int, float):
+        return []
+    return [] if type(answer) is type(golden) else [f"{at} is {answer!r}, unlike {golden!r}"]
+
+
+def items(*identifiers: str, **fields: Any) -> dict[str, Any]:
+    """The body of a request about some tokens."""
+    return {"tokens": [{"identifier": identifier} for identifier in identifiers], **fields}
+
+
 def _call(name: str, run: Callable[[Any], Any], path: str, *identifiers: str, **body: Any) -> Call:
     if identifiers:
-        body = {"tokens": [{"identifier": identifier} for identifier in identifiers]} | body
+        body = items(*identifiers, **body)
     return Call(name, run, "POST", f"/v1/{path}", body=body, golden=f"market/{path.replace('-', '_')}.json")
 
 

@@ -1,4 +1,4 @@
-"""Client and service together over real sockets: every paid call, every form of an offer, attacks, threads, loops."""
+"""Client and mock together: every paid call, every form of an offer, attacks, what is read of the answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -286,30 +285,6 @@ def test_signals_between_two_of_them(reader: tuple[MarketClient, list[Any]]) -> 
 
 
 # What the flavours do not share.
-
-
-def test_threads_may_share_a_client(clean: MockServer, tmp_path: Path) -> None:
-    """One budget for all of them: it is spent to the last cent, and no further."""
-    before = len(clean.payments.settlements())
-    tokens = ["ETH", "BRETT", "TOSHI", "DEGEN"]
-    with (
-        Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger,
-        MarketClient(**settings(clean, ledger=ledger, budget=Budget(total="0.18"))) as client,
-        ThreadPoolExecutor(8) as threads,
-    ):
-
-        def buy(number: int) -> str:
-            try:
-                return client.token_prices([tokens[number % 4]]).data.results[0].symbol
-            except PaymentRefusedError as error:
-                return error.code
-
-        ended = list(threads.map(buy, range(12)))
-        assert client.payments.spending().total == 180_000
-    assert ended.count("over_budget") == 6
-    taken = clean.payments.settlements()[before:]
-    assert len(taken) == len({one.nonce for one in taken}) == 6
-    assert {one.presented for one in taken} == {1}
 
 
 BUYER = """

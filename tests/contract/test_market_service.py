@@ -10,20 +10,13 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
+from ._golden import load
+from ._market import differences, items
 from ._wire import Wire, error_of
 
 NOW = 1_767_484_800
 PER_TOKEN = ("/token-signals", "/token-prices", "/signal-history", "/token-win-rate", "/token-avg-prices")
-RESULTS = {
-    "/token-signals": "results",
-    "/token-prices": "results",
-    "/signal-history": "results",
-    "/token-win-rate": "results",
-    "/token-avg-prices": "results",
-    "/top-performers": "tokens",
-    "/supported-tokens": "tokens",
-}
-ALL = (*RESULTS, "/aggregate-metrics")
+ALL = (*PER_TOKEN, "/top-performers", "/supported-tokens", "/aggregate-metrics")
 
 
 @pytest.fixture(scope="module")
@@ -33,31 +26,26 @@ def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
         yield Wire(server, bare_http, None)
 
 
-def items(*identifiers: str, **fields: Any) -> dict[str, Any]:
-    return {"tokens": [{"identifier": identifier} for identifier in identifiers], **fields}
-
-
 def good_body(path: str) -> dict[str, Any]:
     return items("BRETT") if path in PER_TOKEN else {"sortBy": "ROI"} if path == "/top-performers" else {}
 
 
 def bought(wire: Wire, path: str, body: Any) -> Any:
-    """The data of an answer, whose wrapper must say that it is one."""
+    """The data of an answer, which must have the golden shape of its path, wrapper and all."""
     answer = wire.post(path, body)
     assert answer.status_code == 200, answer.text
-    assert sorted(answer.json()) == ["data", "error", "success"]
+    assert answer.headers["content-type"] == "application/json"
+    assert differences(answer.json(), load(f"market{path.replace('-', '_')}.json")) == []
     assert answer.json()["success"] is True
-    assert answer.json()["error"] is None
     return answer.json()["data"]
 
 
 def refusal(wire: Wire, path: str, body: Any) -> int:
-    """The status of a refusal, whose wrapper must say so."""
+    """The status of a refusal, which must have the golden shape."""
     answer = wire.post(path, body)
-    assert sorted(answer.json()) == ["data", "error", "success"]
+    assert answer.headers["content-type"] == "application/json"
+    assert differences(answer.json(), load(f"market/error_{answer.status_code}.json")) == []
     assert answer.json()["success"] is False
-    assert answer.json()["data"] is None
-    assert isinstance(answer.json()["error"], str)
     assert answer.json()["error"]
     return answer.status_code
 
@@ -69,24 +57,19 @@ def history(wire: Wire, **fields: Any) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.rule("market.paths")
+@pytest.mark.rule("market.paths", "market.wrapper.success", "market.wrapper.statuses", "market.results")
 @pytest.mark.parametrize("path", ALL)
 def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> None:
-    assert isinstance(bought(bazaar, path, good_body(path)), dict)
-    assert bazaar.get(path).status_code == 405
+    assert bought(bazaar, path, good_body(path))
+    for method in ("GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"):
+        answer = bazaar(method, path, content=b"{}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        assert method == "HEAD" or error_of(answer) == (405, "invalid_request")
     plain = bazaar("POST", path, content=b"{}", headers={"Content-Type": "text/plain"})
     assert (plain.status_code, plain.json()["success"]) == (400, False)
     for content in (b"", b"[]", b"{", b"null"):
         answer = bazaar("POST", path, content=content)
         assert (answer.status_code, answer.json()["success"]) == (400, False)
-
-
-@pytest.mark.rule("market.wrapper.success", "market.results")
-@pytest.mark.parametrize("path", RESULTS)
-def test_where_the_records_are(bazaar: Wire, path: str) -> None:
-    data = bought(bazaar, path, good_body(path))
-    assert isinstance(data[RESULTS[path]], list)
-    assert set(data) == ({"total", "tokens"} if path == "/supported-tokens" else {RESULTS[path]})
 
 
 @pytest.mark.rule("market.identifier.forms", "market.identifier.case")
@@ -129,7 +112,7 @@ PRICES = [
     ("/token-signals", items("BRETT"), 50_000),
     ("/token-signals", items("BRETT", "ETH", "SKI"), 150_000),
     ("/token-prices", items("BRETT"), 30_000),
-    ("/token-prices", items("BRETT", "ETH"), 60_000),
+    ("/token-prices", items("BRETT", "of no token"), 60_000),
     ("/signal-history", items("BRETT"), 50_000),
     ("/signal-history", items("BRETT", "ETH"), 100_000),
     ("/token-win-rate", items("BRETT"), 30_000),
@@ -282,10 +265,14 @@ def test_averages_are_null_without_trades(bazaar: Wire) -> None:
 
 @pytest.mark.rule("market.top.sort", "market.top.limit")
 def test_top_performers_are_sorted_and_limited(bazaar: Wire) -> None:
+    names = ("tokenAddress", "symbol", "name", "network")
+    supported = bought(bazaar, "/supported-tokens", {"limit": 500})["tokens"]
+    known = {token["tokenAddress"]: [token[name] for name in names] for token in supported}
     for sort_by in ("winRate", "ROI"):
         every = bought(bazaar, "/top-performers", {"sortBy": sort_by})["tokens"]
         assert len(every) == 300
         assert [token[sort_by] for token in every] == sorted((token[sort_by] for token in every), reverse=True)
+        assert all(known[token["tokenAddress"]] == [token[name] for name in names] for token in every)
         assert bought(bazaar, "/top-performers", {"sortBy": sort_by, "limit": 3})["tokens"] == every[:3]
         assert bought(bazaar, "/top-performers", {"sortBy": sort_by, "limit": 300})["tokens"] == every
         for wrong in (0, 301, "3", 1.5, None):

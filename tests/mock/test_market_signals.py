@@ -1,10 +1,9 @@
-"""Signals as market data: those of the account API in another form, and WAITING FOR SIGNAL. Rules: tests/contract."""
+"""Signals as market data: those of the account API in another form, and WAITING FOR SIGNAL."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
-from tradesdk_mock.market.tokens import Token, find, lively, tokens
+from tradesdk_mock.market.tokens import Token, lively, tokens
 
 from ._shop import Shop, open_shop
 from ._support import START
@@ -44,23 +43,6 @@ def history(shop: Shop, identifier: str = "BRETT", **fields: object) -> list[dic
     assert result["signalCount"] == len(result["signals"]) <= 100
     found: list[dict[str, Any]] = result["signals"]
     return found
-
-
-def test_they_are_the_signals_of_the_account_api(shop: Shop) -> None:
-    brett = find(7, 8453, "BRETT")
-    assert brett is not None
-    mine = [record for record in history(shop) if record["signal"] != WAITING]
-    theirs = shop.account(f"signals/history?chain=8453&limit=100&token_address={brett.address}", "me")["data"]
-    assert len(mine) == len(theirs) > 15
-    for one, other in zip(mine, theirs, strict=True):
-        assert one["signal"] == other["direction"]
-        assert one["signalPriceUsd"] == other["price_usd"]
-        assert seconds(one) == other["timestamp"]
-        assert one["crossoverDetected"] is True
-        # A crossing from below is a buy: before it, the short average was the lower one.
-        assert (one["previousShortSMA"] < one["previousLongSMA"]) == (one["signal"] == "BUY")
-    # Of a token there is never more than one in an hour.
-    assert all(seconds(later) > seconds(earlier) for later, earlier in pairwise(mine))
 
 
 @pytest.mark.rule("market.signals.prices")

@@ -83,10 +83,11 @@ def test_in_whatever_order_one_looks_it_is_the_same(scenario: str) -> None:
     times = [START + step * 7_919 for step in range(-20, 100)]
     forward = [there.usd(brett(), at) for at in times]
     assert [back.usd(brett(), at) for at in reversed(times)] == forward[::-1]
-    hours = [back.hours(brett(), START // DAY + day) for day in range(10)]
-    assert hours == [
-        [there.marks(brett(), START // HOUR // 24 * 24 + 24 * day + h)[0] for h in range(24)] for day in range(10)
-    ]
+    first = START // DAY * 24
+    marks = [there.marks(brett(), hour) for hour in range(first, first + 240)]
+    hours = [price for day in range(10) for price in back.hours(brett(), first // 24 + day)]
+    assert hours == [one[0] for one in marks]
+    assert [one[60] for one in marks[:-1]] == pytest.approx(hours[1:], rel=1e-14)
 
 
 def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
