@@ -54,8 +54,8 @@ def test_the_same_as_eth_account_over_random_transfers() -> None:
         }
         given = authorization(requirement, dice.randrange(2**40), "0x" + dice.randbytes(32).hex(), payer)
         given["validAfter"] = str(dice.getrandbits(256))
-        numbers = (int(given[name]) for name in ("value", "validAfter", "validBefore"))
-        transfer = Authorization(given["from"].lower(), given["to"], *numbers, given["nonce"])
+        value, after, before = (int(given[name]) for name in ("value", "validAfter", "validBefore"))
+        transfer = Authorization(given["from"].lower(), given["to"], value, after, before, given["nonce"])
         digest = eip3009.digest(Domain(name, version, chain, requirement["asset"]), transfer)
         signature = bytes.fromhex(sign(requirement, given, payer)[2:])
         assert eip3009.signer(digest, signature) == payer.address.lower()

@@ -100,7 +100,8 @@ def test_tokens(shop: Shop, path: str) -> None:
 @pytest.mark.parametrize(("path", "high"), [("token-signals", 100), ("top-performers", 300), ("supported-tokens", 500)])
 def test_limits(shop: Shop, path: str, high: int) -> None:
     at = "tokens[1].limit" if path == "token-signals" else "limit"
-    for wrong in (0, -1, 10**30, high + 1, 5.0, 1.5, "5", True, None, []):
+    limits: list[Any] = [0, -1, 10**30, high + 1, 5.0, 1.5, "5", True, None, []]
+    for wrong in limits:
         body: dict[str, Any] = {"sortBy": "ROI", "limit": wrong}
         if path == "token-signals":
             body = {"tokens": [{"identifier": "BRETT"}, {"identifier": "ETH", "limit": wrong}]}

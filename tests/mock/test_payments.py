@@ -444,7 +444,7 @@ def test_the_books_are_kept_in_the_file(tmp_path: Path) -> None:
         (kept,) = shop.payments.settlements()
         assert (kept.presented, kept.delivered) == (2, 200)
         shop.reset()
-        assert shop.payments.settlements() == shop.payments.presentations() == []
+        assert (shop.payments.settlements(), shop.payments.presentations()) == ([], [])
         assert shop.payments.balance(PAYER.address) == BEGINNING
 
 
