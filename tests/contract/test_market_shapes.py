@@ -1,7 +1,5 @@
 """The mock's market data against JSON typed by hand from the specification: exactly its keys and types, everywhere."""
 
-import base64
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,7 +63,10 @@ def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
     answer = wire.with_key(None).post("/token-prices", items("BRETT", "ETH"))
     assert answer.status_code == 402
     assert answer.headers["content-type"] == "application/json"
-    header = json.loads(base64.b64decode(answer.headers["PAYMENT-REQUIRED"], validate=True))
+    header = decode(answer.headers["PAYMENT-REQUIRED"])
+    url = f"{wire.server.url}/v1/token-prices"
+    assert [header["resource"]["url"], answer.json()["accepts"][0]["resource"]] == [url, url]
+    assert [each["accepts"][0]["payTo"] for each in (header, answer.json())] == [wire.server.payments.pay_to] * 2
     for offer, name in ((answer.json(), "payment_required.json"), (header, "payment_required_header.json")):
         golden = load(f"market/{name}")
         assert differences(offer, golden) == []

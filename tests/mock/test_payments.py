@@ -365,6 +365,8 @@ def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Js
 
 
 def test_the_hash_of_a_transaction_follows_from_seed_payer_and_nonce() -> None:
+    """And from the seed, who is paid."""
+
     def bought(seed: int, *nonces: int, payer: Any = PAYER) -> list[str]:
         shop = Shop(seed=seed)
         return [shop.buy(nonce, payer=payer).receipt()["transaction"] for nonce in nonces]
@@ -373,6 +375,7 @@ def test_the_hash_of_a_transaction_follows_from_seed_payer_and_nonce() -> None:
     assert all(re.fullmatch("0x[0-9a-f]{64}", each) for each in first)
     assert bought(7, 2, 1) == first[::-1]
     assert not {*bought(8, 1, 2), *bought(7, 1, 2, payer=STRANGER)} & set(first)
+    assert Shop(seed=7).payments.pay_to == Shop().payments.pay_to != Shop(seed=8).payments.pay_to
 
 
 @pytest.mark.rule("payment.whole")
