@@ -70,7 +70,7 @@ STEADY = {
         "test_two_terminals",
     ),
     "mock": (
-        *("test_books", "test_crossovers", "test_market_requests", "test_pages"),
+        *("test_books", "test_crossovers", "test_market_strangers", "test_pages"),
         *("test_rehearsal_day", "test_stream_life"),
         *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_precedence"),
         *("test_openapi_answers", "test_prices", "test_scenarios", "test_seedworld"),

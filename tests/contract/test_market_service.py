@@ -65,11 +65,6 @@ def test_every_path_answers_a_post_with_a_json_body(bazaar: Wire, path: str) -> 
         answer = bazaar(method, path, content=b"{}")
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
         assert method == "HEAD" or error_of(answer) == (405, "invalid_request")
-    plain = bazaar("POST", path, content=b"{}", headers={"Content-Type": "text/plain"})
-    assert (plain.status_code, plain.json()["success"]) == (400, False)
-    for content in (b"", b"[]", b"{", b"null"):
-        answer = bazaar("POST", path, content=content)
-        assert (answer.status_code, answer.json()["success"]) == (400, False)
 
 
 @pytest.mark.rule("market.identifier.forms", "market.identifier.case")
@@ -83,29 +78,15 @@ def test_a_token_may_be_named_in_three_ways_and_in_any_case(bazaar: Wire, path: 
         assert bought(bazaar, path, items(name)) == wanted, name
 
 
-@pytest.mark.rule("market.wrapper.failure", "market.identifier.twice", "market.identifier.required", "market.batch")
+@pytest.mark.rule("market.batch", "market.identifier.twice", "market.identifier.unknown", "market.wrapper.failure")
 @pytest.mark.parametrize("path", PER_TOKEN)
-def test_one_to_five_tokens_none_of_them_twice(bazaar: Wire, path: str) -> None:
+def test_one_to_five_tokens(bazaar: Wire, path: str) -> None:
+    """More of what is refused: test_market_requests."""
     five = ("BRETT", "TOSHI", "AERO", "DEGEN", "ETH")
     assert len(bought(bazaar, path, items(*five))["results"]) == 5
     assert len(bought(bazaar, path, items("ETH"))["results"]) == 1
-    for wrong in (items(), items(*five, "SKI"), items("BRETT", "brett"), items("BRETT", "TOSHI", "BRETT"), {}):
-        assert refusal(bazaar, path, wrong) == 400
-    for identifier in (None, 7, "", ["BRETT"]):
-        assert refusal(bazaar, path, {"tokens": [{"identifier": identifier}]}) == 400
-    assert refusal(bazaar, path, {"tokens": [{}]}) == 400
-    assert refusal(bazaar, path, {"tokens": "BRETT"}) == 400
-
-
-@pytest.mark.rule("market.base-only", "market.identifier.unknown")
-@pytest.mark.parametrize("path", PER_TOKEN)
-def test_an_unknown_token_is_not_found(bazaar: Wire, path: str) -> None:
+    assert refusal(bazaar, path, items(*five, "SKI")) == refusal(bazaar, path, items("BRETT", "brett")) == 400
     assert refusal(bazaar, path, items("BRETT", "NOPE")) == 404
-    assert refusal(bazaar, path, items("CAKE")) == 404, "a token of the other chain"
-
-
-def test_a_refusal_comes_before_the_price(wire: Wire) -> None:
-    assert refusal(wire.with_key(None), "/token-prices", items("BRETT", "brett")) == 400
 
 
 PRICES = [
@@ -156,8 +137,6 @@ def test_signals_are_ten_unless_asked_and_at_most_a_hundred(bazaar: Wire) -> Non
 
     assert (count({}), count({"limit": 1}), count({"limit": 12})) == (10, 1, 12)
     assert 12 < count({"limit": 100}) <= 100
-    for wrong in (0, 101, -1, 2.5, "3", None, True):
-        assert refusal(bazaar, "/token-signals", {"tokens": [{"identifier": "BRETT", "limit": wrong}]}) == 400
 
 
 @pytest.mark.rule("market.times", "market.signals.record", "market.signals.kinds", "market.signals.formatted")
@@ -194,10 +173,6 @@ def test_history_is_bounded_by_dates_that_count_themselves(bazaar: Wire) -> None
     assert history(bazaar, endDate=newest) == every[3:]
     assert history(bazaar, startDate=oldest, endDate=newest) == every[3:-3]
     assert history(bazaar, startDate=newest, endDate=newest) == [every[3]]
-    assert refusal(bazaar, "/signal-history", items("BRETT", startDate=newest, endDate=oldest)) == 400
-    for wrong in ("yesterday", "", 1_767_484_800, None):
-        assert refusal(bazaar, "/signal-history", items("BRETT", startDate=wrong)) == 400
-        assert refusal(bazaar, "/signal-history", items("BRETT", endDate=wrong)) == 400
 
 
 @pytest.mark.rule("market.history.type")
@@ -208,8 +183,6 @@ def test_history_is_filtered_by_type(bazaar: Wire) -> None:
         found = history(bazaar, signalType=kind)
         assert found == [record for record in every if record["signal"] == kind]
         assert found
-    for wrong in ("buy", "", None, "HOLD"):
-        assert refusal(bazaar, "/signal-history", items("BRETT", signalType=wrong)) == 400
 
 
 @pytest.mark.rule("market.history.cap")
@@ -275,10 +248,6 @@ def test_top_performers_are_sorted_and_limited(bazaar: Wire) -> None:
         assert all(known[token["tokenAddress"]] == [token[name] for name in names] for token in every)
         assert bought(bazaar, "/top-performers", {"sortBy": sort_by, "limit": 3})["tokens"] == every[:3]
         assert bought(bazaar, "/top-performers", {"sortBy": sort_by, "limit": 300})["tokens"] == every
-        for wrong in (0, 301, "3", 1.5, None):
-            assert refusal(bazaar, "/top-performers", {"sortBy": sort_by, "limit": wrong}) == 400
-    for body in ({}, {"sortBy": None}, {"sortBy": "roi"}, {"sortBy": ""}):
-        assert refusal(bazaar, "/top-performers", body) == 400
 
 
 @pytest.mark.rule("market.aggregate.record", "market.aggregate.body")
@@ -288,9 +257,6 @@ def test_totals_are_taken_from_what_there_is(bazaar: Wire) -> None:
     assert 0 < data["totalProfitableTrades"] < data["totalTrades"]
     assert data["winRate"] == pytest.approx(100 * data["totalProfitableTrades"] / data["totalTrades"], abs=0.01)
     assert not [name for name, value in data.items() if isinstance(value, dict | list)]
-    wrong: tuple[dict[str, Any], ...] = ({"x": 1}, {"tokens": []}, {"limit": 1})
-    for body in wrong:
-        assert refusal(bazaar, "/aggregate-metrics", body) == 400
 
 
 @pytest.mark.rule("market.aggregate.negative")
@@ -311,8 +277,6 @@ def test_supported_tokens_are_counted_and_limited(bazaar: Wire) -> None:
     assert len(bought(bazaar, "/supported-tokens", {"limit": 1})["tokens"]) == 1
     assert {token["network"] for token in more["tokens"]} == {"base"}
     assert all(token["logo"].startswith("https://") for token in more["tokens"])
-    for wrong in (0, 501, "3", 1.5, None):
-        assert refusal(bazaar, "/supported-tokens", {"limit": wrong}) == 400
 
 
 @pytest.mark.rule("market.signals.same")
