@@ -160,6 +160,9 @@ def test_some_hours_are_calm_and_some_are_wild_and_some_have_a_direction() -> No
             found = moves(market, token, first + 6 * quarter, 6, 1)
             loud.append(deviation(found))
             run.append(abs(sum(found)) / deviation(found) / math.sqrt(len(found)))
+    # In more than half of all days the second six hours are clearly calmer or wilder than the first.
+    differing = [not 0.67 < second / one < 1.5 for one, second in zip(loud[::4], loud[1::4], strict=True)]
+    assert 0.4 < sum(differing) / len(differing) < 0.75
     loud.sort()
     assert loud[len(loud) * 9 // 10] > 3 * loud[len(loud) // 10]
     # Of a walk without trends one in twenty is beyond two deviations.
