@@ -1,11 +1,10 @@
 """The golden files of market data, their models, and the calls that lead to them. Typed by hand, as in `_golden`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from tradesdk._market import TokenQuery
-from tradesdk.models.market import (
+from tradesdk import (
     AggregateMetrics,
     SignalRecord,
     SupportedToken,
@@ -14,6 +13,7 @@ from tradesdk.models.market import (
     TokenAvgPricesData,
     TokenPrice,
     TokenPricesData,
+    TokenQuery,
     TokenSignals,
     TokenSignalsData,
     TokenWinRate,
@@ -72,43 +72,52 @@ def market_records() -> list[tuple[Any, Any, str]]:
     return [part for name, model in DATA.items() for part in parts(model, load(name)["data"], name)]
 
 
-def tokens(*identifiers: str) -> list[dict[str, Any]]:
-    return [{"identifier": identifier} for identifier in identifiers]
+def differences(answer: Any, golden: Any, at: str = "$") -> list[str]:
+    """Where an answer has other keys or JSON types. An item of a list is like one of the golden items, whole."""
+    if isinstance(golden, dict):
+        if not isinstance(answer, dict) or sorted(answer) != sorted(golden):
+            return [f"{at} has other keys"]
+        return [text for key in golden for text in differences(answer[key], golden[key], f"{at}.{key}")]
+    if isinstance(golden, list):
+        if not isinstance(answer, list):
+            return [f"{at} is not an array"]
+        found = []
+        for index, item in enumerate(answer):
+            tried = [differences(item, one, f"{at}[{index}]") for one in golden] or [[f"{at} should be empty"]]
+            # Of several golden items, the most alike.
+            found += sorted(tried, key=lambda texts: len(texts))[0]
+        return found
+    if isinstance(golden, float) and type(answer) in (int, float):
+        return []
+    return [] if type(answer) is type(golden) else [f"{at} is {answer!r}, unlike {golden!r}"]
+
+
+def items(*identifiers: str, **fields: Any) -> dict[str, Any]:
+    """The body of a request about some tokens."""
+    return {"tokens": [{"identifier": identifier} for identifier in identifiers], **fields}
+
+
+def _call(name: str, run: Callable[[Any], Any], path: str, *identifiers: str, **body: Any) -> Call:
+    if identifiers:
+        body = items(*identifiers, **body)
+    return Call(name, run, "POST", f"/v1/{path}", body=body, golden=f"market/{path.replace('-', '_')}.json")
 
 
 ADDRESS = "0x532f27101965dd16442E59d40670FaF5eBB142E4"
 MARKET_CALLS = [
-    Call(
-        "signals of tokens",
-        lambda c: c.token_signals([ADDRESS]),
-        "POST",
-        "/v1/token-signals",
-        body={"tokens": tokens(ADDRESS)},
-        golden="market/token_signals.json",
-    ),
-    Call(
+    _call("signals of tokens", lambda c: c.token_signals([ADDRESS]), "token-signals", ADDRESS),
+    _call(
         "signals of tokens with everything",
         lambda c: c.token_signals(["BRETT", TokenQuery("aerodrome-finance", 100), TokenQuery("ETH")], limit=1),
-        "POST",
-        "/v1/token-signals",
-        body={
-            "tokens": [
-                {"identifier": "BRETT", "limit": 1},
-                {"identifier": "aerodrome-finance", "limit": 100},
-                {"identifier": "ETH", "limit": 1},
-            ]
-        },
-        golden="market/token_signals.json",
+        "token-signals",
+        tokens=[
+            {"identifier": "BRETT", "limit": 1},
+            {"identifier": "aerodrome-finance", "limit": 100},
+            {"identifier": "ETH", "limit": 1},
+        ],
     ),
-    Call(
-        "signal history",
-        lambda c: c.signal_history(["TOSHI", "ETH"]),
-        "POST",
-        "/v1/signal-history",
-        body={"tokens": tokens("TOSHI", "ETH")},
-        golden="market/signal_history.json",
-    ),
-    Call(
+    _call("signal history", lambda c: c.signal_history(["TOSHI", "ETH"]), "signal-history", "TOSHI", "ETH"),
+    _call(
         "signal history with everything",
         lambda c: c.signal_history(
             ["TOSHI", "ETH"],
@@ -116,91 +125,27 @@ MARKET_CALLS = [
             end=1767484800,
             signal_type="WAITING FOR SIGNAL",
         ),
-        "POST",
-        "/v1/signal-history",
-        body={
-            "tokens": tokens("TOSHI", "ETH"),
-            "startDate": "2026-01-01T23:00:00Z",
-            "endDate": "2026-01-04T00:00:00Z",
-            "signalType": "WAITING FOR SIGNAL",
-        },
-        golden="market/signal_history.json",
+        "signal-history",
+        *("TOSHI", "ETH"),
+        startDate="2026-01-01T23:00:00Z",
+        endDate="2026-01-04T00:00:00Z",
+        signalType="WAITING FOR SIGNAL",
     ),
-    Call(
+    _call(
         "signal history of one moment",
         lambda c: c.signal_history(["ETH"], start=0, end=datetime(1970, 1, 1, tzinfo=UTC), signal_type="ALL"),
-        "POST",
-        "/v1/signal-history",
-        body={
-            "tokens": tokens("ETH"),
-            "startDate": "1970-01-01T00:00:00Z",
-            "endDate": "1970-01-01T00:00:00Z",
-            "signalType": "ALL",
-        },
-        golden="market/signal_history.json",
+        "signal-history",
+        "ETH",
+        startDate="1970-01-01T00:00:00Z",
+        endDate="1970-01-01T00:00:00Z",
+        signalType="ALL",
     ),
-    Call(
-        "prices of tokens",
-        lambda c: c.token_prices(["a", "b", "c", "d", "e"]),
-        "POST",
-        "/v1/token-prices",
-        body={"tokens": tokens("a", "b", "c", "d", "e")},
-        golden="market/token_prices.json",
-    ),
-    Call(
-        "win rates of tokens",
-        lambda c: c.token_win_rate(("BRETT", "TOSHI")),
-        "POST",
-        "/v1/token-win-rate",
-        body={"tokens": tokens("BRETT", "TOSHI")},
-        golden="market/token_win_rate.json",
-    ),
-    Call(
-        "average prices of tokens",
-        lambda c: c.token_avg_prices([" BRETT\n", "TOSHI", "HIGHER"]),
-        "POST",
-        "/v1/token-avg-prices",
-        body={"tokens": tokens("BRETT", "TOSHI", "HIGHER")},
-        golden="market/token_avg_prices.json",
-    ),
-    Call(
-        "top performers",
-        lambda c: c.top_performers("winRate"),
-        "POST",
-        "/v1/top-performers",
-        body={"sortBy": "winRate"},
-        golden="market/top_performers.json",
-    ),
-    Call(
-        "top performers with everything",
-        lambda c: c.top_performers(sort_by="ROI", limit=300),
-        "POST",
-        "/v1/top-performers",
-        body={"sortBy": "ROI", "limit": 300},
-        golden="market/top_performers.json",
-    ),
-    Call(
-        "aggregate metrics",
-        lambda c: c.aggregate_metrics(),
-        "POST",
-        "/v1/aggregate-metrics",
-        body={},
-        golden="market/aggregate_metrics.json",
-    ),
-    Call(
-        "supported tokens",
-        lambda c: c.supported_tokens(),
-        "POST",
-        "/v1/supported-tokens",
-        body={},
-        golden="market/supported_tokens.json",
-    ),
-    Call(
-        "supported tokens with everything",
-        lambda c: c.supported_tokens(limit=500),
-        "POST",
-        "/v1/supported-tokens",
-        body={"limit": 500},
-        golden="market/supported_tokens.json",
-    ),
+    _call("prices", lambda c: c.token_prices(["a", "b", "c", "d", "e"]), "token-prices", *"abcde"),
+    _call("win rates", lambda c: c.token_win_rate(("BRETT", "TOSHI")), "token-win-rate", "BRETT", "TOSHI"),
+    _call("averages", lambda c: c.token_avg_prices([" BRETT\n", "TOSHI"]), "token-avg-prices", "BRETT", "TOSHI"),
+    _call("top performers", lambda c: c.top_performers("winRate"), "top-performers", sortBy="winRate"),
+    _call("top 300", lambda c: c.top_performers(sort_by="ROI", limit=300), "top-performers", sortBy="ROI", limit=300),
+    _call("aggregate metrics", lambda c: c.aggregate_metrics(), "aggregate-metrics"),
+    _call("supported tokens", lambda c: c.supported_tokens(), "supported-tokens"),
+    _call("500 supported tokens", lambda c: c.supported_tokens(limit=500), "supported-tokens", limit=500),
 ]

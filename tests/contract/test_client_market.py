@@ -1,4 +1,4 @@
-"""Client and service together over real sockets: every paid call, every form of an offer, attacks, threads, loops."""
+"""Client and mock together: every paid call, every form of an offer, attacks, what is read of the answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
+from pydantic import BaseModel
 
 from tradesdk import (
     AggregateMetrics,
@@ -34,13 +36,12 @@ from tradesdk import (
     TopPerformersData,
     TradeError,
 )
-from tradesdk_mock import GapOptions, MockClock, MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._clock import START
 from .._paidservice import CountingSigner
 
 ATTACKER = "0x6666666666666666666666666666666666666666"
-DOMAIN = {"name": "USD Coin", "version": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -115,46 +116,27 @@ def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: 
     assert {one.presented for one in taken} == {1}
 
 
-ATTACKS: list[tuple[dict[str, Any], str]] = [
-    ({"scheme": "upto"}, "unsupported_scheme"),
-    ({"network": "eip155:84532"}, "unsupported_network"),
-    ({"asset": ATTACKER}, "unsupported_asset"),
-    ({"extra": DOMAIN | {"name": "Evil Coin"}}, "unsupported_domain"),
-    ({"extra": DOMAIN | {"version": "1"}}, "unsupported_domain"),
-    ({"extra": DOMAIN | {"assetTransferMethod": "permit2"}}, "unsupported_method"),
-    ({"extra": DOMAIN | {"paymentFlow": "upfront"}}, "upfront_flow"),
-    ({"amount": "30001"}, "over_price"),
-    ({"amount": "-1"}, "bad_amount"),
-    ({"amount": 30_000}, "bad_amount"),
-    ({"payTo": ATTACKER}, "recipient_changed"),
-    ({"payTo": "0x0"}, "bad_recipient"),
-    ({"maxTimeoutSeconds": 9}, "short_validity"),
-    ({"maxTimeoutSeconds": None}, "bad_validity"),
-]
-
-
 @pytest.mark.parametrize("wire", ["v2", "v1"])
 def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
-    """The service would take each of these payments: only we stand in between."""
-    signer, ledger = CountingSigner(), Ledger.memory()
+    """The service would take each of these payments: only we stand in between. More: unit/test_payment_guards."""
+    signer = CountingSigner()
     clean.set_gaps(payment_402=wire)
     arrived = len(clean.payments.presentations())
-    with MarketClient(**settings(clean, signer=signer, ledger=ledger, pay_to=[clean.payments.pay_to])) as client:
-        for fields, code in ATTACKS:
-            rule = clean.add_fault("offer", fields=fields)
+    attacks: list[tuple[str, dict[str, Any]]] = [
+        ("unsupported_network", {"fields": {"network": "eip155:84532"}}),
+        ("unsupported_domain", {"fields": {"extra": {"name": "Evil Coin", "version": "2"}}}),
+        ("over_price", {"fields": {"amount": "30001"}}),
+        ("recipient_changed", {"fields": {"payTo": ATTACKER}}),
+        ("malformed_offer", {"header": "@@@", "body": "<html>"}),
+        ("offer_too_large", {"top": {"padding": "x" * 70_000}}),
+    ]
+    with MarketClient(**settings(clean, signer=signer, pay_to=[clean.payments.pay_to])) as client:
+        for code, changes in attacks:
+            rule = clean.add_fault("offer", **changes)
             with pytest.raises(PaymentRefusedError) as caught:
                 client.token_prices(["ETH"])
             clean.remove_fault(rule.id)
-            assert caught.value.code == code, fields
-            assert caught.value.hint
-        for raw in ("@@@", "", "bnVsbA=="):
-            rule = clean.add_fault("offer", header=raw, body="<html>")
-            with pytest.raises(PaymentRefusedError, match="malformed_offer"):
-                client.token_prices(["ETH"])
-            clean.remove_fault(rule.id)
-        clean.add_fault("offer", top={"padding": "x" * 70_000})
-        with pytest.raises(PaymentRefusedError, match="offer_too_large"):
-            client.token_prices(["ETH"])
+            assert (caught.value.code, bool(caught.value.hint)) == (code, True)
         assert client.payments.list() == []
         assert client.payments.spending().total == 0
     assert signer.digests == []
@@ -210,31 +192,79 @@ def test_an_open_market_is_not_paid(clean: MockServer) -> None:
     assert len(clean.payments.presentations()) == arrived
 
 
+# What is read of the mock's answers
+
+FIVE = ["BRETT", "toshi", "degen-base", "ICYSEA", "0x4200000000000000000000000000000000000006"]
+READ: list[tuple[Act, str]] = [
+    (lambda one: one.token_signals(["BRETT", TokenQuery("toshi", 100), *FIVE[2:]], limit=3), "results"),
+    (lambda one: one.signal_history(FIVE), "results"),
+    (lambda one: one.signal_history(["BRETT"], signal_type="WAITING FOR SIGNAL"), "results"),
+    (lambda one: one.token_prices(FIVE), "results"),
+    (lambda one: one.token_win_rate(FIVE), "results"),
+    (lambda one: one.token_avg_prices(FIVE), "results"),
+    (lambda one: one.top_performers("winRate"), "tokens"),
+    (lambda one: one.top_performers("ROI", limit=1), "tokens"),
+    (lambda one: one.aggregate_metrics(), ""),
+    (lambda one: one.supported_tokens(limit=500), "tokens"),
+]
+
+
+@pytest.fixture(scope="module", params=["off", "on"], ids=["as specified", "with what comes later"])
+def reader(request: pytest.FixtureRequest) -> Iterator[tuple[MarketClient, list[Any]]]:
+    """A client that doesn't pay, 200 signals of one token, and the data of each answer as it stands in it."""
+    gaps = GapOptions(paywall="open", unknown_values=request.param)
+    wire: list[Any] = []
+
+    def note(answer: httpx.Response) -> None:
+        answer.read()
+        wire.append(answer.json()["data"])
+
+    with MockService(seed=7, gaps=gaps, clock=MockClock(START)) as mock:
+        mock.populate("somebody")
+        for number in range(200):
+            mock.emit_signal(token="BRETT", direction="SELL" if number % 2 else "BUY")
+        with httpx.Client(transport=mock.transport(), event_hooks={"response": [note]}) as http:
+            yield MarketClient(base_url=mock.url, http_client=http, clock=mock.clock, check_tokens=False), wire
+
+
+def left_over(model: BaseModel) -> set[str]:
+    found = set(model.model_extra or ())
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        for item in value if isinstance(value, list) else ():
+            found |= left_over(item)
+    return found
+
+
+@pytest.mark.parametrize(("act", "where"), READ)
+def test_what_the_mock_answers_is_read_whole(reader: tuple[MarketClient, list[Any]], act: Act, where: str) -> None:
+    client, wire = reader
+    result = act(client)
+    assert json.loads(result.data.model_dump_json(exclude_unset=True)) == wire[-1]
+    items = getattr(result.data, where) if where else [result.data]
+    assert items
+    assert result.quote.tokens in (None, len(items))
+    assert left_over(result.data) == ({"introduced_later"} if "introduced_later" in wire[-1] else set())
+
+
+def test_signals_between_two_of_them(reader: tuple[MarketClient, list[Any]]) -> None:
+    """Both ends are the very moments of signals, to the microsecond, and count. Limits are the tokens' own."""
+    client, _ = reader
+    every = client.signal_history(["BRETT"]).data.results[0].signals
+    assert len(every) == 100
+    assert [one.created_at for one in every] == sorted((one.created_at for one in every), reverse=True)
+    newest, oldest = every[10].created_at, every[30].created_at
+    found = client.signal_history(["BRETT"], start=oldest, end=newest).data.results[0].signals
+    assert [one for one in every if oldest <= one.created_at <= newest] == found
+    assert found
+    later = newest + timedelta(days=400)
+    assert client.signal_history(["BRETT"], start=later).data.results[0].signals == []
+    brett, toshi = client.token_signals(["BRETT", TokenQuery("TOSHI", 1)], limit=100).data.results
+    assert (brett.signal_count, len(brett.signals)) == (100, 100)
+    assert (toshi.signal_count, len(toshi.signals)) == (1, 1)
+
+
 # What the flavours do not share.
-
-
-def test_threads_may_share_a_client(clean: MockServer, tmp_path: Path) -> None:
-    """One budget for all of them: it is spent to the last cent, and no further."""
-    before = len(clean.payments.settlements())
-    tokens = ["ETH", "BRETT", "TOSHI", "DEGEN"]
-    with (
-        Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger,
-        MarketClient(**settings(clean, ledger=ledger, budget=Budget(total="0.18"))) as client,
-        ThreadPoolExecutor(8) as threads,
-    ):
-
-        def buy(number: int) -> str:
-            try:
-                return client.token_prices([tokens[number % 4]]).data.results[0].symbol
-            except PaymentRefusedError as error:
-                return error.code
-
-        ended = list(threads.map(buy, range(12)))
-        assert client.payments.spending().total == 180_000
-    assert ended.count("over_budget") == 6
-    taken = clean.payments.settlements()[before:]
-    assert len(taken) == len({one.nonce for one in taken}) == 6
-    assert {one.presented for one in taken} == {1}
 
 
 BUYER = """

@@ -1,63 +1,106 @@
-"""Market data and its failures against JSON typed by hand from the specification."""
+"""The SDK's market data against JSON typed by hand from the specification: the requests, the answers, the failures."""
 
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 import tradesdk
-from tradesdk import APIResponseError, RawResponse
-from tradesdk._market import decode_answer, decode_by_path
-from tradesdk._response import Headers, status_error
-from tradesdk.models.market import SignalRecord
+from tradesdk import APIResponseError, APIStatusError, AsyncMarketClient, MarketClient, SignalRecord
 
-from ._golden import GOLDEN, load
-from ._market import DATA, FAILURES, market_records
+from ._golden import Call, load
+from ._market import DATA, FAILURES, MARKET_CALLS, market_records
 
-URL = "https://service.example/v1/token-prices"
+BASE = "https://service.example"
+SETTINGS: dict[str, Any] = {"base_url": BASE, "check_tokens": False, "max_retries": 0}
 
 
-def answer(name: str, status: int = 200) -> RawResponse:
-    return RawResponse(status, Headers([("content-type", "application/json")]), (GOLDEN / name).read_bytes())
+class Service:
+    """Gives one answer without being paid, and keeps what was sent."""
+
+    def __init__(self, body: Any, status: int = 200) -> None:
+        self.body, self.status = body, status
+        self.seen: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append(request)
+        return httpx.Response(self.status, json=self.body)
+
+    def run(self, call: Call) -> Any:
+        with httpx.Client(transport=httpx.MockTransport(self)) as http:
+            return call.run(MarketClient(http_client=http, **SETTINGS))
+
+    async def run_async(self, call: Call) -> Any:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(self)) as http:
+            return await call.run(AsyncMarketClient(http_client=http, **SETTINGS))
 
 
-@pytest.mark.rule("market.results")
-@pytest.mark.parametrize("name", DATA)
-def test_data_is_taken_out_of_its_wrapper(name: str) -> None:
-    data = decode_answer(DATA[name], "POST", URL, answer(name))
-    assert type(data) is DATA[name]
-    assert json.dumps(data.model_dump(mode="json")) == json.dumps(load(name)["data"])
-    path = "/v1/" + name.removeprefix("market/").removesuffix(".json").replace("_", "-")
-    assert decode_by_path(path, "POST", URL, answer(name)) == data
+def check(call: Call, service: Service, result: Any) -> None:
+    (request,) = service.seen
+    assert (request.method, str(request.url)) == (call.method, BASE + call.path)
+    assert request.headers["content-type"] == "application/json"
+    assert json.loads(request.content) == call.body
+    assert call.golden is not None
+    assert type(result.data) is DATA[call.golden]
+    assert json.dumps(result.data.model_dump(mode="json")) == json.dumps(service.body["data"])
+    assert result.quote.path == call.path
+    assert result.quote.tokens == (len(call.body["tokens"]) if "tokens" in call.body else None)
 
 
-@pytest.mark.parametrize("name", DATA)
-@pytest.mark.parametrize("key", ["success", "data", "error"])
-def test_a_wrapper_has_three_keys(name: str, key: str) -> None:
-    body = load(name)
-    del body[key]
-    with pytest.raises(APIResponseError, match=key) as caught:
-        decode_answer(DATA[name], "POST", URL, RawResponse(200, Headers(), json.dumps(body).encode()))
-    assert caught.value.response is not None
-    assert caught.value.response.json() == body
+CALLS = pytest.mark.parametrize("call", MARKET_CALLS, ids=lambda call: call.name)
+
+
+@pytest.mark.rule("market.paths", "market.results")
+@CALLS
+def test_blocking_calls_ask_and_read_what_is_specified(call: Call) -> None:
+    service = Service(load(str(call.golden)))
+    result = service.run(call)
+    check(call, service, result)
+    assert call.run(MarketClient(**SETTINGS).quote) == result.quote
+
+
+@pytest.mark.rule("market.aggregate.body")
+@CALLS
+async def test_async_calls_ask_and_read_what_is_specified(call: Call) -> None:
+    service = Service(load(str(call.golden)))
+    result = await service.run_async(call)
+    check(call, service, result)
+    assert await call.run(AsyncMarketClient(**SETTINGS).quote) == result.quote
+
+
+@pytest.mark.rule("market.paths")
+def test_every_endpoint_of_market_data_is_called() -> None:
+    """Each golden file of data is the answer of the path that it is named after."""
+    paths = {name: "/v1/" + name.removeprefix("market/").removesuffix(".json").replace("_", "-") for name in DATA}
+    assert len(DATA) == 8
+    assert {(call.path, call.golden) for call in MARKET_CALLS} == {(path, name) for name, path in paths.items()}
+
+
+@CALLS
+def test_a_wrapper_has_three_keys_and_no_error(call: Call) -> None:
+    for key in ("success", "data", "error"):
+        body = {name: value for name, value in load(str(call.golden)).items() if name != key}
+        with pytest.raises(APIResponseError, match=key) as caught:
+            Service(body).run(call)
+        assert caught.value.response is not None
+        assert caught.value.response.json() == body
+    for name in FAILURES:
+        with pytest.raises(APIResponseError) as caught:
+            Service(load(name)).run(call)
+        assert load(name)["error"] in str(caught.value)
 
 
 @pytest.mark.rule("market.wrapper.failure")
 @pytest.mark.parametrize(("name", "error"), FAILURES.items())
 def test_failure_becomes_its_error(name: str, error: str) -> None:
     status = int(name[-8:-5])
-    raised = status_error("POST", URL, answer(name, status), now=0)
+    with pytest.raises(APIStatusError) as caught:
+        Service(load(name), status).run(MARKET_CALLS[0])
+    raised = caught.value
     assert type(raised) is getattr(tradesdk, error)
     assert (raised.status, raised.code, raised.message) == (status, None, load(name)["error"])
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_failure_with_a_status_of_success_is_no_data(name: str) -> None:
-    for model in DATA.values():
-        with pytest.raises(APIResponseError) as caught:
-            decode_answer(model, "POST", URL, answer(name))
-        assert load(name)["error"] in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +116,7 @@ def test_names_are_pythons_and_the_services(model: Any, record: Any) -> None:
     by_name = model(**{name: getattr(parsed, name) for name in fields})
     assert by_name == parsed
     assert by_name.model_dump(mode="json") == record
-
-
-def test_times_are_the_same_instant_in_utc() -> None:
-    found = [(record, model.model_validate(record)) for model, record, _ in market_records() if model is SignalRecord]
-    assert len(found) == 4
-    for record, parsed in found:
+    if model is SignalRecord:
         assert parsed.created_at == datetime.fromisoformat(record["createdAt"])
         assert parsed.created_at.tzinfo is UTC
         assert parsed.created_at.utcoffset() == timedelta(0)

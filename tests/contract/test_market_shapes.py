@@ -1,9 +1,6 @@
 """The mock's market data against JSON typed by hand from the specification: exactly its keys and types, everywhere."""
 
-import base64
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -13,6 +10,7 @@ from tradesdk_mock import GapOptions, MockClock, MockServer
 
 from ..mock._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._golden import GOLDEN, load
+from ._market import differences, items
 from ._wire import Wire
 
 
@@ -23,63 +21,18 @@ def bazaar(bare_http: httpx.Client) -> Iterator[Wire]:
         yield Wire(server, bare_http, None)
 
 
-def differences(answer: Any, golden: Any, at: str = "$") -> list[str]:
-    """Where an answer has other keys or JSON types. An item of a list is like one of the golden items, whole."""
-    if isinstance(golden, dict):
-        if not isinstance(answer, dict) or sorted(answer) != sorted(golden):
-            return [f"{at} has other keys"]
-        return [text for key in golden for text in differences(answer[key], golden[key], f"{at}.{key}")]
-    if isinstance(golden, list):
-        if not isinstance(answer, list):
-            return [f"{at} is not an array"]
-        found = []
-        for index, item in enumerate(answer):
-            tried = [differences(item, one, f"{at}[{index}]") for one in golden] or [[f"{at} should be empty"]]
-            # Of several golden items, the most alike.
-            found += sorted(tried, key=lambda texts: len(texts))[0]
-        return found
-    if isinstance(golden, float) and type(answer) in (int, float):
-        return []
-    return [] if type(answer) is type(golden) else [f"{at} is {answer!r}, unlike {golden!r}"]
-
-
-def items(*identifiers: str) -> dict[str, Any]:
-    return {"tokens": [{"identifier": identifier} for identifier in identifiers]}
-
-
-@dataclass(frozen=True)
-class Case:
-    golden: str
-    path: str
-    body: dict[str, Any] = field(default_factory=dict)
-    signals: tuple[dict[str, Any], ...] = ()
-
-
 # The last two have open trades only, and none at all.
 TRADED = ("BRETT", "degen-base", "ICYSEA", "JOLTIG")
-CASES = [
-    Case("token_signals.json", "/token-signals", items("BRETT", "TOSHI"), ({"token": "BRETT", "direction": "SELL"},)),
-    Case("signal_history.json", "/signal-history", {**items("TOSHI", "ETH"), "signalType": "SELL"}),
-    Case("token_prices.json", "/token-prices", items("BRETT", "ETH", "aerodrome-finance", "ZORA", "SEAM")),
-    Case("token_win_rate.json", "/token-win-rate", items(*TRADED)),
-    Case("token_avg_prices.json", "/token-avg-prices", items(*TRADED)),
-    Case("top_performers.json", "/top-performers", {"sortBy": "ROI"}),
-    Case("aggregate_metrics.json", "/aggregate-metrics"),
-    Case("supported_tokens.json", "/supported-tokens", {"limit": 500}),
+CASES: list[tuple[str, str, Json]] = [
+    ("token_signals.json", "/token-signals", items("BRETT", "TOSHI")),
+    ("signal_history.json", "/signal-history", items("TOSHI", "ETH", signalType="SELL")),
+    ("token_prices.json", "/token-prices", items("BRETT", "ETH", "aerodrome-finance", "ZORA", "SEAM")),
+    ("token_win_rate.json", "/token-win-rate", items(*TRADED)),
+    ("token_avg_prices.json", "/token-avg-prices", items(*TRADED)),
+    ("top_performers.json", "/top-performers", {"sortBy": "ROI"}),
+    ("aggregate_metrics.json", "/aggregate-metrics", {}),
+    ("supported_tokens.json", "/supported-tokens", {"limit": 500}),
 ]
-
-
-@pytest.mark.rule("market.wrapper.success", "market.wrapper.statuses", "market.signals.none")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.golden)
-def test_market_data_has_the_golden_shape(case: Case, bazaar: Wire) -> None:
-    for signal in case.signals:
-        bazaar.server.emit_signal(**signal)
-    answer = bazaar.post(case.path, case.body)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    assert differences(answer.json(), load(f"market/{case.golden}")) == []
-    lists = [value for value in answer.json()["data"].values() if isinstance(value, list)]
-    assert all(lists), "an empty list shows no shape"
 
 
 def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,40 +45,17 @@ def leaves(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(each, at if isinstance(value, list) else f"{at}.{key}")
 
 
-@pytest.mark.rule("market.signals.averages", "market.win-rate.null", "market.avg-prices.null")
-@pytest.mark.parametrize("name", ["token_signals.json", "token_win_rate.json", "token_avg_prices.json"])
-def test_nothing_and_something_are_both_compared(name: str, bazaar: Wire) -> None:
+@pytest.mark.rule("market.signals.averages", "market.win-rate.null", "market.avg-prices.null", "market.signals.none")
+@pytest.mark.parametrize(("name", "path", "body"), CASES)
+def test_market_data_has_the_golden_shape(bazaar: Wire, name: str, path: str, body: Json) -> None:
     """Whatever may be null is null somewhere in these answers and somewhere else it isn't."""
-    case = next(case for case in CASES if case.golden == name)
-    bazaar.server.emit_signal(token="BRETT")
-    golden, answer = load(f"market/{name}"), bazaar.post(case.path, case.body).json()
-    nullable = {at for at, value in leaves(golden["data"]) if value is None}
-    assert nullable
-    for at in nullable:
-        assert {value is None for where, value in leaves(answer["data"]) if where == at} == {True, False}, at
-
-
-FAILURES = [
-    ("error_400.json", "/token-prices", items("BRETT", "brett"), 400),
-    ("error_400.json", "/token-prices", {}, 400),
-    ("error_400.json", "/top-performers", {}, 400),
-    ("error_404.json", "/token-win-rate", items("NOPE"), 404),
-    ("error_502.json", "/token-prices", items("BRETT"), 502),
-]
-
-
-@pytest.mark.rule(
-    "market.wrapper.failure market.wrapper.statuses market.identifier.unknown market.prices.failure",
-)
-@pytest.mark.parametrize(("golden", "path", "body", "status"), FAILURES)
-def test_failure_has_the_golden_shape(bazaar: Wire, golden: str, path: str, body: Any, status: int) -> None:
-    bazaar.server.set_price_failure(status == 502)
-    answer = bazaar.post(path, body)
-    bazaar.server.set_price_failure(False)
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/json"
-    assert differences(answer.json(), load(f"market/{golden}")) == []
-    assert answer.json()["error"]
+    bazaar.server.emit_signal(token="BRETT", direction="SELL")
+    golden, answer = load(f"market/{name}"), bazaar.post(path, body)
+    assert answer.status_code == 200, answer.text
+    assert differences(answer.json(), golden) == []
+    assert all(value for value in answer.json()["data"].values() if isinstance(value, list)), "no shape is shown"
+    for at in {at for at, value in leaves(golden["data"]) if value is None}:
+        assert {value is None for where, value in leaves(answer.json()["data"]) if where == at} == {True, False}, at
 
 
 @pytest.mark.rule("market.payment.scheme")
@@ -133,7 +63,10 @@ def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
     answer = wire.with_key(None).post("/token-prices", items("BRETT", "ETH"))
     assert answer.status_code == 402
     assert answer.headers["content-type"] == "application/json"
-    header = json.loads(base64.b64decode(answer.headers["PAYMENT-REQUIRED"], validate=True))
+    header = decode(answer.headers["PAYMENT-REQUIRED"])
+    url = f"{wire.server.url}/v1/token-prices"
+    assert [header["resource"]["url"], answer.json()["accepts"][0]["resource"]] == [url, url]
+    assert [each["accepts"][0]["payTo"] for each in (header, answer.json())] == [wire.server.payments.pay_to] * 2
     for offer, name in ((answer.json(), "payment_required.json"), (header, "payment_required_header.json")):
         golden = load(f"market/{name}")
         assert differences(offer, golden) == []
@@ -215,7 +148,8 @@ def test_the_identifier_is_offered_in_the_golden_shape(shop: Wire) -> None:
 
 def test_every_golden_file_of_market_data_is_compared() -> None:
     files = {file.name for file in (GOLDEN / "market").glob("*.json")}
-    compared = {case.golden for case in CASES} | {failure[0] for failure in FAILURES} | set(PAYMENTS.values())
+    errors = {f"error_{status}.json" for status in (400, 404, 502)}  # by test_market_service
+    compared = {case[0] for case in CASES} | errors | set(PAYMENTS.values())
     offers = {"payment_required.json", "payment_required_header.json", "payment_identifier.json"}
     receipts = {"payment_response.json", "payment_response_failed.json", "payment_x_payment_response.json"}
     assert files == compared | offers | receipts

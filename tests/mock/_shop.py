@@ -1,22 +1,118 @@
-"""A buyer who pays, for the tests of payments: asks a world directly, and signs by `_paying`."""
+"""A buyer of market data: asks a mock in process, and signs by `_paying`."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
-from ._market import Answer, Headers, Market, tokens
-from ._paying import Json, encode, header_name, offer_of, payment
+import httpx
 
-PATH = "token-prices"
-PRICE = 30_000
-BODY = tokens("BRETT")
+from tradesdk_mock import GapOptions, MockClock, MockService
+
+from ._paying import Json, decode, encode, header_name, offer_of, payment
+from ._support import START
+
+PER_TOKEN = ("token-signals", "token-prices", "signal-history", "token-win-rate", "token-avg-prices")
+PAID = (*PER_TOKEN, "top-performers", "aggregate-metrics")
+ALL = (*PAID, "supported-tokens")
+JSON = (b"content-type", b"application/json")
+Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Shop(Market):
-    """A world behind its paywall."""
+def tokens(*identifiers: str) -> Json:
+    return {"tokens": [{"identifier": identifier} for identifier in identifiers]}
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"paywall": "closed", **options})
+
+def good_body(path: str) -> Json:
+    """A body that the endpoint accepts."""
+    return tokens("BRETT") if path in PER_TOKEN else {"sortBy": "ROI"} if path == "top-performers" else {}
+
+
+PATH, BODY, PRICE = "token-prices", tokens("BRETT"), 30_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: httpx.Headers
+    body: Any
+
+    @property
+    def data(self) -> Any:
+        """What was bought, out of the wrapper."""
+        assert self.status == 200, self.body
+        assert self.body == {"success": True, "data": self.body["data"], "error": None}
+        assert isinstance(self.body["data"], dict)
+        return self.body["data"]
+
+    @property
+    def error(self) -> str:
+        """The text of a failure in the wrapper."""
+        assert self.body == {"success": False, "data": None, "error": self.body["error"]}
+        text = self.body["error"]
+        assert isinstance(text, str)
+        assert 0 < len(text) < 400
+        assert text.isprintable()
+        return text
+
+    @property
+    def reason(self) -> str:
+        """Why a payment was refused: the same in both generations of a 402 with a fresh offer, without a receipt."""
+        assert self.status == 402
+        new, old = offer_of(self.headers), self.body
+        assert (new["x402Version"], old["x402Version"]) == (2, 1)
+        assert new["error"] == old["error"]
+        assert new["accepts"]
+        assert old["accepts"]
+        assert not {"payment-response", "x-payment-response"} & set(self.headers)
+        return str(new["error"])
+
+    def receipt(self, version: int = 2) -> Json:
+        assert self.status == 200, self.body
+        return decode(self.headers["payment-response" if version == 2 else "x-payment-response"])
+
+
+class Shop(MockService):
+    """A mock behind its paywall, on a clock that stands still. Further arguments are gap options."""
+
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        signals: Literal["live", "scripted"] | None = None,
+        db: Path | None = None,
+        **gaps: Any,
+    ) -> None:
+        super().__init__(seed=seed, signals=signals, db=db, clock=MockClock(START), gaps=GapOptions(**gaps))
+        self.http = httpx.Client(transport=self.transport(), base_url=self.url, trust_env=False)
+        weakref.finalize(self, self.world.close)
+
+    def send(self, method: str, path: str, content: bytes = b"", headers: Headers = ()) -> Answer:
+        answer = self.http.request(method, f"/v1/{path}", content=content, headers=list(headers))
+        assert answer.headers["content-type"] == "application/json"
+        body = None if method == "HEAD" else json.loads(answer.content, parse_constant=_no_number)
+        return Answer(answer.status_code, answer.headers, body)
+
+    def post(self, path: str, body: object, headers: Headers = ()) -> Answer:
+        return self.send("POST", path, json.dumps(body).encode(), [JSON, *headers])
+
+    def results(self, path: str, *identifiers: str, **fields: object) -> list[Json]:
+        """The results for some tokens."""
+        found: list[Json] = self.post(path, {**tokens(*identifiers), **fields}).data["results"]
+        return found
+
+    def account(self, path: str, tenant: str) -> Any:
+        """What the account API answers to a tenant."""
+        key = f"Bearer mock_full_enterprise_{tenant}"
+        answer = self.http.get(f"/v1/{path}", headers={"Authorization": key})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    # Payments
 
     def ask(self, version: int = 2, path: str = PATH, body: object = BODY) -> Json:
         """The offer of this version for a request."""
@@ -42,20 +138,16 @@ class Shop(Market):
         return self.present(self.signed(nonce, version, path, body, **options), path, body)
 
     def settled(self) -> int:
-        found: int = self.world.store.value("SELECT count(*) FROM settlements")
-        return found
+        return len(self.payments.settlements())
+
+    def verdicts(self) -> list[tuple[str, int]]:
+        return [(each.verdict, each.status) for each in self.payments.presentations()]
 
 
-def reason(answer: Answer) -> str:
-    """Why a payment was refused: the same in both generations of a 402 with a fresh offer."""
-    assert answer.status == 402
-    new, old = offer_of(answer.headers), answer.body
-    assert (new["x402Version"], old["x402Version"]) == (2, 1)
-    assert new["error"] == old["error"]
-    assert new["accepts"]
-    assert old["accepts"]
-    assert "payment-response" not in answer.headers
-    assert "x-payment-response" not in answer.headers
-    text = new["error"]
-    assert isinstance(text, str)
-    return text
+def open_shop(**options: Any) -> Shop:
+    """Nobody has to pay."""
+    return Shop(paywall="open", **options)
+
+
+def _no_number(name: str) -> float:
+    raise AssertionError(f"{name} is not JSON")

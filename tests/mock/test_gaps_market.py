@@ -1,30 +1,19 @@
-"""What is not written about the market data: the default and every other value of the option."""
+"""What is not written about market data and payments: the default and every other value of the option."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from ._market import PAID
-from ._support import error, ok
+from ._paying import PAYER, STRANGER, decode
+from ._shop import ALL, BODY, JSON, PAID, PATH, PRICE, Shop, good_body, tokens
+from ._support import START, client, error, ok
 
-BRETT = {"tokens": [{"identifier": "BRETT"}]}
-SOME_UNKNOWN = {"tokens": [{"identifier": "BRETT"}, {"identifier": "NOBODY KNOWS IT"}]}
-
-
-def wrapped(answer: httpx.Response, status: int) -> str:
-    """Check that an answer is a failure in the wrapper; its text."""
-    assert answer.status_code == status, answer.text
-    body = answer.json()
-    assert body == {"success": False, "data": None, "error": body["error"]}
-    assert isinstance(body["error"], str)
-    return str(body["error"])
+VERSIONS = (2, 1)
 
 
 def test_b_port(server: MockServer, api: httpx.Client) -> None:
@@ -38,86 +27,180 @@ def test_b_port(server: MockServer, api: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("value", ["not-required", "required"])
-def test_b_bearer(server: MockServer, anyone: httpx.Client, value: str) -> None:
-    server.set_gaps(b_bearer=value, paywall="open")
-    key = server.create_key(scope="read-only")
-    for given in (None, "nonsense", key.value):
-        headers = {} if given is None else {"Authorization": f"Bearer {given}"}
-        for path, body in (("/v1/token-prices", BRETT), ("/v1/supported-tokens", {})):
-            answer = anyone.post(path, json=body, headers=headers)
-            if value == "required" and given != key.value:
-                error(answer, 401, "unauthorized")
+def test_b_bearer(value: str) -> None:
+    shop = Shop(b_bearer=value, paywall="open")
+    for path in ALL:
+        for key in (None, b"Bearer wrong", b"Basic abc", b"Bearer mock_read_bot"):
+            headers = [] if key is None else [(b"authorization", key)]
+            if value == "required" and key != b"Bearer mock_read_bot":
+                # The key comes first: what the body says doesn't matter.
+                answer = shop.post(path, "nonsense", headers)
+                assert (answer.status, answer.body["error"]["code"]) == (401, "unauthorized")
+                assert (set(answer.body), answer.headers["www-authenticate"]) == ({"error"}, "Bearer")
             else:
-                ok(answer)
+                assert shop.post(path, good_body(path), headers).data
 
 
-@pytest.mark.parametrize(("value", "status"), [("400", 400), ("422", 422), ("402-first", 400)])
+BUSINESS: list[tuple[str, dict[str, Any]]] = [
+    ("token-prices", tokens("ETH", "eth")),
+    ("token-prices", tokens(*"abcdef")),
+    ("token-signals", {"tokens": [{"identifier": "ETH", "limit": 101}]}),
+    ("signal-history", {**tokens("ETH"), "signalType": "HOLD"}),
+    ("signal-history", {**tokens("ETH"), "startDate": "2026-01-02", "endDate": "2026-01-01"}),
+    ("top-performers", {"sortBy": "profit"}),
+    ("supported-tokens", {"limit": 501}),
+    ("aggregate-metrics", {"all": True}),
+]
+MALFORMED: list[tuple[str, dict[str, Any]]] = [
+    ("token-prices", {}),
+    ("token-signals", {"tokens": [{"identifier": "ETH", "limit": "5"}]}),
+    ("signal-history", {**tokens("ETH"), "startDate": "soon"}),
+]
+
+
+@pytest.mark.parametrize("value", ["400", "422", "402-first"])
 @pytest.mark.parametrize("paywall", ["closed", "open"])
-def test_b_invalid(server: MockServer, api: httpx.Client, value: str, status: int, paywall: str) -> None:
-    server.set_gaps(b_invalid=value, paywall=paywall)
-    unpaid = value == "402-first" and paywall == "closed"
-    for identifiers in (["BRETT", "brett"], list("abcdef"), []):
-        answer = api.post("/v1/token-prices", json={"tokens": [{"identifier": each} for each in identifiers]})
-        if unpaid:
-            assert answer.status_code == 402
+def test_b_invalid(value: str, paywall: str) -> None:
+    """422 only for what is well formed, as in the account API. What is free is never paid for, right or wrong."""
+    shop, usual = Shop(b_invalid=value, paywall=paywall), Shop()
+    for path, body in (*BUSINESS, *MALFORMED):
+        answer = shop.post(path, body)
+        if value == "402-first" and paywall == "closed" and path in PAID:
+            assert answer.status == 402
         else:
-            wrapped(answer, status)
-    answer = api.post("/v1/top-performers", json={"sortBy": "ROI", "limit": 301})
-    if unpaid:
-        assert answer.status_code == 402
-    else:
-        assert wrapped(answer, status).startswith("limit")
-    # What is free is never paid for, not even when it is wrong.
-    wrapped(api.post("/v1/supported-tokens", json={"limit": 501}), status)
+            assert answer.status == (422 if value == "422" and (path, body) in BUSINESS else 400)
+            assert answer.error == usual.post(path, body).error
+
+
+def test_what_a_wrong_request_would_cost() -> None:
+    shop = Shop(b_invalid="402-first")
+    malformed: list[Any] = [{"tokens": []}, {"tokens": "abc"}, {}, [1, 2, 3], "tokens", None]
+    for body, count in [(tokens(*"abcdef"), 5), (tokens("a", "a"), 2), *[(each, 1) for each in malformed]]:
+        assert shop.ask(body=body)["accepts"][0]["amount"] == str(PRICE * count), body
+    for content in (b"", b"\xff", b"[" * 100_000, b"9" * 10_000, b" " * 2_000_000):
+        answer = shop.send("POST", PATH, content, [JSON])
+        assert decode(answer.headers["payment-required"])["accepts"][0]["amount"] == str(PRICE)
 
 
 @pytest.mark.parametrize("value", ["none", "60"])
-def test_b_rate(server: MockServer, anyone: httpx.Client, value: str) -> None:
-    server.set_gaps(b_rate=value, paywall="open")
-    answers = [anyone.post("/v1/token-prices", json=BRETT) for _ in range(60)]
-    assert {answer.status_code for answer in answers} == {200}
-    last = anyone.post("/v1/supported-tokens", json={})
-    if value == "none":
-        ok(last)
-        assert not [name for answer in (*answers, last) for name in answer.headers if name.startswith("x-ratelimit")]
-        return
-    assert [int(answer.headers["x-ratelimit-remaining"]) for answer in answers] == list(range(59, -1, -1))
-    error(last, 429, "rate_limited")
-    assert (last.headers["retry-after"], last.headers["x-ratelimit-limit"]) == ("60", "60")
-    server.clock.advance(60)
-    ok(anyone.post("/v1/supported-tokens", json={}))
+def test_b_rate(value: str) -> None:
+    """It comes before everything else, and counts by address."""
+    gaps = GapOptions(b_rate=value, b_bearer="required")
+    with MockServer(gaps=gaps, clock=MockClock(START)) as server, client(server, None) as http:
+        answers = [http.post("/v1/token-prices", json=BODY) for _ in range(60)]
+        assert {answer.status_code for answer in answers} == {401}
+        last = http.post("/v1/supported-tokens", json={})
+        if value == "none":
+            error(last, 401, "unauthorized")
+            assert not [name for each in (*answers, last) for name in each.headers if "x-ratelimit" in name]
+            return
+        assert [int(answer.headers["x-ratelimit-remaining"]) for answer in answers] == list(range(59, -1, -1))
+        error(last, 429, "rate_limited")
+        named = {name: last.headers[name] for name in ("retry-after", "x-ratelimit-limit", "x-ratelimit-remaining")}
+        assert named == {"retry-after": "60", "x-ratelimit-limit": "60", "x-ratelimit-remaining": "0"}
+        assert last.headers["x-ratelimit-reset"] == str(START + 60)
+        elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(transport=elsewhere, base_url=server.url) as other:
+            assert other.post("/v1/supported-tokens", json={}).headers["x-ratelimit-remaining"] == "59"
+        server.clock.advance(60)
+        error(http.post("/v1/token-prices", json=BODY), 401, "unauthorized")
 
 
 @pytest.mark.parametrize(("value", "header", "body"), [("both", 2, 1), ("v2", 2, None), ("v1", None, 1)])
-def test_payment_402(
-    server: MockServer, anyone: httpx.Client, value: str, header: int | None, body: int | None
-) -> None:
-    server.set_gaps(payment_402=value)
-    answer = anyone.post("/v1/token-prices", json=BRETT)
-    assert answer.status_code == 402
-    offered = answer.headers.get("payment-required")
-    said: dict[str, Any] = json.loads(b64decode(offered)) if offered else {}
-    assert (said.get("x402Version"), answer.json().get("x402Version")) == (header, body)
-    for offer, amount in ((said, "amount"), (answer.json(), "maxAmountRequired")):
-        assert [each[amount] for each in offer.get("accepts", [])] in ([], ["30000"])
+def test_payment_402(value: str, header: int | None, body: int | None) -> None:
+    answer = Shop(payment_402=value).post(PATH, BODY)
+    assert answer.status == 402
+    said = decode(answer.headers["payment-required"]) if "payment-required" in answer.headers else {}
+    assert (said.get("x402Version"), answer.body.get("x402Version")) == (header, body)
+    assert said or answer.body.keys() == {"x402Version", "error", "accepts"}
+    assert answer.body or value == "v2"
 
 
 @pytest.mark.parametrize("value", ["404", "partial"])
-def test_unknown_token(server: MockServer, anyone: httpx.Client, value: str) -> None:
-    server.set_gaps(unknown_token=value, paywall="open")
-    answer = anyone.post("/v1/token-prices", json=SOME_UNKNOWN)
+def test_unknown_token(value: str) -> None:
+    shop = Shop(unknown_token=value, paywall="open")
+    body = {"tokens": [{"identifier": "NOPE", "limit": 1}, {"identifier": "TOSHI", "limit": 2}, {"identifier": "X"}]}
+    answer = shop.post("token-signals", body)
     if value == "404":
-        assert "NOBODY KNOWS IT" in wrapped(answer, 404)
+        assert (answer.status, "NOPE" in answer.error) == (404, True)
     else:
-        assert [each["symbol"] for each in ok(answer)["data"]["results"]] == ["BRETT"]
+        (result,) = answer.data["results"]
+        assert (result["tokenSymbol"], result["signalCount"]) == ("TOSHI", 2)
     # With no known one among them there is nothing to answer.
-    wrapped(anyone.post("/v1/token-prices", json={"tokens": SOME_UNKNOWN["tokens"][1:]}), 404)
+    assert shop.post("token-signals", tokens("NOPE", "X")).status == 404
 
 
 @pytest.mark.parametrize(("value", "status"), [("closed", 402), ("open", 200)])
-def test_paywall(server: MockServer, anyone: httpx.Client, value: str, status: int) -> None:
-    server.set_gaps(paywall=value)
-    for name in PAID:
-        body: dict[str, Any] = {"top-performers": {"sortBy": "ROI"}, "aggregate-metrics": {}}.get(name, BRETT)
-        assert anyone.post(f"/v1/{name}", json=body).status_code == status, name
-    ok(anyone.post("/v1/supported-tokens", json={}))
+def test_paywall(value: str, status: int) -> None:
+    shop = Shop(paywall=value)
+    for path in PAID:
+        assert shop.post(path, good_body(path)).status == status, path
+    assert shop.post("supported-tokens", {}).status == 200
+
+
+@pytest.mark.parametrize("seconds", [60, 1, 15, 86_400])
+def test_payment_window(seconds: int) -> None:
+    shop = Shop(payment_window=seconds)
+    for version in VERSIONS:
+        (way,) = shop.ask(version)["accepts"]
+        assert way["maxTimeoutSeconds"] == seconds
+    answer = shop.buy(1)
+    if seconds == 1:
+        assert answer.reason == "invalid_exact_evm_payload_authorization_valid_before"
+    else:
+        assert answer.status == 200
+    # It is advice: a payment that is valid for longer is taken.
+    assert shop.buy(2, validBefore=str(START + 10**6)).status == 200
+
+
+@pytest.mark.parametrize("value", ["none", "optional", "required"])
+def test_payment_identifier(value: str) -> None:
+    """More of it in test_payments."""
+    shop = Shop(payment_identifier=value)
+    offer = shop.ask()
+    assert ("extensions" in offer) is (value != "none")
+    assert "extensions" not in shop.ask(1)
+    assert shop.buy(1).status == (400 if value == "required" else 200)
+    if value != "none":
+        extension = offer["extensions"]["payment-identifier"]
+        assert extension["info"] == {"required": value == "required"}
+        assert extension["schema"]["properties"]["id"]["minLength"] == 16
+        content = shop.signed(2, identifier="x" * 16)
+        assert [shop.present(content).status for _ in range(2)] == [200, 200]
+
+
+@pytest.mark.parametrize("value", ["one", "several"])
+def test_offers(value: str) -> None:
+    shop = Shop(offers=value)
+    plain = ("exact", "eip155:8453", "30000")
+    ways = [(way["scheme"], way["network"], way["amount"]) for way in shop.ask()["accepts"]]
+    if value == "one":
+        assert ways == [plain]
+        return
+    assert ways == [
+        ("exact", "eip155:8453", "60000"),
+        ("upto", "eip155:8453", "30000"),
+        ("exact", "eip155:84532", "30000"),
+        plain,
+    ]
+    old = [(way["scheme"], way["network"], way["maxAmountRequired"]) for way in shop.ask(1)["accepts"]]
+    assert old == [(scheme, {"eip155:8453": "base"}.get(net, "base-sepolia"), amount) for scheme, net, amount in ways]
+    for version in VERSIONS:
+        first = 10 * version
+        assert shop.buy(first, version).status == 200
+        assert shop.buy(first + 1, version, choice=0).status == 200
+        assert shop.buy(first + 2, version, choice=1).reason == "unsupported_scheme"
+        assert shop.buy(first + 3, version, choice=2).reason == "invalid_network"
+    assert [each.amount for each in shop.payments.settlements()] == [PRICE, 2 * PRICE] * 2
+
+
+@pytest.mark.parametrize("dollars", [1_000, 0, 1])
+def test_payer_balance(dollars: int) -> None:
+    shop = Shop(payer_balance=dollars)
+    answer = shop.buy(1)
+    if not dollars:
+        assert answer.reason == "insufficient_funds"
+        return
+    assert answer.receipt()["success"] is True
+    assert shop.payments.balance(PAYER.address) == dollars * 1_000_000 - PRICE
+    assert shop.payments.balance(STRANGER.address) == dollars * 1_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,31 +11,25 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
-from ._market import ALL, good_body
+from ._shop import ALL, good_body
 from ._support import FULL, START, client, error, in_process, ok
 
 KEY = {"Authorization": f"Bearer {FULL}"}
+FREE = "/v1/supported-tokens"
 ACCOUNT_PATHS = ("/v1/account", "/v1/agents", "/v1/trades", "/v1/signals?chain=56", "/v1/signals/stream?chain=56")
-
-
-@pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START)) as service:
-        yield service
 
 
 def both(mock: MockService, http: httpx.Client) -> None:
     """Switch it on, look at both addresses, switch it off again."""
     http.headers.update(KEY)
-    path = "/v1/supported-tokens"
     home = mock.url
-    before = ok(http.post(f"{home}{path}", json={}))
+    before = ok(http.post(f"{home}{FREE}", json={}))
     assert mock.market_url == home
     mock.set_gaps(b_port="another", paywall="open")
     shop = mock.market_url
     assert shop.rpartition(":")[0] in (home, home.rpartition(":")[0])
     assert shop != home
-    assert ok(http.post(f"{shop}{path}", json={})) == before
+    assert ok(http.post(f"{shop}{FREE}", json={})) == before
     for name in ALL:
         assert http.post(f"{shop}/v1/{name}", json=good_body(name)).status_code == 200, name
         error(http.post(f"{home}/v1/{name}", json=good_body(name)), 404, "not_found")
@@ -49,13 +42,17 @@ def both(mock: MockService, http: httpx.Client) -> None:
     error(http.get(f"{shop}/elsewhere"), 404, "not_found")
     for address in (home, shop):
         assert ok(http.get(f"{address}/_mock/status"))["gaps"] == {"b_port": "another", "paywall": "open"}
-    mock.set_gaps(b_port="same")
-    assert mock.market_url == home
-    assert ok(http.post(f"{home}{path}", json={})) == before
-    # Switched on again, the address is the one that clients know already.
-    mock.set_gaps(b_port="another")
-    assert mock.market_url == shop
-    ok(http.post(f"{shop}{path}", json={}))
+    asked = [(entry.path, entry.status) for entry in mock.journal() if entry.path == FREE]
+    assert asked[:3] == [(FREE, 200), (FREE, 200), (FREE, 200)]
+    assert (FREE, 404) in asked
+    # The connections are open: what a port serves is looked at for every request. Its address stays the same.
+    for _ in range(2):
+        mock.set_gaps(b_port="same")
+        assert mock.market_url == home
+        assert ok(http.post(f"{home}{FREE}", json={})) == before
+        ok(http.put(f"{home}/_mock/gaps", json={"b_port": "another"}))
+        assert mock.market_url == shop
+        assert ok(http.post(f"{shop}{FREE}", json={})) == before
 
 
 def test_on_sockets(server: MockServer) -> None:
@@ -63,28 +60,23 @@ def test_on_sockets(server: MockServer) -> None:
         both(server, http)
 
 
-def test_in_process(mock: MockService) -> None:
-    with in_process(mock, None) as http:
+def test_in_process() -> None:
+    with MockService(clock=MockClock(START)) as mock, in_process(mock, None) as http:
         both(mock, http)
 
 
-def test_from_the_start_on() -> None:
-    options = GapOptions(b_port="another")
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_it_is_closed_with_the_server(from_the_start: bool) -> None:
+    options = GapOptions(b_port="another" if from_the_start else "same")
     with MockServer(gaps=options, clock=MockClock(START)) as server, client(server) as http:
-        ok(http.post(f"{server.market_url}/v1/supported-tokens", json={}))
-        error(http.post("/v1/supported-tokens", json={}), 404, "not_found")
+        server.set_gaps(b_port="another")
         ports = [int(url.rpartition(":")[2]) for url in (server.url, server.market_url)]
+        if from_the_start:
+            ok(http.post(f"{server.market_url}{FREE}", json={}))
+            error(http.post(FREE, json={}), 404, "not_found")
     for port in ports:
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", port), timeout=5)
-
-
-def test_a_port_that_was_just_opened_is_closed_with_the_others() -> None:
-    with MockServer() as server:
-        server.set_gaps(b_port="another")
-        port = int(server.market_url.rpartition(":")[2])
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
 def test_before_the_start_there_is_no_address() -> None:
@@ -94,34 +86,6 @@ def test_before_the_start_there_is_no_address() -> None:
     server.stop()
 
 
-def test_by_the_control_api(server: MockServer, anyone: httpx.Client) -> None:
-    ok(anyone.put("/_mock/gaps", json={"b_port": "another"}))
-    ok(anyone.post(f"{server.market_url}/v1/supported-tokens", json={}))
-
-
-def test_the_journal_has_the_requests_of_both(server: MockServer, api: httpx.Client) -> None:
-    server.set_gaps(b_port="another")
-    api.post(f"{server.market_url}/v1/supported-tokens", json={})
-    api.post("/v1/supported-tokens", json={})
-    assert [(entry.path, entry.status) for entry in server.journal()] == [
-        ("/v1/supported-tokens", 200),
-        ("/v1/supported-tokens", 404),
-    ]
-
-
-def test_an_open_connection_sees_the_change(server: MockServer) -> None:
-    """Kept alive from before: what a port serves is looked at for every request."""
-    server.set_gaps(b_port="another", paywall="open")
-    shop = server.market_url
-    with client(server) as http:
-        for _ in range(3):
-            server.set_gaps(b_port="another")
-            ok(http.post(f"{shop}/v1/supported-tokens", json={}))
-            error(http.post("/v1/supported-tokens", json={}), 404, "not_found")
-            server.set_gaps(b_port="same")
-            ok(http.post("/v1/supported-tokens", json={}))
-
-
 def test_switching_while_others_ask(server: MockServer) -> None:
     server.set_gaps(b_port="another")
     shop = server.market_url
@@ -129,7 +93,7 @@ def test_switching_while_others_ask(server: MockServer) -> None:
 
     def ask() -> None:
         with client(server) as http:
-            statuses.extend(http.post(f"{shop}/v1/supported-tokens", json={}).status_code for _ in range(40))
+            statuses.extend(http.post(f"{shop}{FREE}", json={}).status_code for _ in range(40))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
@@ -147,8 +111,8 @@ def test_what_another_process_switches_on_opens_a_port_here_too(tmp_path: Path) 
     with MockServer(db=path) as server, MockService(db=path) as other, client(server) as http:
         other.set_gaps(b_port="another")
         ok(http.get("/v1/account"))  # with the first request it is noticed
-        error(http.post("/v1/supported-tokens", json={}), 404, "not_found")
-        ok(http.post(f"{server.market_url}/v1/supported-tokens", json={}))
+        error(http.post(FREE, json={}), 404, "not_found")
+        ok(http.post(f"{server.market_url}{FREE}", json={}))
 
 
 def test_ipv6() -> None:
@@ -159,6 +123,6 @@ def test_ipv6() -> None:
     try:
         assert server.market_url.startswith("http://[::1]:")
         with client(server) as http:
-            ok(http.post(f"{server.market_url}/v1/supported-tokens", json={}))
+            ok(http.post(f"{server.market_url}{FREE}", json={}))
     finally:
         server.stop()

@@ -1,17 +1,20 @@
-"""Prices: walks that are worked out from a seed and a time, at any moment of three thousand years."""
+"""Prices: walks that are worked out from a seed and a time, at any moment of 3,000 years; and their candles."""
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tradesdk_mock.market.candles import Candle, candles
 from tradesdk_mock.market.price_model import Prices, cents, prices, significant
 from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, find, lively, tokens
@@ -34,19 +37,13 @@ def brett() -> Token:
 
 @settings(deadline=None)
 @given(token=any_token, at=any_second)
-def test_usd_is_ether_times_the_rate(token: Token, at: int) -> None:
+def test_usd_is_ether_times_the_rate_and_near_the_table_for_ever(token: Token, at: int) -> None:
     market = prices(7)
     assert market.usd(token, at) == significant(market.eth(token, at) * market.rate(at), 8)
     assert market.eth(token, at) == significant(market.eth(token, at), 8)
     assert market.native_usd(8453, at) == market.rate(at) == round(market.rate(at), 2)
     assert market.native_usd(56, at) == round(market.native_usd(56, at), 2)
     assert market.usd(token, at + 0.999) == market.usd(token, at)
-
-
-@settings(deadline=None)
-@given(token=any_token, at=any_second)
-def test_a_price_stays_near_the_table_for_ever(token: Token, at: int) -> None:
-    market = prices(7)
     assert 0.25 < market.usd(token, at) / token.price_usd < 4
     assert 1_500 < market.rate(at) < 6_500
     assert 300 < market.native_usd(56, at) < 1_400
@@ -86,10 +83,11 @@ def test_in_whatever_order_one_looks_it_is_the_same(scenario: str) -> None:
     times = [START + step * 7_919 for step in range(-20, 100)]
     forward = [there.usd(brett(), at) for at in times]
     assert [back.usd(brett(), at) for at in reversed(times)] == forward[::-1]
-    hours = [back.hours(brett(), START // DAY + day) for day in range(10)]
-    assert hours == [
-        [there.marks(brett(), START // HOUR // 24 * 24 + 24 * day + h)[0] for h in range(24)] for day in range(10)
-    ]
+    first = START // DAY * 24
+    marks = [there.marks(brett(), hour) for hour in range(first, first + 240)]
+    hours = [price for day in range(10) for price in back.hours(brett(), first // 24 + day)]
+    assert hours == [one[0] for one in marks]
+    assert [one[60] for one in marks[:-1]] == pytest.approx(hours[1:], rel=1e-14)
 
 
 def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,25 +103,18 @@ def test_what_is_held_is_bounded_and_can_be_let_go(monkeypatch: pytest.MonkeyPat
     assert [len(each) <= 8 for each in held] == [True] * 4
 
 
-CODE = """
-import json
-from tradesdk_mock.market.price_model import prices
-from tradesdk_mock.market.tokens import tokens
-times = [START + 86_399 * step for step in range(-2, 9)] + [0, 10**11 - 1]
-print(json.dumps([[prices(7, scenario, START + 0.5 if scenario != "ordinary" else 0.0).usd(token, at) for at in times]
-    for scenario in ("ordinary", "crash", "whipsaw") for token in tokens(7, 8453)[:62:20] + tokens(7, 56)[:2]]))
-"""
+def some_prices() -> list[list[float]]:
+    times = [START + 86_399 * step for step in range(-2, 9)] + [0, 10**11 - 1]
+    markets = [prices(7), prices(7, "crash", START + 0.5), prices(7, "whipsaw", START + 0.5)]
+    return [
+        [market.usd(token, at) for at in times] for market in markets for token in (*EVERY[:62:20], *EVERY[620:622])
+    ]
 
 
 def test_another_process_has_the_same_prices() -> None:
-    code = CODE.replace("START", str(START))
-    (first, second) = (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
-        for _ in range(2)
-    )
-    assert first == second
-    found = json.loads(first)
-    assert found[0][2] == prices(7).usd(tokens(7, 8453)[0], START)
+    code, root = "from tests.mock.test_prices import *; print(some_prices())", Path(__file__).parents[2]
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, cwd=root).stdout
+    assert printed == f"{some_prices()}\n"
 
 
 def test_each_seed_and_each_token_has_a_course_of_its_own() -> None:
@@ -169,6 +160,9 @@ def test_some_hours_are_calm_and_some_are_wild_and_some_have_a_direction() -> No
             found = moves(market, token, first + 6 * quarter, 6, 1)
             loud.append(deviation(found))
             run.append(abs(sum(found)) / deviation(found) / math.sqrt(len(found)))
+    # In more than half of all days the second six hours are clearly calmer or wilder than the first.
+    differing = [not 0.67 < second / one < 1.5 for one, second in zip(loud[::4], loud[1::4], strict=True)]
+    assert 0.4 < sum(differing) / len(differing) < 0.75
     loud.sort()
     assert loud[len(loud) * 9 // 10] > 3 * loud[len(loud) // 10]
     # Of a walk without trends one in twenty is beyond two deviations.
@@ -199,3 +193,75 @@ def test_ether_costs_one_ether() -> None:
         assert market.usd(ether, START + 9 * DAY) == market.rate(START + 9 * DAY)
         assert market.hours(ether, 3) == [1.0] * 24
         assert market.closes(ether, START // HOUR) == market.rates(START // HOUR)[:60]
+
+
+# Candles: the prices of a span of time, as anybody can look them up one by one
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    start=st.integers(0, 4 * 10**9) | st.floats(0, 4e9),
+    length=st.floats(0, 40_000),
+    seconds=st.sampled_from([60, 120, 420, 3_600, 13_620]),
+)
+def test_each_is_what_prices_were(start: float, length: float, seconds: int) -> None:
+    found = candles(prices(7), brett(), start, start + length, seconds)
+    for candle in found:
+        assert candle.at % seconds == 0
+        assert start <= candle.at
+        assert candle.at + seconds <= start + length
+        usd = [prices(7).usd(brett(), candle.at + second) for second in range(0, seconds + 1, 60)]
+        assert candle == Candle(candle.at, usd[0], max(usd), min(usd), usd[-1])
+        for second in range(0, seconds, 613):
+            price = prices(7).usd(brett(), candle.at + second)
+            assert candle.low * (1 - 3e-6) <= price <= candle.high * (1 + 3e-6)
+    assert all(after.at == before.at + seconds and after.open == before.close for before, after in pairwise(found))
+    # None is missing at the ends.
+    if found:
+        assert found[0].at - seconds < start
+        assert found[-1].at + 2 * seconds > start + length
+    else:
+        assert length < 2 * seconds
+
+
+def test_longer_ones_are_made_of_shorter_ones() -> None:
+    short = candles(prices(7), brett(), START, START + DAY)
+    assert len(short) == 1_440
+    (day,) = candles(prices(7), brett(), START // DAY * DAY, START // DAY * DAY + DAY, DAY)
+    hours = candles(prices(7), brett(), day.at, day.at + DAY, 3_600)
+    assert len(hours) == 24
+    assert (day.open, day.close) == (hours[0].open, hours[-1].close)
+    assert (day.high, day.low) == (max(hour.high for hour in hours), min(hour.low for hour in hours))
+
+
+def test_without_seconds_they_are_of_a_minute_and_nobody_changes_them() -> None:
+    (candle,) = candles(prices(7), brett(), START, START + 60)
+    assert candle.at == START
+    with pytest.raises(FrozenInstanceError):
+        candle.close = 1.0  # type: ignore[misc]
+    assert candles(prices(7), brett(), START, START + 59) == candles(prices(7), brett(), START, START) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"start": -1}, "start: must be a time in Unix seconds, not '-1'"),
+        ({"start": True}, "start: "),
+        ({"start": "now"}, "start: "),
+        ({"end": float("nan")}, "end: "),
+        ({"end": 1e11}, "end: "),
+        ({"end": None}, "end: "),
+        ({"end": START - 0.5}, "end: is before start, 1799999999.5 < 1800000000"),
+        ({"seconds": 0}, "seconds: must be a multiple of 60 up to 86,400, not '0'"),
+        ({"seconds": 59}, "seconds: "),
+        ({"seconds": 61}, "seconds: "),
+        ({"seconds": 60.0}, "seconds: "),
+        ({"seconds": 2 * DAY}, "seconds: "),
+        ({"seconds": True}, "seconds: "),
+        ({"end": START + 6_000_060}, "end: there are 100,001 candles up to then, at most 100,000 can be had at once"),
+    ],
+    ids=str,
+)
+def test_what_can_not_be_had(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}"):
+        candles(prices(7), brett(), **{"start": START, "end": START + 60, **wrong})

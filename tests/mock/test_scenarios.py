@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock, MockServerError
+from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.market.indicators import CrossoverSeries, past
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
 from tradesdk_mock.market.tokens import Token, lively
-from tradesdk_mock.state.world import World
 
 from ._support import START
 
@@ -178,16 +177,6 @@ def test_the_fall_of_a_crash_is_rough_and_all_the_rest_is_not() -> None:
     assert [Course(7, name).roughness(48 * 60 + 60, 61) for name in NAMED if name != "crash"] == [None] * 4
 
 
-def test_rough_hours_meet_and_full_hours_are_on_the_course() -> None:
-    market, token = Prices(7, "crash", ANCHOR), lively(7, 8453)[3]
-    first = BEGIN // HOUR + 46
-    marks = [market.marks(token, hour) for hour in range(first, first + 24)]
-    assert [one[60] for one in marks[:-1]] == pytest.approx([one[0] for one in marks[1:]], rel=1e-14)
-    cold = Prices(7, "crash", ANCHOR)
-    hours = [price for day in range(first // 24, first // 24 + 3) for price in cold.hours(token, day)]
-    assert hours[first % 24 :][:24] == [one[0] for one in marks]
-
-
 def longest_silence(seed: int, scenario: str, first: int, last: int) -> float:
     """Seconds on Base between two hours after the beginning."""
     begin, end = ANCHOR + first * HOUR, ANCHOR + last * HOUR
@@ -263,17 +252,18 @@ def test_tokens_follow_each_by_its_own_measure_and_a_little_late(scenario: str) 
             assert market.eth(token, at) == pytest.approx(origin * ordinary * math.exp(measure * height), rel=1e-6)
 
 
-def test_a_world_has_the_scenario_it_was_made_with() -> None:
-    made = World(seed=7, clock=MockClock(ANCHOR), scenario="crash")
-    plain = World(seed=7, clock=MockClock(ANCHOR))
-    token = lively(7, 8453)[1]
+def test_a_mock_has_the_scenario_it_was_made_with() -> None:
     at = BEGIN + 54 * HOUR
-    assert made.prices.usd(token, at) == prices(7, "crash", ANCHOR).usd(token, at) < 0.7 * plain.prices.usd(token, at)
-    assert made.prices is World(seed=7, clock=MockClock(ANCHOR), scenario="crash").prices
-    made.clock.advance(DAY)
-    made.reset(scenario="whipsaw")
-    assert made.prices is prices(7, "whipsaw", ANCHOR + DAY)
-    made.reset(scenario=ORDINARY)
-    assert made.prices is plain.prices
-    with pytest.raises(MockServerError, match="'moon' is not a scenario: ordinary, trending"):
-        made.reset(scenario="moon")
+
+    def close(mock: MockService) -> float:
+        return mock.candles("BRETT", start=at, end=at + 60)[0].open
+
+    with MockService(clock=MockClock(ANCHOR)) as plain, MockService(clock=MockClock(ANCHOR), scenario="crash") as mock:
+        assert close(mock) == prices(7, "crash", ANCHOR).usd(lively(7, 8453)[1], at) < 0.7 * close(plain)
+        mock.clock.advance(DAY)
+        mock.reset(scenario="whipsaw")
+        assert mock.world.prices is prices(7, "whipsaw", ANCHOR + DAY)
+        mock.reset(scenario=ORDINARY)
+        assert mock.world.prices is plain.world.prices
+        with pytest.raises(MockServerError, match="'moon' is not a scenario: ordinary, trending"):
+            mock.reset(scenario="moon")
