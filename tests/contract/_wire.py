@@ -39,7 +39,7 @@ class Wire:
             sent.setdefault("Content-Type", "application/json")
         params = {name.rstrip("_"): value for name, value in query.items()}
         return self.http.request(
-            method, f"{self.server.url}/v1{path}", json=body, content=content, headers=sent, params=params
+            method, f"{self.server.url}/v1{path}", json=body, content=content, headers=sent, params=params or None
         )
 
     def get(self, path: str, **query: Any) -> httpx.Response:
@@ -70,24 +70,51 @@ class Wire:
         return answer.json()
 
 
+def sign(text: str, private_key: str = WALLET_KEY) -> str:
+    return "0x" + bytes(Account.from_key(private_key).sign_message(encode_defunct(text=text)).signature).hex()
+
+
 def proof(*, chain_id: int = 8453, label: str = "Trading", private_key: str = WALLET_KEY) -> dict[str, Any]:
     """The body that connects a wallet, with a real signature over the verification message."""
-    account = Account.from_key(private_key)
-    text = f"Trade wallet verification\nAddress: {account.address}\nChain ID: {chain_id}"
-    signed = account.sign_message(encode_defunct(text=text))
-    return {
-        "address": account.address,
-        "chain_id": chain_id,
-        "label": label,
-        "signature": "0x" + bytes(signed.signature).hex(),
-    }
+    address = Account.from_key(private_key).address
+    text = f"Trade wallet verification\nAddress: {address}\nChain ID: {chain_id}"
+    return {"address": address, "chain_id": chain_id, "label": label, "signature": sign(text, private_key)}
 
 
-def error_of(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code of an error, whose body must have the specified form."""
+def error_of(answer: httpx.Response, named: str = "") -> tuple[int, str]:
+    """Status and code of an error, whose body must have the specified form and whose message `named`."""
     body = answer.json()
+    assert answer.headers["content-type"].split(";")[0] == "application/json"
     assert list(body) == ["error"]
     assert sorted(body["error"]) == ["code", "message"]
-    assert isinstance(body["error"]["message"], str)
-    assert body["error"]["message"]
+    message = body["error"]["message"]
+    assert isinstance(message, str)
+    assert message
+    assert "\n" not in message
+    assert named in message
     return answer.status_code, body["error"]["code"]
+
+
+def numbers(answer: httpx.Response) -> tuple[int, int, int]:
+    """What the headers of the rate limit say: limit, remaining, reset."""
+    limit, remaining, reset = (int(answer.headers[f"X-RateLimit-{name}"]) for name in ("Limit", "Remaining", "Reset"))
+    return limit, remaining, reset
+
+
+def walk(wire: Wire, path: str, **query: Any) -> list[Any]:
+    """Every item of a list. Each page but the last must be full and have a new cursor."""
+    found: list[Any] = []
+    cursors: set[str] = set()
+    size = query.get("limit", 20)
+    while True:
+        page = wire.get(path, **query).json()
+        found += page["data"]
+        if "next_cursor" not in page:
+            assert list(page) == ["data"]
+            assert len(page["data"]) <= size
+            return found
+        assert isinstance(page["next_cursor"], str)
+        assert page["next_cursor"] not in cursors
+        assert len(page["data"]) == size
+        cursors.add(page["next_cursor"])
+        query["cursor"] = page["next_cursor"]

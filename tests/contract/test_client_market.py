@@ -143,14 +143,6 @@ def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
     assert len(clean.payments.presentations()) == arrived
 
 
-def test_ten_years_become_two_minutes(clean: MockServer) -> None:
-    clean.add_fault("offer", fields={"maxTimeoutSeconds": 315_360_000})
-    with MarketClient(**settings(clean)) as client:
-        payment = client.token_prices(["ETH"]).payment
-    assert payment is not None
-    assert 115 <= payment.valid_before - clean.clock.now() <= 120
-
-
 @pytest.mark.parametrize("wire", ["v2", "v1"])
 def test_the_plain_one_of_several_offers_is_taken(clean: MockServer, wire: str) -> None:
     """It stands behind one of twice the price, another scheme, and a network of toy money."""

@@ -121,8 +121,8 @@ def test_answer_has_the_golden_shape(case: Case, populated: Wire) -> None:
     assert_same_shape(answer.json(), load(case.golden))
     if load(case.golden).get("data") == []:
         assert answer.json() == load(case.golden)
-    elif "data" in load(case.golden):
-        assert answer.json()["data"], "an empty list shows no shape"
+    for name in {"data", "token_balances"} & set(load(case.golden)):
+        assert answer.json()[name] or load(case.golden)[name] == [], "an empty list shows no shape"
 
 
 @pytest.mark.rule("agent.delete.idle")
@@ -130,26 +130,6 @@ def test_deleted_agent_has_no_body(wire: Wire) -> None:
     answer = wire.delete(f"/agents/{wire.create()['id']}")
     assert (answer.status_code, answer.content) == (204, b"")
     assert "content-type" not in answer.headers
-
-
-def test_token_balances_are_there_to_be_compared(populated: Wire) -> None:
-    """The balance's shape is judged on items, so a wallet with none would show nothing."""
-    assert populated.get(f"/wallets/{holding(populated)}/balance").json()["token_balances"]
-
-
-@pytest.mark.rule("trade.status")
-def test_both_kinds_of_trade_are_there_to_be_compared(populated: Wire) -> None:
-    seen = {trade["status"] for trade in populated.get("/trades", limit=100).json()["data"]}
-    assert seen == {"open", "closed"}
-
-
-@pytest.mark.parametrize("name", ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"])
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/account"), ("GET", "/agents"), ("GET", "/agents/nobody"), ("POST", "/agents")]
-)
-def test_rate_headers_are_whole_numbers_on_every_answer(wire: Wire, method: str, path: str, name: str) -> None:
-    assert name in load("headers.json")
-    assert wire(method, path).headers[name].isdigit()
 
 
 def test_the_usual_headers_come_with_an_answer(wire: Wire) -> None:
@@ -170,19 +150,12 @@ def provoke_403(wire: Wire) -> httpx.Response:
 def provoke_409(wire: Wire) -> httpx.Response:
     agent = post_agent(wire, {}).json()["id"]
     wire.server.start_agent(agent)
-    answer = wire.delete(f"/agents/{agent}")
-    assert wire.get(f"/agents/{agent}").json()["status"] == "active"
-    return answer
+    return wire.delete(f"/agents/{agent}")
 
 
 def provoke_429(wire: Wire) -> httpx.Response:
-    key = wire.server.create_key(name="small", scope="full-access", plan="free", tenant="small")
-    small = wire.with_key(key.value)
-    for _ in range(121):  # at most two windows of 60
-        answer = small.get("/account")
-        if answer.status_code != 200:
-            return answer
-    raise AssertionError("the free plan has no limit")
+    small = wire.with_key(wire.server.create_key(plan="free", tenant="small").value)
+    return [small.get("/account") for _ in range(61)][-1]
 
 
 def provoke_500(wire: Wire) -> httpx.Response:
@@ -197,7 +170,10 @@ def provoke_503(wire: Wire) -> httpx.Response:
     store.run("PRAGMA busy_timeout = 20")
     with closing(sqlite3.connect(str(store.path), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        return wire.get("/account")
+        answer = wire.get("/account")
+    assert answer.headers["Retry-After"] == "1"
+    assert wire.get("/account").is_success
+    return answer
 
 
 PROVOKED: dict[str, Callable[[Wire], httpx.Response]] = {

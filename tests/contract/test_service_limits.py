@@ -10,10 +10,9 @@ import pytest
 from tradesdk_mock import MockClock, MockServer
 
 from .._clock import START
-from ._wire import Wire, error_of
+from ._wire import Wire, error_of, numbers
 
-accounts = count(1)
-HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+tenants = count(1)
 
 
 @pytest.fixture(scope="module")
@@ -23,128 +22,133 @@ def still() -> Iterator[MockServer]:
         yield server
 
 
-def account(still: MockServer, http: httpx.Client, plan: Any) -> tuple[Wire, str]:
-    tenant = f"limits-{next(accounts)}"
-    key = still.create_key(name="bot", scope="full-access", plan=plan, tenant=tenant)
-    return Wire(still, http, key.value), tenant
+@pytest.fixture
+def tenant() -> str:
+    return f"limits-{next(tenants)}"
 
 
-def numbers(answer: httpx.Response) -> tuple[int, int, int]:
-    limit, remaining, reset = (int(answer.headers[name]) for name in HEADERS)
-    return limit, remaining, reset
+@pytest.fixture
+def free(still: MockServer, bare_http: httpx.Client, tenant: str) -> Wire:
+    return Wire(still, bare_http, still.create_key(plan="free", tenant=tenant).value)
 
 
-def use_up(wire: Wire) -> httpx.Response:
-    """Ask until the free plan's window is used up; the refusal."""
-    answers = [wire.get("/account") for _ in range(61)]
-    assert answers[-1].status_code == 429
-    return answers[-1]
+@pytest.fixture
+def pro(still: MockServer, bare_http: httpx.Client, tenant: str) -> Wire:
+    return Wire(still, bare_http, still.create_key(plan="pro", tenant=tenant).value)
 
 
-@pytest.mark.rule("error.429", "limit.rate.free", "limit.rate.pro", "limit.headers.limit", "limit.headers.remaining")
-@pytest.mark.parametrize(("plan", "limit"), [("free", 60), ("pro", 300)])
-def test_plan_limits_requests_per_minute(still: MockServer, bare_http: httpx.Client, plan: str, limit: int) -> None:
-    wire, _ = account(still, bare_http, plan)
-    for left in reversed(range(limit)):
-        answer = wire.get("/account")
-        assert answer.status_code == 200
-        assert numbers(answer)[:2] == (limit, left)
-    refused = wire.get("/account")
-    assert error_of(refused) == (429, "rate_limited")
-    assert numbers(refused)[:2] == (limit, 0)
+@pytest.mark.rule("limit.headers.limit", "limit.headers.remaining", "limit.rate.pro", "limit.rate.enterprise")
+@pytest.mark.parametrize(("plan", "limit"), [("free", 60), ("pro", 300), ("enterprise", None)])
+def test_each_plan_has_its_limit(still: MockServer, bare_http: httpx.Client, plan: Any, limit: int | None) -> None:
+    wire = Wire(still, bare_http, still.create_key(plan=plan).value)
+    (first, left, _), second = (numbers(wire.get("/account")) for _ in range(2))
+    assert first > 300 if limit is None else first == limit
+    assert (left, second[:2]) == (first - 1, (first, first - 2))
 
 
-@pytest.mark.rule("limit.rate.enterprise")
-def test_enterprise_has_a_limit_of_its_own(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, _ = account(still, bare_http, "enterprise")
-    assert numbers(wire.get("/account"))[0] > 300
+@pytest.mark.rule(
+    "limit.rate.free limit.headers.limit limit.headers.remaining limit.headers.reset error.429 error.429.headers",
+)
+def test_the_limit_and_the_way_back(still: MockServer, free: Wire, tenant: str) -> None:
+    """The window begins with the first request in it; waiting as told is always enough, and never more than needed."""
+    still.clock.advance(0.37)
+    begun = int(still.clock.now())
+    for left in reversed(range(60)):
+        answer = free.get("/account")
+        assert (answer.status_code, numbers(answer)) == (200, (60, left, begun + 60))
+        assert "Retry-After" not in answer.headers
+        still.clock.advance(0.5)
+    second = still.create_key(tenant=tenant)
+    assert numbers(free.with_key(second.value).get("/account"))[:2] == (60, 59), "each key has its own window"
+    for later, wait in ((0, 30), (29.5, 1)):
+        still.clock.advance(later)
+        refused = free.get("/account")
+        assert error_of(refused) == (429, "rate_limited")
+        assert numbers(refused) == (60, 0, begun + 60)
+        assert refused.headers["Retry-After"] == str(wait)
+    still.clock.advance(1)
+    still.clock.advance(7)
+    assert numbers(free.get("/account")) == (60, 59, int(still.clock.now()) + 60)
 
 
-@pytest.mark.rule("error.429.headers", "limit.headers.reset")
-def test_the_window_ends_when_the_headers_say(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, _ = account(still, bare_http, "free")
-    _, _, reset = numbers(wire.get("/account"))
-    now = still.clock.now()
-    assert now < reset <= now + 60
-    answer = use_up(wire)
-    wait = int(answer.headers["Retry-After"])
-    assert wait >= reset - now
-    still.clock.advance(reset - now - 1)
-    assert wire.get("/account").status_code == 429
-    still.clock.advance(wait - (reset - now - 1))
-    answer = wire.get("/account")
-    assert answer.status_code == 200
-    assert numbers(answer)[:2] == (60, 59)
-
-
-@pytest.mark.rule("limit.rate.free")
-def test_each_key_has_its_own_window(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, tenant = account(still, bare_http, "free")
-    use_up(wire)
-    second = still.create_key(name="second", scope="full-access", tenant=tenant)
-    assert numbers(wire.with_key(second.value).get("/account"))[:2] == (60, 59)
+@pytest.mark.rule("limit.rate.pro", "error.429")
+def test_the_pro_plan_allows_three_hundred(pro: Wire) -> None:
+    assert [pro.get("/account").status_code for _ in range(301)] == [200] * 300 + [429]
 
 
 @pytest.mark.rule("limit.headers")
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/account", 200),
-        ("GET", "/trades", 200),
-        ("GET", "/trades/nobody", 404),
-        ("POST", "/agents", 400),
-        ("GET", "/signals", 400),
-        ("DELETE", "/agents/nobody", 404),
-    ],
-)
-def test_every_answer_tells_the_limit(
-    still: MockServer, bare_http: httpx.Client, method: str, path: str, status: int
-) -> None:
-    wire, _ = account(still, bare_http, "pro")
-    answer = wire(method, path)
-    assert answer.status_code == status
-    limit, remaining, reset = numbers(answer)
-    assert (limit, remaining) == (300, 299)
-    assert reset > still.clock.now()
-    assert "Retry-After" not in answer.headers
+def test_every_answer_tells_the_limit(still: MockServer, pro: Wire, tenant: str) -> None:
+    path = f"/agents/{pro.create()['id']}"
+    reader = pro.with_key(still.create_key(scope="read-only", tenant=tenant).value)
+    left = numbers(pro.get("/account"))[1]
+    for step, (answer, status) in enumerate(
+        [
+            (pro.patch(path, {}), 200),
+            (pro("PATCH", path, content=b"x"), 400),
+            (pro.get("/agents/unknown"), 404),
+            (pro.get("/nothing"), 404),
+            (pro("PUT", "/agents"), 405),
+            (pro.get("/agents", limit=0), 422),
+            (pro.get("/signals"), 400),
+            (pro.delete(path), 204),
+        ],
+        start=1,
+    ):
+        assert (answer.status_code, *numbers(answer)[:2]) == (status, 300, left - step)
+        assert "Retry-After" not in answer.headers
+    refused = reader.post("/agents", {})
+    assert (refused.status_code, *numbers(refused)[:2]) == (403, 300, 299)
 
 
 @pytest.mark.rule("limit.upgrade")
-def test_an_upgrade_counts_at_once(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, tenant = account(still, bare_http, "free")
-    assert numbers(wire.get("/account"))[0] == 60
+def test_an_upgrade_counts_at_once(still: MockServer, free: Wire, tenant: str) -> None:
+    assert numbers(free.get("/account"))[:2] == (60, 59)
     still.set_plan(tenant, "pro")
-    assert numbers(wire.get("/account"))[0] == 300
-    assert wire.get("/account").json()["plan"] == "pro"
+    answer = free.get("/account")
+    assert (numbers(answer)[:2], answer.json()["plan"]) == ((300, 298), "pro")
 
 
 @pytest.mark.rule("limit.downgrade")
-def test_a_downgrade_waits_for_the_next_period(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, tenant = account(still, bare_http, "pro")
-    reset = wire.get("/account/usage").json()["reset_at"]
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_a_downgrade_waits_for_the_next_period(still: MockServer, pro: Wire, tenant: str, taken_back: bool) -> None:
+    reset = pro.get("/account/usage").json()["reset_at"]
     still.set_plan(tenant, "free")
-    assert numbers(wire.get("/account"))[0] == 300
-    still.clock.advance(reset - still.clock.now() - 1)
-    assert numbers(wire.get("/account"))[0] == 300
-    still.clock.advance(2)
-    assert numbers(wire.get("/account"))[0] == 60
-    assert wire.get("/account").json()["plan"] == "free"
+    for later in (0, reset - still.clock.now() - 1):
+        still.clock.advance(later)
+        assert numbers(pro.get("/account"))[0] == 300
+    if taken_back:
+        still.set_plan(tenant, "enterprise")
+    still.clock.set(reset)
+    answer = pro.get("/account")
+    assert (numbers(answer)[0] == 60, answer.json()["plan"]) == (
+        not taken_back,
+        "enterprise" if taken_back else "free",
+    )
 
 
 @pytest.mark.rule("usage.quota.fields", "usage.reset_at")
-def test_usage_counts_requests_and_agents_until_its_reset(still: MockServer, bare_http: httpx.Client) -> None:
-    wire, _ = account(still, bare_http, "pro")
-    before = wire.get("/account/usage").json()
-    assert before["agents"]["used"] == 0
-    assert before["reset_at"] > still.clock.now()
-    wire.create()  # two requests: its wallet, and itself
-    after = wire.get("/account/usage").json()
-    assert after["requests"]["used"] == before["requests"]["used"] + 3
-    assert after["agents"] == before["agents"] | {"used": 1}
-    assert after["requests"]["limit"] == before["requests"]["limit"] > 0
-    assert after["agents"]["limit"] > 0
-    still.clock.advance(after["reset_at"] - still.clock.now() + 1)
-    later = wire.get("/account/usage").json()
-    assert later["requests"]["used"] < after["requests"]["used"]
-    assert later["agents"]["used"] == 1
+def test_usage_counts_requests_and_agents_until_its_reset(still: MockServer, pro: Wire) -> None:
+    before = pro.get("/account/usage").json()
+    assert (before["requests"]["used"], before["agents"]["used"]) == (1, 0)
+    agent = pro.create()["id"]  # two requests: its wallet, and itself
+    after = pro.get("/account/usage").json()
+    assert after == before | {
+        "requests": before["requests"] | {"used": 4},
+        "agents": before["agents"] | {"used": 1},
+    }
+    still.clock.set(after["reset_at"] - 1)
+    assert pro.get("/account/usage").json() == after | {"requests": before["requests"] | {"used": 5}}
+    still.clock.advance(1)
+    later = pro.get("/account/usage").json()
+    assert (later["requests"]["used"], later["agents"]["used"]) == (1, 1)
     assert later["reset_at"] > after["reset_at"]
+    pro.delete(f"/agents/{agent}")
+    assert pro.get("/account/usage").json()["agents"]["used"] == 0
+
+
+@pytest.mark.rule("usage.reset_at")
+def test_refused_requests_are_not_counted(still: MockServer, free: Wire) -> None:
+    for _ in range(63):
+        free.get("/nothing")
+    still.clock.advance(60)
+    assert free.get("/account/usage").json()["requests"]["used"] == 61

@@ -2,150 +2,107 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
-from ._wire import Wire, error_of
+from tradesdk_mock import MockServer
 
-BOTH = ["/signals", "/signals/history"]
+from ._wire import Wire, error_of, walk
 
-
-@pytest.mark.rule("signals.latest.chain", "signals.history.chain", "error.400.missing")
-@pytest.mark.parametrize("path", BOTH)
-def test_chain_is_required(wire: Wire, path: str) -> None:
-    answer = wire.get(path)
-    assert error_of(answer) == (400, "invalid_request")
-    assert "chain" in answer.json()["error"]["message"]
+FIELDS = ["id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp"]
+BOTH = pytest.mark.parametrize("path", ["/signals", "/signals/history"])
 
 
-@pytest.mark.rule("chain.others", "signals.latest.chain", "signals.history.chain")
-@pytest.mark.parametrize("path", BOTH)
-@pytest.mark.parametrize("chain", ["1", "0", "base"])
-def test_only_two_chains_have_signals(wire: Wire, path: str, chain: str) -> None:
-    assert error_of(wire.get(path, chain=chain))[0] in (400, 422)
+@pytest.fixture(scope="module")
+def history(service: MockServer, bare_http: httpx.Client) -> list[Any]:
+    """The signals on Base up to now, newest first."""
+    return walk(Wire(service, bare_http, "mock_full_enterprise_signals"), "/signals/history", chain=8453, limit=100)
 
 
-@pytest.mark.rule("chain.known", "signals.latest", "signals.history")
-@pytest.mark.parametrize("path", BOTH)
+@BOTH
+@pytest.mark.rule("signals.latest.chain signals.history.chain chain.others error.400.missing error.400.malformed")
+@pytest.mark.parametrize(
+    ("query", "named", "status"),
+    [
+        *((query, "chain", 400) for query in ("", "chain=", "chain=base", "chain=8453.0", "chain=%d9%a1")),
+        ("chain=8453&chain=56", "chain", 400),
+        ("chain=1", "chain", 422),
+        ("chain=0", "chain", 422),
+        ("chain=8453&x=%ff", "", 400),
+    ],
+)
+def test_a_chain_is_required_and_one_of_two(wire: Wire, path: str, query: str, named: str, status: int) -> None:
+    answer = wire.get(f"{path}?{query}")
+    assert error_of(answer, named) == (status, {400: "invalid_request", 422: "validation_error"}[status])
+
+
+@BOTH
+@pytest.mark.rule("chain.known signals.latest signals.history signal.direction signal.confidence")
 @pytest.mark.parametrize("chain", [8453, 56])
 def test_signals_are_of_the_chain_asked_for(wire: Wire, path: str, chain: int) -> None:
-    signals = wire.get(path, chain=chain, limit=100).json()["data"]
-    assert {signal["chain_id"] for signal in signals} == {chain}
-
-
-@pytest.mark.rule("signal.direction", "signal.confidence")
-@pytest.mark.parametrize("path", BOTH)
-def test_values_are_those_written(wire: Wire, path: str) -> None:
-    signals = wire.get(path, chain=8453, limit=100).json()["data"]
+    signals = wire.get(path, chain=chain, limit=100, unknown=1).json()["data"]
+    for signal in signals:
+        assert list(signal) == FIELDS
+        assert signal["chain_id"] == chain
+        assert type(signal["confidence"]) is float
+        assert 0.0 <= signal["confidence"] <= 1.0
+        assert signal["price_usd"] > 0
+        assert signal["timestamp"] <= wire.server.clock.now()
     assert {signal["direction"] for signal in signals} == {"BUY", "SELL"}
-    assert all(0.0 <= signal["confidence"] <= 1.0 for signal in signals)
     assert len({signal["id"] for signal in signals}) == len(signals)
 
 
-@pytest.mark.rule("signals.latest.no-cursor")
-def test_latest_has_no_cursor(wire: Wire) -> None:
-    assert list(wire.get("/signals", chain=8453, limit=1).json()) == ["data"]
-
-
-@pytest.mark.rule("signals.latest")
-@pytest.mark.parametrize("chain", [8453, 56])
-def test_latest_are_the_newest_of_history(wire: Wire, chain: int) -> None:
-    latest = wire.get("/signals", chain=chain, limit=10).json()["data"]
-    newest = wire.get("/signals/history", chain=chain, limit=10).json()["data"]
-    assert sorted(one["id"] for one in latest) == sorted(one["id"] for one in newest)
+@pytest.mark.rule("signals.latest signals.latest.no-cursor signals.history.order")
+def test_latest_are_the_newest_of_history_and_have_no_cursor(wire: Wire, history: list[Any]) -> None:
+    for limit in (1, 20, 100):
+        assert wire.get("/signals", chain=8453, limit=limit).json() == {"data": history[:limit]}
+    times = [one["timestamp"] for one in history]
+    assert times == sorted(times, reverse=True)
+    assert len({one["id"] for one in history}) == len(history) > 500
 
 
 @pytest.mark.rule("signals.latest.min_confidence")
-def test_least_confidence_includes_the_bound_itself(wire: Wire) -> None:
-    signals = wire.get("/signals", chain=8453, limit=100).json()["data"]
-    bound = sorted(signal["confidence"] for signal in signals)[len(signals) // 2]
-    chosen = wire.get("/signals", chain=8453, limit=100, min_confidence=bound).json()["data"]
+def test_least_confidence_includes_the_bound_itself(wire: Wire, history: list[Any]) -> None:
+    bound = sorted(signal["confidence"] for signal in history[:100])[50]
+    chosen = wire.get("/signals", chain=8453, limit=40, min_confidence=bound).json()["data"]
+    assert chosen == [signal for signal in history if signal["confidence"] >= bound][:40]
     assert min(signal["confidence"] for signal in chosen) == bound
-    wanted = {signal["id"] for signal in signals if signal["confidence"] >= bound}
-    assert wanted <= {signal["id"] for signal in chosen}
-    assert 0 < len(wanted) < len(signals)
 
 
 @pytest.mark.rule("signals.latest.min_confidence.range")
-@pytest.mark.parametrize("value", ["-0.01", "1.01", "nan", "high"])
-def test_least_confidence_is_between_zero_and_one(wire: Wire, value: str) -> None:
-    answer = wire.get("/signals", chain=8453, min_confidence=value)
-    assert error_of(answer)[0] in (400, 422)
-    assert "min_confidence" in answer.json()["error"]["message"]
+def test_least_confidence_is_between_zero_and_one(wire: Wire) -> None:
+    for value in ("0", "1", "0.0", "1.0", ".5", "5e-1", "1."):
+        assert wire.get("/signals", chain=8453, min_confidence=value).status_code == 200
+    for value in ("-0.01", "1.01", "1e9", "nan", "inf", "high", "", "0,5"):
+        assert error_of(wire.get("/signals", chain=8453, min_confidence=value), "min_confidence")[0] in (400, 422)
 
 
-@pytest.mark.rule("signals.latest.min_confidence.range")
-@pytest.mark.parametrize("value", ["0", "1", "0.0", "1.0"])
-def test_the_ends_of_the_confidence_range_are_fine(wire: Wire, value: str) -> None:
-    assert wire.get("/signals", chain=8453, min_confidence=value).status_code == 200
+@pytest.mark.rule("signals.history.token_address", "error.422.token-address", "error.422.message")
+def test_history_of_one_token(wire: Wire, history: list[Any]) -> None:
+    token = history[5]["token_address"]
+    expected = [one for one in history if one["token_address"] == token]
+    assert 0 < len(expected) < len(history)
+    for spelled in (token, token.lower(), "0x" + token[2:].upper()):
+        assert walk(wire, "/signals/history", chain=8453, token_address=spelled, limit=100) == expected
+    assert wire.get("/signals/history", chain=8453, token_address="0x" + "ab" * 20).json() == {"data": []}
+    for wrong in ("ETH", "0x12", "0x" + "g" * 40, "0x" + "a" * 41, "a" * 40):
+        answer = wire.get("/signals/history", chain=8453, token_address=wrong)
+        assert error_of(answer, "token_address") == (422, "validation_error")
 
 
-def history(wire: Wire, **query: Any) -> list[Any]:
-    found: list[Any] = []
-    while True:
-        page = wire.get("/signals/history", chain=8453, limit=100, **query).json()
-        found += page["data"]
-        if "next_cursor" not in page or len(found) >= 300:
-            return found
-        query["cursor"] = page["next_cursor"]
-
-
-@pytest.mark.rule("signals.history.order")
-def test_history_is_newest_first_across_pages(wire: Wire) -> None:
-    times = [signal["timestamp"] for signal in history(wire)]
-    assert times == sorted(times, reverse=True)
-    assert len(times) > 100
-
-
-@pytest.mark.rule("signals.history.token_address")
-def test_history_of_one_token(wire: Wire) -> None:
-    everything = history(wire)
-    token = everything[0]["token_address"]
-    only = history(wire, token_address=token)
-    assert {signal["token_address"] for signal in only} == {token}
-    assert {one["id"] for one in everything if one["token_address"] == token} <= {one["id"] for one in only}
-    assert len({signal["token_address"] for signal in everything}) > 1
-
-
-@pytest.mark.rule("error.422.token-address", "error.422.message")
-@pytest.mark.parametrize("address", ["BRETT", "0x12", "0x" + "zz" * 20])
-def test_a_token_address_that_cannot_be_one_is_a_validation_error(wire: Wire, address: str) -> None:
-    answer = wire.get("/signals/history", chain=8453, token_address=address)
-    assert error_of(answer) == (422, "validation_error")
-    assert "token_address" in answer.json()["error"]["message"]
-
-
-@pytest.mark.rule("signals.history.to")
-def test_history_between_two_moments(wire: Wire) -> None:
-    everything = history(wire)
-    newest, oldest = everything[20]["timestamp"], everything[60]["timestamp"]
-    within = history(wire, to=newest, from_=oldest)
-    assert within == [one for one in everything if oldest <= one["timestamp"] <= newest]
-    assert within
-
-
-@pytest.mark.rule("signals.history.from")
-def test_history_from_a_moment_on(wire: Wire) -> None:
-    everything = history(wire)
-    since = everything[30]["timestamp"]
-    assert [one["id"] for one in history(wire, from_=since)] == [
-        one["id"] for one in everything if one["timestamp"] >= since
-    ]
-
-
-@pytest.mark.rule("signals.history.to")
-def test_history_up_to_a_moment(wire: Wire) -> None:
-    everything = history(wire)
-    until = everything[30]["timestamp"]
-    assert {one["timestamp"] for one in history(wire, to=until)} & {one["timestamp"] for one in everything[:30]} <= {
-        until
-    }
-    assert history(wire, to=until)[0]["timestamp"] == until
+@pytest.mark.rule("signals.history.from", "signals.history.to")
+@pytest.mark.parametrize(("oldest", "newest"), [(60, 20), (30, None), (None, 500), (20, 60)])
+def test_history_between_two_moments(wire: Wire, history: list[Any], oldest: int | None, newest: int | None) -> None:
+    """Both are included; a beginning after the end leaves nothing."""
+    since, until = (None if one is None else history[one]["timestamp"] for one in (oldest, newest))
+    bounds = {name: at for name, at in (("from", since), ("to", until)) if at is not None}
+    found = walk(wire, "/signals/history", chain=8453, limit=100, **bounds)
+    assert found == [one for one in history if (since or 0) <= one["timestamp"] <= (until or 1e11)]
+    assert bool(found) is ((oldest, newest) != (20, 60))
 
 
 @pytest.mark.rule("signals.history.from", "signals.history.to")
 @pytest.mark.parametrize("name", ["from", "to"])
-@pytest.mark.parametrize("value", ["yesterday", "2026-01-01", "1.5"])
-def test_moments_are_whole_unix_seconds(wire: Wire, name: str, value: str) -> None:
-    answer = wire.get("/signals/history", chain=8453, **{name: value})
-    assert error_of(answer)[0] in (400, 422)
-    assert name in answer.json()["error"]["message"]
+def test_moments_are_whole_unix_seconds(wire: Wire, name: str) -> None:
+    for value in ("yesterday", "2026-01-01T00:00:00Z", "1.5", "9" * 40, ""):
+        assert error_of(wire.get("/signals/history", chain=8453, **{name: value}), name)[0] in (400, 422)

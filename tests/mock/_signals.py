@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from tradesdk_mock import MockClock, MockSignal
-from tradesdk_mock.market.emitted_signals import EmitRequest
 from tradesdk_mock.market.indicators import past
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
@@ -22,11 +21,6 @@ def world(kind: str = "scripted", **options: Any) -> World:
     made = World(seed=7, clock=MockClock(START), market=kind, **options)
     signal_feed.catch_up(made)
     return made
-
-
-def emit(made: World, **given: Any) -> MockSignal:
-    """Publish a signal with these fields."""
-    return signal_feed.emit(made, EmitRequest(**given))
 
 
 def before(made: World) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -12,150 +13,118 @@ from eth_utils.address import is_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk_mock import MockClock
+from tradesdk_mock import MockClock, MockServerError, MockService, MockSignal
 from tradesdk_mock.market.emitted_signals import prompted
 from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
-from tradesdk_mock.state.world import World
-from tradesdk_mock.trading import signal_feed
-from tradesdk_mock.trading.signal_feed import MockSignal
 
-from ._signals import BASE, BNB, HOUR, emit, new, wire, world
-from ._support import START
+from ._signals import BASE, BNB, HOUR, wire
+from ._support import START, in_process, walk
 
 
-def test_an_emitted_signal_is_published_at_once_and_as_it_was_asked_for() -> None:
-    made = world()
-    signal = emit(made, chain_id=BNB, token="cake", direction="SELL", confidence=1, price_usd=2, timestamp=START - HOUR)
+def service(seed: int = 7, **options: Any) -> MockService:
+    return MockService(**{"seed": seed, "clock": MockClock(START), "signals": "scripted", **options})
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with service() as made:
+        yield made
+
+
+def new(mock: MockService, chain: int = BASE, since: int = START) -> list[dict[str, Any]]:
+    """What the history has of a chain since then."""
+    with in_process(mock) as http:
+        return walk(http, "/v1/signals/history", **{"chain": chain, "from": since, "limit": 100})[::-1]
+
+
+def test_an_emitted_signal_is_published_at_once_and_as_it_was_asked_for(mock: MockService) -> None:
+    asked: dict[str, Any] = {"chain_id": BNB, "confidence": 1, "price_usd": 2, "timestamp": START + HOUR}
+    signal = mock.emit_signal(token="cake", direction="SELL", **asked)
     cake = find(7, BNB, "CAKE")
     assert cake is not None
-    assert (signal.token_symbol, signal.token_address, signal.chain_id) == ("CAKE", cake.address, BNB)
-    assert (signal.direction, signal.confidence, signal.price_usd, signal.timestamp) == ("SELL", 1.0, 2.0, START - HOUR)
-    assert signal.published_at == START
-    assert new(made, BNB) == [wire(signal)]
-    assert new(made, BASE) == []
-    assert list(wire(signal)) == list(signal_feed.FIELDS)
+    assert signal == MockSignal(
+        **{**asked, "id": signal.id, "token_symbol": "CAKE", "token_address": cake.address, "direction": "SELL"},
+        published_at=START,
+    )
+    assert new(mock, BNB) == [wire(signal)]
+    assert new(mock) == []
+    assert [mock.emit_signal(direction=each).direction for each in ("buy", "Sell", "SELL")] == ["BUY", "SELL", "SELL"]
 
 
-def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitted() -> None:
-    made, same, other = world(), world("live"), World(seed=8, clock=MockClock(START), market="scripted")
-    emitted = [emit(made) for _ in range(40)]
-    assert [emit(same) for _ in range(40)] == emitted
-    assert [emit(other).token_address for _ in range(40)] != [signal.token_address for signal in emitted]
-    assert {signal.chain_id for signal in emitted} == {BASE}
+def test_what_is_left_out_follows_from_the_seed_and_the_number_of_signals_emitted(mock: MockService) -> None:
+    emitted = [mock.emit_signal() for _ in range(40)]
+    same, other = service(signals="live"), service(8)
+    assert [same.emit_signal() for _ in range(40)] == emitted
+    assert [other.emit_signal().token_address for _ in range(40)] != [signal.token_address for signal in emitted]
     assert {signal.direction for signal in emitted} == {"BUY", "SELL"}
     assert len({signal.id for signal in emitted}) == 40
-    assert len({signal.token_symbol for signal in emitted}) > 20
-    assert len({signal.confidence for signal in emitted}) > 20
+    assert min(len({getattr(one, name) for one in emitted}) for name in ("token_symbol", "confidence")) > 20
     for signal in emitted:
         token = find(7, BASE, signal.token_address)
         assert token in lively(7, BASE)
-        assert signal.token_symbol == token.symbol
+        assert (signal.chain_id, signal.token_symbol) == (BASE, token.symbol)
         assert signal.price_usd == prices(7).usd(token, START)
         assert 0.5 <= signal.confidence <= 1
         assert (signal.timestamp, signal.published_at) == (START, START)
-    assert new(made) == [wire(signal) for signal in emitted]
+    assert new(mock) == [wire(signal) for signal in emitted]
 
 
-def test_what_is_asked_for_does_not_change_what_is_not() -> None:
-    plain, chosen = world(), world()
+def test_what_is_asked_for_does_not_change_what_is_not(mock: MockService) -> None:
+    chosen = service()
     for _ in range(10):
-        expected, signal = emit(plain), emit(chosen, price_usd=1, timestamp=5)
+        expected, signal = mock.emit_signal(), chosen.emit_signal(price_usd=1, timestamp=5)
         assert signal == MockSignal(**{**asdict(expected), "price_usd": 1.0, "timestamp": 5})
-    assert emit(plain, token="AERO").direction == emit(chosen).direction
+    assert mock.emit_signal(token="AERO").direction == chosen.emit_signal().direction
 
 
-def test_a_direction_in_any_case() -> None:
-    made = world()
-    assert [emit(made, direction=each).direction for each in ("buy", "Sell", "SELL")] == ["BUY", "SELL", "SELL"]
-
-
-def test_a_token_by_any_of_its_names() -> None:
-    made = world()
+def test_a_token_by_any_of_its_names(mock: MockService) -> None:
     brett = find(7, BASE, "BRETT")
     assert brett is not None
     for name in ("BRETT", "brett", brett.address, brett.address.lower(), "0x" + brett.address[2:].upper()):
-        signal = emit(made, token=name)
+        signal = mock.emit_signal(token=name)
         assert (signal.token_symbol, signal.token_address) == ("BRETT", brett.address)
         assert signal.price_usd == prices(7).usd(brett, START)
 
 
-def test_tokens_that_the_market_does_not_have_are_made_up() -> None:
-    made = world()
-    one, again, cased = (emit(made, token=name) for name in ("PEPE2 ☂", "PEPE2 ☂", "pepe2 ☂"))
+def test_tokens_that_the_market_does_not_have_are_made_up(mock: MockService) -> None:
+    one, again, cased = (mock.emit_signal(token=name) for name in ("PEPE2 ☂", "PEPE2 ☂", "pepe2 ☂"))
     assert (one.token_symbol, cased.token_symbol) == ("PEPE2 ☂", "pepe2 ☂")
     assert one.token_address == again.token_address == cased.token_address
     assert one.price_usd == again.price_usd > 0
     assert is_checksum_address(one.token_address)
-    assert emit(made, token="PEPE2 ☂", chain_id=BNB).token_address != one.token_address
     unknown = "0x" + "ab" * 20
-    signal = emit(made, token=unknown)
-    assert signal.token_address.lower() == unknown
+    signal = mock.emit_signal(token=unknown)
+    assert (signal.token_address.lower(), signal.token_symbol) == (unknown, "TABAB")
     assert is_checksum_address(signal.token_address)
-    assert signal.token_symbol == "TABAB"
     assert signal.price_usd > 0
     # A symbol of the other chain is unknown here.
-    assert emit(made, token="CAKE", chain_id=BASE).token_address != emit(made, token="CAKE", chain_id=BNB).token_address
+    for token in ("PEPE2 ☂", "CAKE"):
+        addresses = {mock.emit_signal(token=token, chain_id=chain).token_address for chain in (BASE, BNB)}
+        assert len(addresses) == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"chain_id": 1}, "chain_id"),
-        ({"chain_id": "8453"}, "chain_id"),
-        ({"chain_id": 8453.0}, "chain_id"),
-        ({"chain_id": None}, "chain_id"),
-        ({"chain_id": 10**5_000}, "chain_id"),
-        ({"token": ""}, "token"),
-        ({"token": "x" * 33}, "token"),
-        ({"token": " AERO"}, "token"),
-        ({"token": "A\nB"}, "token"),
-        ({"token": "A\x00"}, "token"),
-        ({"token": "\ud800"}, "token"),
-        ({"token": "0x12"}, "token"),
-        ({"token": "0X" + "a" * 40}, "token"),
-        ({"token": "0x" + "g" * 40}, "token"),
-        ({"token": 5}, "token"),
-        ({"direction": "buys"}, "direction"),
-        ({"direction": "HOLD"}, "direction"),
-        ({"direction": 1}, "direction"),
-        ({"direction": []}, "direction"),
-        ({"confidence": 1.01}, "confidence"),
-        ({"confidence": -0.0001}, "confidence"),
-        ({"confidence": math.nan}, "confidence"),
-        ({"confidence": True}, "confidence"),
-        ({"confidence": "0.5"}, "confidence"),
-        ({"price_usd": 0}, "price_usd"),
-        ({"price_usd": -1}, "price_usd"),
-        ({"price_usd": math.inf}, "price_usd"),
-        ({"price_usd": math.nan}, "price_usd"),
-        ({"price_usd": 10**400}, "price_usd"),
-        ({"price_usd": False}, "price_usd"),
-        ({"timestamp": -1}, "timestamp"),
-        ({"timestamp": 1.5}, "timestamp"),
-        ({"timestamp": 2**53}, "timestamp"),
-        ({"timestamp": "now"}, "timestamp"),
-        ({"timestamp": True}, "timestamp"),
-        ({"at": START - 61}, "at"),
-        ({"at": -1}, "at"),
-        ({"at": 1e11}, "at"),
-        ({"at": math.nan}, "at"),
-        ({"at": math.inf}, "at"),
-        ({"at": 10**400}, "at"),
-        ({"at": "soon"}, "at"),
-        ({"at": True}, "at"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else None,
-)
-def test_what_can_not_be_is_refused_and_changes_nothing(given: dict[str, Any], named: str) -> None:
-    made = world()
-    with pytest.raises(ValueError, match=f"^{named}: ") as caught:
-        emit(made, **given)
-    assert len(str(caught.value)) < 200
-    assert str(caught.value).isprintable()
-    assert new(made) == []
-    assert emit(made) == emit(world())
+WRONG: dict[str, list[Any]] = {
+    "chain_id": [1, "8453", 8453.0, None, 10**5_000],
+    "token": ["", "x" * 33, " AERO", "A\nB", "A\x00", "\ud800", "0x12", "0X" + "a" * 40, "0x" + "g" * 40, 5],
+    "direction": ["buys", "HOLD", 1, []],
+    "confidence": [1.01, -0.0001, math.nan, True, "0.5"],
+    "price_usd": [0, -1, math.inf, math.nan, 10**400, False],
+    "timestamp": [-1, 1.5, 2**53, "now", True],
+    "at": [START - 61, -1, 1e11, math.nan, math.inf, 10**400, "soon", True],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_can_not_be_is_refused_and_changes_nothing(mock: MockService, name: str) -> None:
+    for value in WRONG[name]:
+        with pytest.raises(MockServerError, match=f"^{name}: ") as caught:
+            mock.emit_signal(**{name: value})
+        assert len(str(caught.value)) < 200
+        assert str(caught.value).isprintable()
+    assert new(mock) == []
+    assert mock.emit_signal() == service().emit_signal()
 
 
 ANYTHING: st.SearchStrategy[Any] = st.one_of(
@@ -185,34 +154,27 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
     )
 )
 def test_whatever_is_asked_for_comes_out_as_a_signal_or_as_one_clear_error(given: dict[str, Any]) -> None:
-    made = World(seed=7, clock=MockClock(START), market="scripted")
-    made.store.set_meta("signals_upto", repr(START))  # no past: it takes long to make
+    mock = service()
+    mock.world.store.set_meta("signals_upto", repr(START))  # no past: it takes long to make
     signal, problem = None, ""
     try:
-        signal = emit(made, **given)
-    except ValueError as error:
+        signal = mock.emit_signal(**given)
+    except MockServerError as error:
         problem = str(error)
     if signal is None:
         named, _, said = problem.partition(": ")
         assert named in given
         assert said
         assert problem.isprintable()
-        assert signal_feed.last_seq(made) == 0
+        assert new(mock, BASE, 0) == new(mock, BNB, 0) == []
         return
     for name, value in given.items():
         if value is not None and name not in ("token", "at"):
             assert getattr(signal, name) == (float(value) if name in ("confidence", "price_usd") else value)
-    made.clock.set(max(signal.published_at, START))
-    found = new(made, signal.chain_id, after=0)
+    mock.clock.set(max(signal.published_at, START))
+    found = new(mock, signal.chain_id, 0)
     assert found == [wire(signal)]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-
-
-def test_a_wrong_date_is_published_as_it_is() -> None:
-    made = world()
-    years = [0, 5, 99_999_999_999, 2**53 - 1]
-    assert [emit(made, timestamp=year).timestamp for year in years] == years
-    assert [record["timestamp"] for record in new(made)] == years
 
 
 @pytest.mark.parametrize("chain_id", [BASE, BNB])

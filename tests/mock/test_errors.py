@@ -1,6 +1,6 @@
 """Whatever is wrong with a request, the answer is the service's error object, over a socket and without one.
 
-What isn't even HTTP: test_raw_http.
+What isn't even HTTP: test_raw_http. Bodies: tests/contract/test_service_transport.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tradesdk_mock import MockServer, MockServerError
 from tradesdk_mock.state.database import Database
 
-from ._support import add_agent, add_wallet, client, connection, error, in_process, ok
+from ._support import add_agent, add_wallet, client, error, in_process, ok
 
 PATHS = {
     "/v1/account": "GET",
@@ -82,20 +82,6 @@ def test_ids_that_do_not_exist(rich: httpx.Client, path: str) -> None:
         assert len(message) < 200, ident
 
 
-def test_what_belongs_to_others_does_not_exist(server: MockServer, rich: httpx.Client) -> None:
-    agent = ok(rich.get("/v1/agents"))["data"][0]["id"]
-    trade = ok(rich.get("/v1/trades"))["data"][0]["id"]
-    wallet = ok(rich.get("/v1/wallets"))["data"][0]["id"]
-    with client(server, "mock_full_other") as other:
-        for path in (f"/v1/agents/{agent}", f"/v1/trades/{trade}", f"/v1/wallets/{wallet}/balance"):
-            error(other.get(path), 404, "not_found")
-        error(other.patch(f"/v1/agents/{agent}", json={"name": "mine now"}), 404, "not_found")
-        error(other.delete(f"/v1/agents/{agent}"), 404, "not_found")
-        body = {"name": "n", "wallet_id": wallet, "chain_id": 8453}
-        error(other.post("/v1/agents", json=body), 404, "not_found")
-    assert ok(rich.get(f"/v1/agents/{agent}"))["name"] != "mine now"
-
-
 @pytest.mark.parametrize(
     ("query", "word"),
     [
@@ -136,57 +122,6 @@ def test_headers_over_64_kib(api: httpx.Client) -> None:
 def writes(api: httpx.Client) -> list[tuple[str, str]]:
     agent = add_agent(api, add_wallet(api))["id"]
     return [("POST", "/v1/agents"), ("PATCH", f"/v1/agents/{agent}"), ("POST", "/v1/wallets")]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"{]",
-        b"null",
-        b"[]",
-        b'"text"',
-        b"1",
-        b"\xff\xfe",
-        b'{"name": "\xff"}',
-        b'{"name": "\\ud800"}',
-        b'{"min_confidence": NaN}',
-        b'{"min_confidence": Infinity}',
-        b'{"risk": {"stop_loss_pct": -Infinity}}',
-        b'{"name": "a"} {}',
-        b"\xef\xbb\xbf{}",
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
-        b"name=a&chain_id=8453",
-    ],
-)
-def test_bodies_that_are_no_json_object(api: httpx.Client, writes: list[tuple[str, str]], content: bytes) -> None:
-    for method, path in writes:
-        answer = api.request(method, path, content=content, headers={"Content-Type": "application/json"})
-        error(answer, 400, "invalid_request")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        None,
-        "",
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/jsonp",
-        "application/json; charset=latin-1",
-    ],
-)
-def test_content_types_that_are_not_json(api: httpx.Client, writes: list[tuple[str, str]], kind: str | None) -> None:
-    for method, path in writes:
-        answer = api.request(method, path, content=b"{}", headers={} if kind is None else {"Content-Type": kind})
-        assert "JSON" in error(answer, 400, "invalid_request")
-
-
-@pytest.mark.parametrize("kind", ["application/json", "Application/JSON", "application/json; charset=utf-8"])
-def test_content_types_that_are_json(api: httpx.Client, writes: list[tuple[str, str]], kind: str) -> None:
-    ok(api.patch(writes[1][1], content=b'{"name": "\xc3\xa9"}', headers={"Content-Type": kind}))
 
 
 def test_compressed_bodies_are_refused(api: httpx.Client, writes: list[tuple[str, str]]) -> None:
@@ -242,36 +177,6 @@ def test_a_crash_undoes_what_its_request_had_written(
         patched.setattr(server.world.store, "run", failing)
         error(api.delete(f"/v1/agents/{agent}"), 500, "internal_error")
     assert ok(api.get(f"/v1/agents/{agent}"))["id"] == agent
-
-
-def test_state_that_another_process_holds_is_503(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    with MockServer(db=path) as server, client(server) as http:
-        ok(http.get("/v1/account"))
-        server.world.store.run("PRAGMA busy_timeout = 0")
-        other = sqlite3.connect(path, isolation_level=None)
-        try:
-            other.execute("BEGIN IMMEDIATE")
-            answer = http.get("/v1/account")
-            error(answer, 503, "service_unavailable")
-            assert answer.headers["retry-after"] == "1"
-        finally:
-            other.close()
-        ok(http.get("/v1/account"))
-
-
-@pytest.mark.parametrize("field", ["name", "wallet_id", "chain_id"])
-def test_a_missing_field_is_named(api: httpx.Client, field: str) -> None:
-    body = {"name": "n", "wallet_id": add_wallet(api), "chain_id": 8453}
-    del body[field]
-    assert error(api.post("/v1/agents", json=body), 400, "invalid_request").startswith(f"{field}: ")
-
-
-@pytest.mark.parametrize("field", ["address", "chain_id", "label", "signature"])
-def test_a_missing_field_of_a_wallet_is_named(api: httpx.Client, field: str) -> None:
-    body = connection()
-    del body[field]
-    assert error(api.post("/v1/wallets", json=body), 400, "invalid_request").startswith(f"{field}: ")
 
 
 def test_a_file_that_is_busy_and_one_that_cannot_be_used_are_told_apart(

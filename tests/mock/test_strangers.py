@@ -26,35 +26,21 @@ CODES = {
     409: {"conflict"},
     422: {"validation_error"},
 }
-
-
 OPTIONS = GapOptions(quotas="enterprise=1000000/1000000", enterprise_limit=10**9)
 STRICT = OPTIONS.changed(unknown_field="400", bounds="none", no_routes="routes", stream_filter="honoured")
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[MockServer]:
-    with MockServer(clock=MockClock(START), gaps=OPTIONS) as server:
-        yield server
 
 
 @pytest.fixture(
     scope="module", params=["process", *(pytest.param(one, marks=pytest.mark.long) for one in ("strict", "socket"))]
 )
-def stranger(request: pytest.FixtureRequest, served: MockServer) -> Iterator[httpx.Client]:
-    """Over a socket; without one; and without one under other gap options."""
-    key = "mock_full_enterprise_main"
-    made: MockService
-    if request.param == "socket":
-        made, http = served, client(served, key)
-    else:
-        made = MockService(clock=MockClock(START), gaps=STRICT if request.param == "strict" else OPTIONS)
-        http = in_process(made, key)
-    made.create_key(plan="enterprise", tenant="main")
-    made.populate("main")
-    with http:
-        yield http
-    made.close()
+def stranger(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    """Without a socket; under other gap options; and over one."""
+    kind = MockServer if request.param == "socket" else MockService
+    with kind(clock=MockClock(START), gaps=STRICT if request.param == "strict" else OPTIONS) as mock:
+        key = mock.create_key(plan="enterprise", tenant="main").value
+        mock.populate("main")
+        with client(mock, key) if isinstance(mock, MockServer) else in_process(mock, key) as http:
+            yield http
 
 
 def check(answer: httpx.Response) -> None:
@@ -72,73 +58,29 @@ def check(answer: httpx.Response) -> None:
     assert set(body["error"]) == {"code", "message"}
 
 
+FIXED = settings(max_examples=60, deadline=None)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    st.none() | st.booleans() | numbers | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=8,
 )
 NAMES = ("name", "wallet_id", "chain_id", "risk", "min_confidence", "max_positions", "address", "label", "signature")
-bodies = st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), json_values, max_size=6)
-risks = st.dictionaries(
-    st.sampled_from(("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct", "x")),
-    st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3) | st.none() | st.booleans(),
-)
-FIXED = settings(max_examples=60, deadline=None)
-
-
-@FIXED
-@given(body=bodies, target=st.sampled_from(["agents", "wallets", "agent"]))
-def test_bodies(stranger: httpx.Client, body: dict[str, Any], target: str) -> None:
-    if target == "agent":
-        agent = ok(stranger.get("/v1/agents?limit=1"))["data"][0]["id"]
-        check(stranger.patch(f"/v1/agents/{agent}", json=body))
-        check(stranger.get(f"/v1/agents/{agent}"))
-    else:
-        check(stranger.post(f"/v1/{target}", json=body))
+RISKS = ("position_size_pct", "stop_loss_pct", "trailing_stop_pct", "take_profit_pct", "x")
 
 
 @FIXED
 @given(
-    risk=risks,
-    name=st.text(max_size=30),
-    confidence=st.floats(allow_nan=False, allow_infinity=False) | st.integers(),
-    positions=st.integers(),
+    body=st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), json_values, max_size=6),
+    content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode),
 )
-def test_agents_that_are_nearly_right(
-    stranger: httpx.Client, risk: dict[str, Any], name: str, confidence: float, positions: int
-) -> None:
-    wallet = ok(stranger.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
-    body = {
-        "name": name,
-        "wallet_id": wallet,
-        "chain_id": 8453,
-        "risk": risk,
-        "min_confidence": confidence,
-        "max_positions": positions,
-    }
-    answer = stranger.post("/v1/agents", json=body)
-    check(answer)
-    if answer.status_code == 201:
-        made = ok(stranger.get(f"/v1/agents/{answer.json()['id']}"))
-        assert (made["name"], made["min_confidence"], made["max_positions"]) == (name, confidence, positions)
-        assert stranger.delete(f"/v1/agents/{made['id']}").status_code == 204
-
-
-@FIXED
-@given(signature=st.binary(min_size=60, max_size=70), text=st.text(max_size=10))
-def test_signatures(stranger: httpx.Client, signature: bytes, text: str) -> None:
-    body = {**connection(), "signature": "0x" + signature.hex() + text}
-    answer = stranger.post("/v1/wallets", json=body)
-    assert answer.json()["error"]["code"] == "invalid_signature"
-    check(answer)
-
-
-@FIXED
-@given(content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
-def test_bytes(stranger: httpx.Client, content: bytes) -> None:
+def test_bodies(stranger: httpx.Client, body: dict[str, Any], content: bytes) -> None:
+    agent = ok(stranger.get("/v1/agents?limit=1"))["data"][0]["id"]
     headers = {"Content-Type": "application/json"}
-    check(stranger.post("/v1/agents", content=content, headers=headers))
-    check(stranger.post("/v1/wallets", content=content, headers=headers))
+    for method, path in (("POST", "agents"), ("POST", "wallets"), ("PATCH", f"agents/{agent}")):
+        check(stranger.request(method, f"/v1/{path}", json=body))
+        check(stranger.request(method, f"/v1/{path}", content=content, headers=headers))
+    check(stranger.get(f"/v1/agents/{agent}"))
     answer = stranger.put("/_mock/gaps", content=content or b"[]", headers=headers)
     # An empty object is the only change of options that bytes at random will hit.
     assert answer.status_code == 400 or not json.loads(content)
@@ -146,60 +88,92 @@ def test_bytes(stranger: httpx.Client, content: bytes) -> None:
 
 @FIXED
 @given(
-    path=st.sampled_from(
-        ["agents", "wallets", "trades", "positions", "signals", "signals/history", "account", "agents/x", "trades/x"]
-    ),
-    query=st.dictionaries(
-        st.sampled_from(
-            ("limit", "cursor", "status", "agent_id", "chain", "chain_id", "token_address", "from", "to", "")
-        ),
-        st.sampled_from(["8453", "56", "1", "20", "100", "open", "idle", "0.5", "0x" + "ab" * 20])
-        | st.integers().map(str)
-        | st.floats().map(str)
-        | st.text(max_size=20),
-        max_size=5,
-    ),
+    given=st.fixed_dictionaries(
+        {
+            "name": st.text(max_size=30),
+            "risk": st.dictionaries(st.sampled_from(RISKS), numbers | st.text(max_size=3) | st.none() | st.booleans()),
+            "min_confidence": numbers,
+            "max_positions": st.integers(),
+        }
+    )
 )
-def test_queries(stranger: httpx.Client, path: str, query: dict[str, str]) -> None:
-    check(stranger.get(f"/v1/{path}", params=query))
-
-
-@FIXED
-@given(raw=st.binary(max_size=60))
-def test_raw_queries_and_paths(stranger: httpx.Client, raw: bytes) -> None:
-    check(stranger.get("/v1/trades?" + quote(raw)))
-    check(stranger.get("/v1/signals/history?chain=56&" + quote(raw, safe="=&%+;")))
-    check(stranger.get("/v1/agents/" + quote(raw, safe="")))
-    check(stranger.get("/" + quote(raw, safe="/")))
-
-
-@FIXED
-@given(value=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80))
-def test_keys(stranger: httpx.Client, value: str) -> None:
-    answer = stranger.get("/v1/account", headers={"Authorization": f"Bearer {value}"})
+def test_agents_that_are_nearly_right(stranger: httpx.Client, given: dict[str, Any]) -> None:
+    wallet = ok(stranger.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+    answer = stranger.post("/v1/agents", json={"wallet_id": wallet, "chain_id": 8453, **given})
     check(answer)
-    assert answer.status_code in (200, 401)
-    assert answer.status_code == 401 or value.startswith("mock_")
+    if answer.status_code == 201:
+        made = ok(stranger.get(f"/v1/agents/{answer.json()['id']}"))
+        del given["risk"]
+        assert {name: made[name] for name in given} == given
+        assert stranger.delete(f"/v1/agents/{made['id']}").status_code == 204
 
 
 @FIXED
 @given(
+    signature=st.binary(min_size=60, max_size=70),
+    text=st.text(max_size=10),
+    key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80),
+)
+def test_signatures_and_keys(stranger: httpx.Client, signature: bytes, text: str, key: str) -> None:
+    answer = stranger.post("/v1/wallets", json={**connection(), "signature": "0x" + signature.hex() + text})
+    check(answer)
+    assert answer.json()["error"]["code"] == "invalid_signature"
+    answer = stranger.get("/v1/account", headers={"Authorization": f"Bearer {key}"})
+    check(answer)
+    assert answer.status_code == 401 or key.startswith("mock_")
+
+
+PARAMETERS = [
+    "limit",
+    "cursor",
+    "status",
+    "agent_id",
+    "chain",
+    "chain_id",
+    "token_address",
+    "from",
+    "to",
+    "min_confidence",
+]
+
+
+@FIXED
+@given(
+    path=st.sampled_from(
+        [
+            *("agents", "wallets", "trades", "positions", "signals", "signals/history", "account", "agents/x"),
+            *("trades/x", "signals/stream", "signals/stream"),
+        ]
+    ),
     query=st.dictionaries(
-        st.sampled_from(("chain", "min_confidence", "limit", "cursor", "x")),
-        st.sampled_from(["8453", "56", "1", "0.5", "2", ""]) | st.text(max_size=20),
-        max_size=4,
+        st.sampled_from(PARAMETERS) | st.text(max_size=3),
+        st.sampled_from(["8453", "56", "1", "20", "100", "open", "idle", "0.5", "0x" + "ab" * 20])
+        | numbers.map(str)
+        | st.text(max_size=20),
+        max_size=5,
     ),
     last=st.sampled_from(["", "sig_1"]) | st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40),
 )
-def test_streams(stranger: httpx.Client, query: dict[str, str], last: str) -> None:
-    headers = {"Last-Event-ID": last}
-    with stranger.stream("GET", "/v1/signals/stream", params=query, headers=headers) as answer:
-        if answer.status_code != 200:
+def test_queries(stranger: httpx.Client, path: str, query: dict[str, str], last: str) -> None:
+    with stranger.stream("GET", f"/v1/{path}", params=query, headers={"Last-Event-ID": last}) as answer:
+        if answer.headers["content-type"] == "text/event-stream":
+            assert query["chain"] in ("8453", "56")
+        else:
             answer.read()
             check(answer)
-            return
-        assert answer.headers["content-type"] == "text/event-stream"
-        assert query["chain"] in ("8453", "56")
+
+
+@FIXED
+@given(raw=st.binary(max_size=60), method=st.sampled_from(["GET", "POST", "DELETE", "PUT"]))
+def test_raw_queries_and_paths(stranger: httpx.Client, raw: bytes, method: str) -> None:
+    check(stranger.get("/v1/trades?" + quote(raw)))
+    check(stranger.get("/v1/signals/history?chain=56&" + quote(raw, safe="=&%+;")))
+    check(stranger.get("/v1/agents/" + quote(raw, safe="")))
+    check(stranger.get("/" + quote(raw, safe="/")))
+    for path in ("", "faults/", "journal?"):
+        answer = stranger.request(method, f"/_mock/{path}" + quote(raw, safe="" if path else "/"))
+        check(answer)
+        assert answer.status_code in (200, 400, 404, 405)
 
 
 CONTROL = st.dictionaries(
@@ -232,19 +206,6 @@ def test_control(stranger: httpx.Client, path: str, body: dict[str, Any]) -> Non
     assert ok(stranger.get("/_mock/status"))["frozen"] in (True, False)
     ok(stranger.delete("/_mock/faults"))
     ok(stranger.post("/_mock/clock", json={"freeze": True, "set": START, "allow_backwards": True, "speed": 1}))
-
-
-@FIXED
-@given(raw=st.binary(max_size=40), method=st.sampled_from(["GET", "POST", "DELETE", "PUT"]))
-def test_control_paths_and_queries(stranger: httpx.Client, raw: bytes, method: str) -> None:
-    for path in (
-        "/_mock/" + quote(raw, safe="/"),
-        "/_mock/faults/" + quote(raw, safe=""),
-        "/_mock/journal?" + quote(raw),
-    ):
-        answer = stranger.request(method, path)
-        check(answer)
-        assert answer.status_code in (200, 400, 404, 405)
 
 
 names = st.binary(max_size=20) | st.sampled_from(

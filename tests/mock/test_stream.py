@@ -1,4 +1,7 @@
-"""The live stream: what its events are. The same over sockets and in process. What is a gap is in test_gaps_stream."""
+"""The live stream: what its events are. The same over sockets and in process.
+
+Its rules: tests/contract/test_service_stream; what is a gap: test_gaps.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tradesdk_mock import MockServer, MockService, MockSignal
 
 from ._listening import CARRIERS, PATH, carried, connect, listening
 from ._scripted import TLS
-from ._support import FULL, START, error, ok, walk
+from ._support import START, walk
 
 
 @pytest.fixture(params=CARRIERS)
@@ -51,66 +54,21 @@ def test_a_signal_is_one_message_event(mock: MockService, api: httpx.Client) -> 
     )
 
 
-def test_a_heartbeat_every_fifteen_seconds(mock: MockService, api: httpx.Client) -> None:
+def test_a_heartbeat_every_fifteen_seconds_and_one_for_a_jump(mock: MockService, api: httpx.Client) -> None:
     with listening(api) as stream:
-        for turn in range(1, 4):
-            mock.clock.advance(15)
-            assert stream.next() == {"type": "heartbeat", "timestamp": START + 15 * turn}
+        for seconds in (15, 30, 3_630, 3_645):
+            mock.clock.set(START + seconds)
+            assert stream.next() == {"type": "heartbeat", "timestamp": START + seconds}
 
 
-def test_a_jump_has_one_heartbeat(mock: MockService, api: httpx.Client) -> None:
-    with listening(api) as stream:
-        mock.clock.advance(3_600)
-        assert stream.next() == {"type": "heartbeat", "timestamp": START + 3_600}
-        mock.clock.advance(15)
-        assert stream.next() == {"type": "heartbeat", "timestamp": START + 3_615}
-
-
-def test_each_chain_has_its_own(mock: MockService, api: httpx.Client) -> None:
-    with listening(api) as base, listening(api, 56) as bnb:
-        first = mock.emit_signal(chain_id=56)
-        second = mock.emit_signal()
-        third = mock.emit_signal(chain_id=56)
-        assert base.next() == data(second)
-        assert bnb.take(2) == [data(first), data(third)]
-
-
-def test_it_begins_where_it_is_opened(mock: MockService, api: httpx.Client) -> None:
-    mock.emit_signal()
-    with listening(api) as stream:
-        later = mock.emit_signal()
-        assert stream.next() == data(later)
-
-
-def test_what_comes_before_the_first_read_is_kept(mock: MockService, api: httpx.Client) -> None:
+def test_it_begins_where_it_is_opened_and_keeps_what_comes_before_the_first_read(
+    mock: MockService, api: httpx.Client
+) -> None:
     """More than are looked up at once."""
+    mock.emit_signal()
     with listening(api) as stream:
         emitted = [data(mock.emit_signal()) for _ in range(1_100)]
         assert stream.take(1_100) == emitted
-
-
-def test_the_latest_the_history_and_the_stream_agree(mock: MockService, api: httpx.Client) -> None:
-    with listening(api) as stream:
-        sent = [data(mock.emit_signal()) for _ in range(3)]
-        assert stream.take(3) == sent
-    for path in ("/v1/signals", "/v1/signals/history"):
-        found = ok(api.get(path, params={"chain": 8453, "limit": 3}))["data"]
-        assert [{"type": "signal", **record} for record in reversed(found)] == sent
-
-
-def test_a_history_that_lags_behind_the_stream(mock: MockService, api: httpx.Client) -> None:
-    mock.set_gaps(history_lag=2)
-
-    def newest(path: str) -> Any:
-        return ok(api.get(path, params={"chain": 8453, "limit": 1}))["data"][0]["id"]
-
-    with listening(api) as stream:
-        emitted = mock.emit_signal()
-        assert stream.next()["id"] == emitted.id
-        assert newest("/v1/signals") == emitted.id
-        assert newest("/v1/signals/history") != emitted.id
-        mock.clock.advance(2)
-        assert newest("/v1/signals/history") == emitted.id
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
@@ -188,14 +146,6 @@ async def test_many_tasks_listen(mock: MockService) -> None:
     assert got == [emitted] * 30
 
 
-def test_the_control_api_emits_as_well(mock: MockService, api: httpx.Client) -> None:
-    with listening(api) as stream:
-        emitted = ok(api.post("/_mock/signals", json={"count": 3, "token": "BRETT"}))["data"]
-        for signal in emitted:
-            del signal["published_at"]
-        assert stream.take(3) == [{"type": "signal", **signal} for signal in emitted]
-
-
 def test_values_that_no_client_knows(mock: MockService, api: httpx.Client) -> None:
     mock.set_gaps(unknown_values="on")
     with listening(api) as stream:
@@ -213,69 +163,3 @@ def test_a_service_whose_clock_is_wrong(mock: MockService, api: httpx.Client, sk
         assert stream.next() == {"type": "heartbeat", "timestamp": START + 15 + skew}
         assert mock.emit_signal().timestamp == START + 15 + skew
         assert stream.next()["timestamp"] == START + 15 + skew
-
-
-# Opening it
-
-
-def test_it_is_outside_the_rate_limit_and_not_counted(mock: MockService) -> None:
-    with connect(mock, "mock_full_free_few") as http:
-        for _ in range(70):
-            with listening(http) as stream:
-                assert not [name for name in stream.answer.headers if "ratelimit" in name]
-        usage = http.get("/v1/account/usage")
-        assert ok(usage)["requests"]["used"] == 1
-        assert usage.headers["x-ratelimit-remaining"] == "59"
-        for _ in range(59):
-            ok(http.get("/v1/account"))
-        error(http.get("/v1/account"), 429, "rate_limited")
-        with listening(http):
-            pass
-
-
-@pytest.mark.parametrize(
-    "header", [None, "Bearer ", "Bearer nobody", f"Basic {FULL}", FULL, "Bearer mock_full_main2 x"], ids=str
-)
-def test_it_needs_a_key(mock: MockService, header: str | None) -> None:
-    headers = {} if header is None else {"Authorization": header.strip()}
-    with connect(mock, None) as http:
-        error(http.get(PATH, params={"chain": 8453, "api_key": FULL}, headers=headers), 401, "unauthorized")
-
-
-def test_keys_that_are_no_longer_good(mock: MockService) -> None:
-    revoked, expired = mock.create_key(), mock.create_key()
-    mock.revoke_key(revoked.id)
-    mock.expire_key(expired.id)
-    for key in (revoked, expired):
-        with connect(mock, key.value) as http:
-            error(http.get(f"{PATH}?chain=8453"), 401, "unauthorized")
-
-
-def test_a_read_only_key_will_do(mock: MockService) -> None:
-    with connect(mock, "mock_read_main") as http, listening(http) as stream:
-        mock.emit_signal()
-        assert stream.next()["type"] == "signal"
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
-def test_it_is_only_read(mock: MockService, api: httpx.Client, method: str) -> None:
-    answer = api.request(method, f"{PATH}?chain=8453")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
-    assert "x-ratelimit-limit" in answer.headers
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ("", 400, "invalid_request"),
-        ("chain=", 400, "invalid_request"),
-        ("chain=base", 400, "invalid_request"),
-        ("chain=8453&chain=56", 400, "invalid_request"),
-        ("chain=1", 422, "validation_error"),
-        ("chain=-8453", 422, "validation_error"),
-        ("chain=8453.0", 400, "invalid_request"),
-    ],
-)
-def test_the_chain_must_be_named(mock: MockService, api: httpx.Client, query: str, status: int, code: str) -> None:
-    assert "chain" in error(api.get(f"{PATH}?{query}"), status, code)
-    assert mock.status()["streams"] == 0

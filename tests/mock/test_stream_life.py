@@ -17,12 +17,10 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockService
 from tradesdk_mock.api import stream as module
-from tradesdk_mock.core.messages import WaitForEvent
 from tradesdk_mock.serving import uvicorn_server
-from tradesdk_mock.trading import signal_feed
 
 from ._listening import CARRIERS, PATH, carried, connect, listening
-from ._support import FULL, START, error, ok
+from ._support import START, error, ok, walk
 
 
 @pytest.fixture(params=CARRIERS)
@@ -224,35 +222,27 @@ def test_back_in_time_the_market_does_not_repeat_itself(carrier: str) -> None:
         mock.set_gaps(heartbeat=0)
         with listening(api) as stream:
             mock.clock.advance(120)
-            before = stream.take(len(published_since(mock, START)))
+            before = stream.take(len(published_since(api, START)))
             mock.clock.set(START, allow_backwards=True)
             mock.clock.advance(240)
-            count = len(published_since(mock, START))
+            count = len(published_since(api, START))
             after = stream.take(count - len(before))
     ids = [event["id"] for event in (*before, *after)]
     assert len(set(ids)) == len(ids) == count
 
 
-def published_since(mock: MockService, start: float) -> list[Any]:
-    signal_feed.catch_up(mock.world)
-    return mock.world.store.all(
-        "SELECT id FROM signals WHERE chain_id = 8453 AND published_at > ? ORDER BY seq", (start,)
-    )
+def published_since(http: httpx.Client, start: float) -> list[str]:
+    """The ids on Base, oldest first."""
+    query: dict[str, Any] = {"chain": 8453, "from": int(start), "limit": 100}
+    return [signal["id"] for signal in walk(http, "/v1/signals/history", **query)][::-1]
 
 
 # Several processes, and slow readers
 
-EMIT = """
-import sys
-from tradesdk_mock import MockService
 
-with MockService(db=sys.argv[1]) as mock:
-    print(mock.emit_signal().id)
-"""
-
-
-def elsewhere(script: str, *arguments: object) -> str:
-    """What another process prints."""
+def elsewhere(act: str, *arguments: object) -> str:
+    """What another process with the same state file prints."""
+    script = f"import sys\nfrom tradesdk_mock import MockService\nwith MockService(db=sys.argv[1]) as mock:\n    {act}"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True
     )
@@ -260,85 +250,86 @@ def elsewhere(script: str, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_it_hears_of_what_another_process_publishes(carrier: str, tmp_path: Path) -> None:
-    db = tmp_path / "world.sqlite3"
-    with carried(carrier, db=db, clock=None) as mock, connect(mock) as api, listening(api) as stream:
-        emitted = elsewhere(EMIT, db)
-        event = stream.next()
-        while event["type"] == "heartbeat":
-            event = stream.next()
-        assert event["id"] == emitted
-
-
-def test_it_looks_for_that_twice_a_second(tmp_path: Path) -> None:
-    """In memory there is nobody else."""
-    for db, poll in ((tmp_path / "world.sqlite3", 0.5), (None, None)):
-        with carried("in process", db=db) as mock:
-            key = mock.create_key()
-            signal_feed.catch_up(mock.world)
-            feed = module.Feed(mock.world, key.id, 8453, signal_feed.last_seq(mock.world), 0.0, mock.world.now())
-            step = next(feed)
-            assert isinstance(step, WaitForEvent)
-            assert step.poll == poll
-            feed.close()
-
-
-REVOKE = """
-import sys
-from tradesdk_mock import MockService
-
-with MockService(db=sys.argv[1]) as mock:
-    mock.revoke_key(sys.argv[2])
-"""
-
-
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_key_that_another_process_revokes_ends_it(carrier: str, tmp_path: Path) -> None:
+def test_it_hears_of_what_another_process_does(carrier: str, tmp_path: Path) -> None:
+    """A signal that it publishes, and the end of the key."""
     db = tmp_path / "world.sqlite3"
     with carried(carrier, db=db, clock=None) as mock:
         mock.set_gaps(heartbeat=0)
         key = mock.create_key()
         with connect(mock, key.value) as http, listening(http) as stream:
-            elsewhere(REVOKE, db, key.id)
+            emitted = elsewhere("print(mock.emit_signal().id)", db)
+            assert stream.next()["id"] == emitted
+            elsewhere("mock.revoke_key(sys.argv[2])", db, key.id)
             assert stream.rest() == []
 
 
-def test_a_slow_reader_costs_no_memory_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its events stay where they are, in the table of signals, until there is room on its connection."""
-    feeds: list[Any] = []
+ROOM = 16 * 1024
+
+
+@pytest.fixture
+def feeds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The streams that are opened, in their order; on sockets with little room in the system's own buffers."""
+    found: list[Any] = []
 
     class Watched(module.Feed):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            feeds.append(self)
+            found.append(self)
 
     def listen(host: str, port: int) -> socket.socket:
-        """With little room in the system's own buffers."""
         listener = original(host, port)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         return listener
 
     original = uvicorn_server._listen
     monkeypatch.setattr(uvicorn_server, "_listen", listen)
     monkeypatch.setattr(module, "Feed", Watched)
-    with carried("sockets", signals="live") as mock, socket.socket() as slow, connect(mock) as api:
-        assert isinstance(mock, MockServer)
+    return found
+
+
+def narrow(mock: MockService) -> httpx.Client:
+    """A client for whom the system keeps little."""
+    plain = connect(mock)
+    if not isinstance(mock, MockServer):
+        return plain
+    with plain:
+        transport = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)], trust_env=False)
+        return httpx.Client(transport=transport, base_url=plain.base_url, headers=plain.headers, timeout=16)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("many", [3_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_slow_reader_costs_no_memory_and_loses_nothing(carrier: str, many: int, feeds: list[Any]) -> None:
+    """Its events stay where they are, in the table of signals, until there is room on its connection."""
+    with carried(carrier, signals="live") as mock, narrow(mock) as http, connect(mock) as other:
         mock.set_gaps(heartbeat=0)
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        slow.settimeout(10)
-        slow.connect(("127.0.0.1", mock.port))
-        slow.sendall(
-            f"GET {PATH}?chain=8453 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {FULL}\r\n\r\n".encode()
-        )
-        came = slow.recv(1)
-        with listening(api) as fast:
-            mock.clock.advance(18_000)
-            count = len(published_since(mock, START))
-            events = fast.take(count)
-            assert feeds[0]._after < feeds[1]._after - 1_500
-            ok(api.get("/v1/account"))
-        while came.count(b'"type":"signal"') < count or not came.endswith(b"\n\n\r\n"):
-            came += slow.recv(1 << 20)
-    ids = [json.loads(line[6:])["id"] for line in came.split(b"\n") if line.startswith(b"data: ")]
-    assert ids == [event["id"] for event in events]
-    assert count >= 2_999
+        with listening(http) as unread:
+            begun = feeds[0]._after
+            mock.clock.advance(6 * many)
+            # Whoever asks meanwhile is answered.
+            published = published_since(other, START)
+            assert len(published) == pytest.approx(many, rel=0.1)
+            # Signals of both chains, and those that fit into the buffers of a connection.
+            assert feeds[0]._after - begun < 2_000
+            with listening(other) as fast:
+                emitted = mock.emit_signal(token="BRETT").id
+                assert fast.next()["id"] == emitted
+            assert [event["id"] for event in unread.take(len(published) + 1)] == [*published, emitted]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_no_time_is_too_long(carrier: str, feeds: list[Any]) -> None:
+    """Hours of the mock's clock: what came meanwhile is there, and then the stream goes on."""
+    with carried(carrier) as mock, narrow(mock) as http, connect(mock) as other:
+        mock.set_gaps(heartbeat=600)
+        with listening(http) as unread:
+            emitted = [mock.emit_signal(at=START + 60 * n).id for n in range(1, 100)]
+            for hour in range(1, 3):
+                mock.clock.set(START + 3_600 * hour)
+                assert other.get("/v1/account").status_code == 200
+            emitted.append(mock.emit_signal().id)
+            found = list[str]()
+            while len(found) < len(emitted):
+                event = unread.next()
+                found += [event["id"]] if event["type"] == "signal" else []
+            assert found == emitted
