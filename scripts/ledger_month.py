@@ -1,4 +1,4 @@
-"""Months of the mock's market, judged at random moments: what was traded, and whether the ledger balances, as a table."""
+"""Months of the mock's market, judged at random moments: what was traded, and whether its ledger balances."""
 
 import argparse
 import sys

@@ -1,6 +1,6 @@
-"""State in a file: kept from run to run, shared by processes, safe before an answer leaves; and files that can't be used.
+"""State in a file: kept from run to run, shared by processes, and safe before an answer leaves.
 
-Those are refused by name and left alone, or answered by name when the damage comes later.
+Files that can't be used are refused by name and left alone, or answered by name when the damage comes later.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def setting(name: str, value: str) -> str:
 
 DAMAGED, OTHER = "damaged", "a database of something else"
 Spoil = Callable[[bytes], bytes] | Sequence[str] | None
-# name: (statements on a good file, or its bytes made wrong; None takes it away), and what is said of it as a state file:
+# name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it as a state file:
 # "" where it is taken as one that was only begun, or where it is damaged in a place that isn't looked at before.
 WRONG: dict[str, tuple[Spoil, str]] = {
     "missing": (None, ""),

@@ -1,4 +1,4 @@
-"""What an agent does with signals, prices and what it is told, and when the engine reads again what it has in memory."""
+"""What an agent does with signals, prices and what it is told; and when the engine reads again what is in memory."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_an_agent_bound_to_another_wallet_buys_from_that_one(stage: Stage) -> No
 
 
 def test_every_sum_of_a_short_story() -> None:
-    """The referee counts all of it again, on both interfaces: agents that share a wallet, both chains, gains, losses."""
+    """The referee counts all of it again, on both interfaces: a wallet of two agents, both chains, gains and losses."""
     with service(7, signals="scripted") as mock, Observer(mock, ["me", BACKGROUND_TENANT]) as observer:
         mock.populate(BACKGROUND_TENANT)
         observer.past[BACKGROUND_TENANT] = START
