@@ -404,13 +404,13 @@ def kept_out(mock: MockService, why: str, **options: Any) -> None:
 
 
 def test_other_machines_are_kept_out_unless_asked_for(mock: MockService) -> None:
-    for sender in LOCAL:
-        ok(ask(mock, sender=sender))
-    for sender in FOREIGN:
-        kept_out(mock, "this machine only", sender=sender)
-    for sender in (*LOCAL, *FOREIGN):
-        ok(ask(mock, sender=sender, remote=True, host="mock.build.example:8787"))
-        assert ok(ask(mock, "/_mock/reset", "POST", sender=sender, remote=True))["tenants"] == []
+    for near in LOCAL:
+        ok(ask(mock, sender=near))
+    for far in FOREIGN:
+        kept_out(mock, "this machine only", sender=far)
+    for anyone in (*LOCAL, *FOREIGN):
+        ok(ask(mock, sender=anyone, remote=True, host="mock.build.example:8787"))
+        assert ok(ask(mock, "/_mock/reset", "POST", sender=anyone, remote=True))["tenants"] == []
 
 
 def test_names_and_web_pages_that_are_not_of_this_machine_are_kept_out(mock: MockService) -> None:

@@ -356,7 +356,7 @@ OPTIONS = [
     if option.name != "heartbeat"  # the player waits for them
 ]
 KEYS = [FULL, FULL, FULL, READ, "mock_full_free_small", "mock_full_enterprise_large", "nonsense", None]
-RULES: list[dict[str, object]] = [
+RULES: list[dict[str, Any]] = [
     *({"kind": "status", "status": 503}, {"kind": "status", "status": 429, "executed": True}, {"kind": "reset"}),
     *({"kind": "reset", "executed": True}, {"kind": "truncate", "after": 5}, {"kind": "huge_body", "mib": 0.01}),
     *({"kind": kind} for kind in ("bad_chunk", "malformed_json", "content_type", "bom", "split_utf8", "line_endings")),

@@ -58,7 +58,7 @@ def test_the_rules_of_the_past(seed: int, trades: int, scenario: str | None, aft
         assert all(len(agent["risk"]) == 4 for agent in agents.values())
         if trades > 100:
             assert {row["agent_id"] for row in rows} == agents.keys(), "those that are idle now have a past"
-        causes = dict(mock.world.store.all("SELECT id, closed_by FROM trades"))
+        causes: dict[str, str] = dict(mock.world.store.all("SELECT id, closed_by FROM trades"))
         for tenant in past:
             for row in found.look.accounts[tenant].trades:
                 if row["status"] == "closed" and row["closed_at"] <= past[tenant]:
@@ -114,7 +114,7 @@ def test_many_trades_crowd_together_and_are_quickly_made() -> None:
         assert time.process_time() - before < 6
         held: dict[str, list[tuple[str, float]]] = {}
         spans = []
-        most = dict(mock.world.store.all("SELECT id, max_positions FROM agents"))
+        most: dict[str, int] = dict(mock.world.store.all("SELECT id, max_positions FROM agents"))
         for agent, token, opened, closed in mock.world.store.all(
             "SELECT agent_id, token_address, opened_at, closed_at FROM trades ORDER BY seq"
         ):

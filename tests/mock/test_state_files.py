@@ -309,7 +309,7 @@ def setting(name: str, value: str) -> str:
 
 DAMAGED, OTHER = "damaged", "a database of something else"
 Spoil = Callable[[bytes], bytes] | Sequence[str] | None
-# name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it as a state file:
+# name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it:
 # "" where it is taken as one that was only begun, or where it is damaged in a place that isn't looked at before.
 WRONG: dict[str, tuple[Spoil, str]] = {
     "missing": (None, ""),

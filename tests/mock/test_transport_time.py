@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 
 from tradesdk_mock import MockClock
 from tradesdk_mock.core.clock import END
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Notifier, Reply, Request, WaitForEvent
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
 from ._support import START
@@ -145,6 +146,10 @@ def test_where_the_clock_ends_nothing_is_waited_for(
     assert timed(flavour, lambda clock: plain(iter(steps)), 30, END - 1) == (body, error, 0)
 
 
+def says(reply: Reply, request: Request) -> Reply:
+    return reply
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
 def test_what_wakes_a_wait(frozen: bool, flavour: str) -> None:
@@ -163,8 +168,8 @@ def test_what_wakes_a_wait(frozen: bool, flavour: str) -> None:
             bell.notify()
         else:
             helper.start()
-        steps = once(bell, WaitForEvent(due, bell))
-        with in_process(lambda request, steps=steps: plain(steps), clock) as service:
+        reply = plain(once(bell, WaitForEvent(due, bell)))
+        with in_process(partial(says, reply), clock) as service:
             assert fetch(flavour, service, read=None if frozen and not early else 30).body == b"woken"
         if not early:
             helper.join()
