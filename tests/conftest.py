@@ -70,10 +70,10 @@ STEADY = {
         "test_two_terminals",
     ),
     "mock": (
-        *("test_crossovers", "test_market_bodies", "test_pages", "test_payments_settle"),
+        *("test_ledger", "test_crossovers", "test_market_bodies", "test_pages", "test_payments_settle"),
         "test_stream_life",
         *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_precedence"),
-        *("test_openapi_answers", "test_prices", "test_scenarios"),
+        *("test_openapi_answers", "test_population", "test_prices", "test_scenarios"),
         *("test_fault_input", "test_payments_wire", "test_raw_http", "test_snapshots"),
         *("test_state_files", "test_transport_time"),
         *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),

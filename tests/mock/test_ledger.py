@@ -98,7 +98,6 @@ PLAN: list[tuple[float, int, Callable[[Observer, str], None]]] = [
 ]
 
 
-@pytest.mark.long
 def test_the_ledger_balances_all_day_whatever_agents_are_told() -> None:
     """Every trade, every sum and every signal not taken is accounted for."""
     with begun(agents=AGENTS) as (observer, agents):
@@ -130,7 +129,6 @@ def test_the_ledger_balances_all_day_whatever_agents_are_told() -> None:
         assert sum(trade["chain_id"] == BNB for trade in mine) > 10
 
 
-@pytest.mark.long
 def test_what_is_wrong_is_found() -> None:
     """The judge itself: whatever is changed on the way from the world to it, it names."""
     with begun() as (observer, _):
@@ -211,7 +209,6 @@ def leap() -> dict[str, bytes]:
     return play("one")
 
 
-@pytest.mark.long
 def test_a_day_minute_by_minute_is_the_same_day(leap: dict[str, bytes]) -> None:
     found = play("minutes")
     assert [what for what, answer in leap.items() if found[what] != answer] == []
@@ -222,7 +219,6 @@ def digests(answers: dict[str, bytes]) -> list[str]:
     return [f"{what} {hashlib.sha256(answer).hexdigest()}" for what, answer in answers.items()]
 
 
-@pytest.mark.long
 def test_another_process_in_other_steps_has_the_same_day(leap: dict[str, bytes]) -> None:
     code = "from tests.mock.test_ledger import *; print(*digests(play('ten')), sep='\\n')"
     done = subprocess.run(
@@ -233,7 +229,6 @@ def test_another_process_in_other_steps_has_the_same_day(leap: dict[str, bytes])
     assert (done.stdout.splitlines(), done.stderr) == (digests(leap), "")
 
 
-@pytest.mark.long
 def test_it_does_not_matter_when_somebody_first_asks_for_market_data() -> None:
     """The background tenant is as old as the world, whenever it is first asked for."""
     seen = []
@@ -321,7 +316,6 @@ def _calm(observer: Observer) -> None:
             ok(observer.http[MAIN].patch(f"/v1/agents/{agent}", json={"min_confidence": SURE, "max_positions": 3}))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_the_ledger_balances_all_month(seed: int) -> None:
     """Twenty seeds, and with them every scenario."""

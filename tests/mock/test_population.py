@@ -17,8 +17,6 @@ from ._ledger_rules import Levels
 from ._ledger_sums import judged
 from ._support import START, in_process, walk
 
-pytestmark = pytest.mark.long
-
 
 @pytest.mark.parametrize(
     ("seed", "trades", "scenario", "after"),

@@ -22,8 +22,13 @@ from ._ledger_sums import judged
 from ._support import OTHER, START, add_agent, add_wallet, connection, in_process, ok, walk
 
 # Levels that no price comes near within a minute.
-FAR = {"position_size_pct": 10, "stop_loss_pct": 90, "trailing_stop_pct": 90, "take_profit_pct": 100}
-NEAR = {"position_size_pct": 10, "stop_loss_pct": 0.2, "trailing_stop_pct": 0.2, "take_profit_pct": 0.2}
+FAR: dict[str, float] = {"position_size_pct": 10, "stop_loss_pct": 90, "trailing_stop_pct": 90, "take_profit_pct": 100}
+NEAR: dict[str, float] = {
+    "position_size_pct": 10,
+    "stop_loss_pct": 0.2,
+    "trailing_stop_pct": 0.2,
+    "take_profit_pct": 0.2,
+}
 ENGINE = "tradesdk_mock.trading.engine"
 
 
