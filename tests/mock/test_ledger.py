@@ -282,27 +282,25 @@ def month(seed: int, scenario: str, moments: int = 2) -> Figures:
     when = sorted(dice.uniform(0, MONTH - DAY) for _ in range(moments - 1))
     when.append(dice.uniform(MONTH - DAY, MONTH))
     played, signals, taken = 0, 0, 0
-    wrong: list[str] = []
+    looks: list[Accountant] = []
     with begun(seed, [(BASE, SURE), (BNB, SURE)], scenario=scenario, prepare=_calm) as (observer, _):
         for moment in when:
             observer.mock.clock.set(START + moment)
-            found = judged(observer, every=False)
-            accounts = found.look.accounts.items()
-            for tenant, account in accounts:
+            looks.append(found := judged(observer, every=False))
+            for tenant, account in found.look.accounts.items():
                 for trade in dice.sample(account.trades, min(PLAYED // 3, len(account.trades))):
                     found.trade(tenant, trade)
                     played += 1
             upto = dice.randint(min(START + SPAN, found.look.now), found.look.now)
             heard = observer.hear(max(START + 1, upto - SPAN), upto)
             signals += len(heard)
-            taken += sum(found.missed(tenant, account, heard) for tenant, account in accounts)
-            wrong += found.wrong
-    metrics = found.look.market.metrics
-    trades = sum(len(account.trades) for _, account in accounts)
-    still = sum(len(account.positions) for _, account in accounts)
-    profit, rate = metrics["realizedProfitUSD"], metrics["winRate"]
-    seconds = time.perf_counter() - began
-    return Figures(seed, scenario, trades, still, played, signals, taken, profit, rate, seconds, tuple(wrong))
+            taken += sum(found.missed(tenant, account, heard) for tenant, account in found.look.accounts.items())
+    look = looks[-1].look
+    trades = sum(len(account.trades) for account in look.accounts.values())
+    still = sum(len(account.positions) for account in look.accounts.values())
+    profit, rate = look.market.metrics["realizedProfitUSD"], look.market.metrics["winRate"]
+    seconds, wrong = time.perf_counter() - began, tuple(line for each in looks for line in each.wrong)
+    return Figures(seed, scenario, trades, still, played, signals, taken, profit, rate, seconds, wrong)
 
 
 def _calm(observer: Observer) -> None:

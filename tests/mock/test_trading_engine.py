@@ -19,7 +19,7 @@ from tradesdk_mock.trading import background_tenant, engine, ledger
 
 from ._ledger import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, OPEN, Observer, Record, service
 from ._ledger_sums import judged
-from ._support import OTHER, START, add_agent, add_wallet, connection, in_process, ok, walk
+from ._support import OTHER, START, add_agent, add_wallet, connection, error, in_process, ok, walk
 
 # Levels that no price comes near within a minute.
 FAR: dict[str, float] = {"position_size_pct": 10, "stop_loss_pct": 90, "trailing_stop_pct": 90, "take_profit_pct": 100}
@@ -159,6 +159,24 @@ def test_without_money_nothing_is_bought_and_less_than_a_dollar_is_not_worth_it(
     stage.emit("SELL", "BRETT")
     stage.emit("BUY", "DEGEN")
     assert stage.held == ["DEGEN", "TOSHI"]
+
+
+def test_a_deleted_agent_leaves_no_position(stage: Stage) -> None:
+    money = stage.balance()["native_balance_usd"]
+    stage.emit("BUY")
+    now = stage.wait(123)
+    error(stage.http.delete(f"/v1/agents/{stage.agent}"), 409, "conflict")
+    stage.mock.stop_agent(stage.agent)
+    price = stage.price()
+    assert stage.http.delete(f"/v1/agents/{stage.agent}").status_code == 204
+    (trade,) = walk(stage.http, "/v1/trades")
+    assert (trade["status"], trade["closed_at"], trade["exit_price_usd"]) == ("closed", now, price)
+    assert walk(stage.http, "/v1/positions") == []
+    balance = stage.balance()
+    assert (balance["token_balances"], balance["updated_at"]) == ([], now)
+    # Ether has moved meanwhile, too.
+    assert balance["native_balance_usd"] == pytest.approx(money + trade["pnl_usd"], rel=0.01)
+    assert ok(stage.http.post("/v1/aggregate-metrics", json={}))["data"]["totalTrades"] >= 1
 
 
 TOKENS = {BASE: ("BRETT", "DEGEN", "AERO"), BNB: ("CAKE",)}
