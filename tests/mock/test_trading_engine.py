@@ -16,6 +16,7 @@ from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import background_tenant, engine, ledger
+from tradesdk_mock.trading.signal_feed import next_due
 
 from ._ledger import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, OPEN, Observer, Record, service
 from ._ledger_sums import judged
@@ -347,8 +348,7 @@ def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, marke
         for token in ("BRETT", "AERO", "DEGEN"):
             first.emit_signal(token=token, direction="BUY", confidence=0.99)
         ok(later.get("/v1/account"))
-        with later.stream("GET", "/v1/signals/stream?chain=56", timeout=60) as stream:
-            assert next(stream.iter_lines())
+        next_due(second.world)
         second.clock.advance(2 * DAY)
         over = [trade for trade in walk(later, "/v1/trades") if trade["opened_at"] == START]
         assert [trade["status"] for trade in over] == ["closed"] * 3
@@ -436,11 +436,12 @@ def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
     behind(mock)
     assert mock.status()["tenants"] == [], "nobody makes it for less than a payment"
     mock.set_gaps(paywall="open")
-    with in_process(mock) as http, in_process(mock, f"mock_read_enterprise_{BACKGROUND_TENANT}") as background:
+    with in_process(mock) as http:
         mock.clock.advance(HOUR)
         ok(http.get("/v1/signals", params={"chain": BASE}))
         assert behind(mock)
-        mock.stop_agent(ok(background.get("/v1/agents?status=active&limit=1"))["data"][0]["id"])
+        # A request of its own would finish it.
+        mock.stop_agent(mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'"))
         assert not background_tenant.is_growing(mock.world)
 
 
