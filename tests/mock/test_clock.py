@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.core.clock import END, MAX_SPEED
-from tradesdk_mock.state.world import World
 
 from ._support import START
 
@@ -45,71 +44,83 @@ def real(monkeypatch: pytest.MonkeyPatch) -> RealTime:
 def test_it_follows_real_time() -> None:
     clock = MockClock()
     assert abs(clock.now() - time.time()) < 1
-    assert not clock.frozen
-    clock.advance(1_000)
-    assert abs(clock.now() - time.time() - 1_000) < 1
+    assert (clock.frozen, clock.speed) == (False, 1.0)
 
 
-def test_frozen_it_moves_only_when_told() -> None:
-    clock = MockClock(START)
-    assert clock.frozen
-    assert [clock.now(), clock.now()] == [START, START]
+# A change of the clock, real seconds after it; what it shows then, from START on, and how far monotonic went.
+Step = tuple[dict[str, Any], float, float, float]
+COURSES: dict[str, tuple[bool, list[Step]]] = {
+    "frozen": (
+        True,
+        [
+            ({}, 50, 0, 0),
+            ({"by": 2.5}, 50, 2.5, 2.5),
+            ({"to": START + 100}, 1, 100, 100),
+            ({"to": START - 10, "allow_backwards": True}, 1, -10, 100),
+            ({"freeze": True}, 1, -10, 100),
+        ],
+    ),
+    "at its speed": (
+        False,
+        [
+            ({}, 10, 10, 10),
+            ({"speed": 60}, 2, 130, 130),
+            ({"by": 70}, 0, 200, 200),
+            ({"speed": 0.5}, 8, 204, 204),
+            ({"to": START, "allow_backwards": True}, 2, 1, 205),
+        ],
+    ),
+    "a speed for later": (
+        True,
+        [
+            ({"speed": 100}, 5, 0, 0),
+            ({"freeze": False}, 1, 100, 100),
+            ({"freeze": False}, 1, 200, 200),
+            ({"freeze": True, "by": 1}, 54, 201, 201),
+            ({"freeze": True, "to": START + 500, "by": 1.5}, 9, 501.5, 501.5),
+            ({"freeze": False, "to": START, "allow_backwards": True}, 1, 100, 601.5),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COURSES)
+def test_what_it_shows(real: RealTime, name: str) -> None:
+    frozen, steps = COURSES[name]
+    clock = MockClock(START) if frozen else MockClock()
     before = clock.monotonic()
-    clock.advance(2.5)
-    assert clock.now() == START + 2.5
-    assert clock.monotonic() == pytest.approx(before + 2.5)
-    clock.set(START + 100)
-    assert clock.now() == START + 100
-    assert clock.monotonic() == pytest.approx(before + 100)
+    for change, seconds, shown, went in steps:
+        clock.move(**change)
+        real.passed += seconds
+        assert (clock.now() - START, clock.monotonic() - before) == pytest.approx((shown, went))
+        assert clock.speed == change.get("speed", clock.speed)
+        assert clock.frozen == change.get("freeze", clock.frozen)
 
 
-def test_freeze_and_resume_keep_the_time() -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *(({"to": wrong, "allow_backwards": True}, "Unix seconds") for wrong in (-1, -0.001, math.nan, math.inf, 1e12)),
+        *(({"by": wrong}, "can't advance") for wrong in (-1, -0.001, math.nan, math.inf, 1e12, 10**30)),
+        *(({"by": 5, "speed": wrong}, "not a speed") for wrong in (0, -1, math.nan, math.inf, 1_000_000.5, -(10**30))),
+        ({"to": START - 10_000}, "allow_backwards"),
+        ({"to": START + 500, "by": -1}, "can't advance"),
+        ({"to": 99_999_999_999, "by": 1}, "can't advance"),
+    ],
+)
+def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any], message: str) -> None:
     clock = MockClock(START)
-    clock.resume()
-    assert not clock.frozen
-    now, mono = clock.now(), clock.monotonic()
-    assert START <= now < START + 5
-    assert clock.now() >= now
-    assert clock.monotonic() >= mono
-    clock.freeze()
-    clock.freeze()
-    held = clock.now()
-    assert now <= held < START + 5
-    assert clock.now() == held
-    assert clock.monotonic() == clock.monotonic() >= mono
-    clock.resume()
-    clock.resume()
-    assert clock.now() >= held
-
-
-@pytest.mark.parametrize("frozen", [True, False])
-def test_back_only_when_allowed_and_never_for_monotonic(frozen: bool) -> None:
-    clock = MockClock(START)
-    if not frozen:
-        clock.resume()
-    before = clock.monotonic()
-    with pytest.raises(ValueError, match="allow_backwards"):
-        clock.set(START - 10)
-    clock.set(START - 10, allow_backwards=True)
-    assert START - 10 <= clock.now() < START
-    assert clock.monotonic() >= before
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), -0.001, 1e12])
-def test_steps_that_are_none(seconds: float) -> None:
-    clock = MockClock(START)
-    with pytest.raises(ValueError, match="can't advance"):
-        clock.advance(seconds)
-    with pytest.raises(ValueError, match="Unix seconds"):
-        clock.set(seconds, allow_backwards=True)
-    assert clock.now() == START
+    clock.move(freeze=False, speed=3)
+    before = clock.state()
+    with pytest.raises(ValueError, match=message):
+        clock.move(freeze=True, **change)
+    assert clock.state() == before
 
 
 def test_sleeping_takes_no_time() -> None:
     clock = MockClock(START)
-    clock.sleep(3_600)
-    clock.sleep(0)
-    clock.sleep(-5)
+    for seconds in (3_600, 0, -5):
+        clock.sleep(seconds)
     assert clock.now() == START + 3_600
 
 
@@ -148,65 +159,11 @@ def test_threads_share_it() -> None:
     assert clock.now() == START + 4_000
 
 
-def test_state_can_be_carried_over() -> None:
-    first = MockClock(START)
-    first.advance(7)
-    second = MockClock()
-    second.restore(*first.state())
-    assert second.frozen
-    assert second.now() == START + 7
-    first.resume()
-    second.restore(*first.state())
-    assert not second.frozen
-    assert abs(second.now() - first.now()) < 1
-
-
-def test_it_runs_at_its_speed(real: RealTime) -> None:
-    clock = MockClock()
-    before = clock.monotonic()
-    assert clock.speed == 1.0
-    real.passed = 10
-    assert clock.now() == START + 10
-    clock.move(speed=60)
-    assert (clock.now(), clock.monotonic(), clock.speed) == (START + 10, before + 10, 60.0)
-    real.passed = 12
-    assert (clock.now(), clock.monotonic()) == (START + 130, before + 130)
-    clock.advance(70)
-    assert (clock.now(), clock.monotonic()) == (START + 200, before + 200)
-    clock.move(speed=0.5)
-    real.passed = 20
-    assert (clock.now(), clock.monotonic()) == (START + 204, before + 204)
-
-
-def test_a_frozen_clock_keeps_its_speed_for_later(real: RealTime) -> None:
-    clock = MockClock(START)
-    clock.move(speed=100)
-    real.passed = 5
-    assert (clock.now(), clock.speed, clock.frozen) == (START, 100.0, True)
-    clock.resume()
-    real.passed = 6
-    assert clock.now() == START + 100
-    clock.move(freeze=True, by=1)
-    real.passed = 60
-    assert (clock.now(), clock.speed) == (START + 101, 100.0)
-
-
-@pytest.mark.parametrize("speed", [0, -1, 0.0, float("nan"), float("inf"), 1_000_000.5, 10**30, -(10**30)])
-def test_speeds_that_are_none(real: RealTime, speed: float) -> None:
-    clock = MockClock()
-    clock.move(speed=3)
-    before = clock.state()
-    with pytest.raises(ValueError, match="is not a speed"):
-        clock.move(freeze=True, by=5, speed=speed)
-    assert clock.state() == before
-
-
 @pytest.mark.parametrize("speed", [5e-324, 1e-3, 1, MAX_SPEED])
 def test_real_seconds_until_a_time(real: RealTime, speed: float) -> None:
     clock = MockClock()
     clock.move(speed=speed)
-    assert clock.real_seconds_until(START) == 0.0
-    assert clock.real_seconds_until(START - 5) == 0.0
+    assert clock.real_seconds_until(START) == clock.real_seconds_until(START - 5) == 0.0
     wait = clock.real_seconds_until(START + 500)
     if wait is None:
         assert speed == 5e-324  # longer than a number can say
@@ -214,7 +171,7 @@ def test_real_seconds_until_a_time(real: RealTime, speed: float) -> None:
         assert wait == 500 / speed
         real.passed = wait
         assert clock.now() == pytest.approx(START + 500)
-    for never in (END - 0.5, END, float("inf")):
+    for never in (END - 0.5, END, math.inf):
         assert clock.real_seconds_until(never) is None
     clock.freeze()
     assert clock.real_seconds_until(START + 501) is None
@@ -224,28 +181,22 @@ def test_real_seconds_until_a_time(real: RealTime, speed: float) -> None:
 def test_a_fast_clock_stops_before_the_times_that_no_date_can_show(real: RealTime) -> None:
     clock = MockClock()
     clock.move(speed=MAX_SPEED)
-    real.passed = END / MAX_SPEED
-    assert clock.now() == END - 1
-    real.passed = 2 * END / MAX_SPEED
-    assert clock.now() == END - 1
+    for passed in (1, 2):
+        real.passed = passed * END / MAX_SPEED
+        assert clock.now() == END - 1
     clock.set(START, allow_backwards=True)
     assert clock.now() == START
 
 
 def test_speed_outlives_the_process_and_reaches_others(real: RealTime, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    first, second = World(db=path), World(db=path)
-    first.clock.move(by=100, speed=10)
-    real.passed = 1
-    with second.transaction():
-        assert second.clock.speed == 10.0
-        assert second.now() == first.now() == START + 110
-    first.close()
-    second.close()
+    with MockService(db=path) as first, MockService(db=path) as second:
+        first.clock.move(by=100, speed=10)
+        real.passed = 1
+        assert (second.status()["speed"], second.status()["now"], first.clock.now()) == (10.0, START + 110, START + 110)
     real.passed = 3
-    third = World(db=path)
-    assert (third.clock.speed, third.now()) == (10.0, START + 130)
-    third.close()
+    with MockService(db=path) as third:
+        assert (third.clock.speed, third.clock.now()) == (10.0, START + 130)
 
 
 CHANGES = st.one_of(
@@ -273,8 +224,11 @@ def test_whatever_is_done_monotonic_never_goes_back_and_no_change_of_pace_jumps(
                 assert clock.now() >= now
                 assert not clock.frozen or clock.now() == now
             elif name == "carry":
+                # What a state file keeps of it; another clock shows the same from then on.
+                other = MockClock(0)
+                other.restore(*clock.state())
                 clock.restore(*clock.state())
-                assert (clock.now(), clock.monotonic()) == (now, mono)
+                assert (clock.now(), clock.monotonic(), other.now(), other.frozen) == (now, mono, now, clock.frozen)
             elif name in ("speed", "freeze"):
                 clock.move(**{name: value})
                 assert (clock.now(), clock.monotonic()) == (now, mono)
@@ -315,31 +269,6 @@ def test_keepers_are_there_before_and_after_every_change_until_they_leave() -> N
     leave()
     clock.advance(1)
     assert len(seen) == 9
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"freeze": True, "to": -5}, "Unix seconds"),
-        ({"freeze": True, "to": START - 10_000}, "allow_backwards"),
-        ({"freeze": True, "to": START + 500, "by": -1}, "can't advance"),
-        ({"freeze": True, "to": 99_999_999_999, "by": 1}, "can't advance"),
-        ({"freeze": True, "by": 10**30}, "can't advance"),
-        ({"freeze": True, "to": START + 500, "by": 1, "speed": 0}, "not a speed"),
-    ],
-)
-def test_several_changes_are_made_together_or_not_at_all(change: dict[str, Any], message: str) -> None:
-    clock = MockClock(START)
-    clock.resume()
-    before = clock.state()
-    with pytest.raises(ValueError, match=message):
-        clock.move(**change)
-    assert clock.state() == before
-    clock.move(freeze=True, to=START + 500, by=1.5)
-    assert (clock.now(), clock.frozen) == (START + 501.5, True)
-    clock.move(freeze=False, to=START, allow_backwards=True)
-    assert START <= clock.now() < START + 5
-    assert not clock.frozen
 
 
 @pytest.mark.parametrize("wrong", [START, 0, "now"])

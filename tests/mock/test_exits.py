@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,69 +35,48 @@ def _levels(entry: float, stop: float, trailing: float, target: float) -> ExitLe
     return ExitLevels(entry * (1 - stop), entry * (1 + target), trailing)
 
 
+shares = st.floats(0.0002, 0.05)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(1, 5),
-    scenario=st.sampled_from(sorted(SCENARIOS)),
-    which=st.integers(0, 19),
-    chain_id=st.sampled_from([8453, 56]),
-    begin=st.integers(0, 20 * 86_400),
-    span=st.integers(0, SPAN),
-    stop=st.floats(0.0002, 0.05),
-    trailing=st.floats(0.0002, 0.05),
-    target=st.floats(0.0002, 0.05),
+    market=st.tuples(st.integers(1, 5), st.sampled_from(sorted(SCENARIOS))),
+    which=st.tuples(st.sampled_from([8453, 56]), st.integers(0, 19)),
+    times=st.tuples(st.integers(0, 20 * 86_400), st.integers(0, SPAN)),
+    risk=st.tuples(shares, shares, shares),
 )
 def test_the_look_ahead_finds_the_first_second(
-    seed: int,
-    scenario: str,
-    which: int,
-    chain_id: int,
-    begin: int,
-    span: int,
-    stop: float,
-    trailing: float,
-    target: float,
+    market: tuple[int, str], which: tuple[int, int], times: tuple[int, int], risk: tuple[float, float, float]
 ) -> None:
-    course = prices(seed, scenario, BORN)
-    token = lively(seed, chain_id)[which]
-    since = BORN + begin
+    course, token = prices(*market, BORN), lively(market[0], which[0])[which[1]]
+    since = BORN + times[0]
     entry = course.usd(token, since)
-    levels = _levels(entry, stop, trailing, target)
-    found = first_exit(course, token, levels, entry, since, since + span)
-    expected = _walked(course, token, levels, entry, since, since + span)
-    assert (found.at, found.by) == (expected.at, expected.by)
-    assert found.peak == expected.peak
+    question = course, token, _levels(entry, *risk), entry, since, since + times[1]
+    assert first_exit(*question) == _walked(*question)
 
 
-@pytest.mark.parametrize("cuts", [[60], [1], [59, 61], [3_600], [7, 700, 3_599, 3_601, 9_000]])
-def test_it_can_be_looked_at_in_parts(cuts: list[int]) -> None:
+CUTS = ([SPAN], [60, SPAN], [1, SPAN], [59, 61, SPAN], [3_600, SPAN], [7, 700, 3_599, 3_601, 9_000, SPAN])
+
+
+def test_every_way_to_end_is_met_and_may_be_looked_for_in_parts() -> None:
     course, token = prices(3, "whipsaw", BORN), lively(3, 8453)[4]
-    ends = 0
-    for begin in range(0, 3 * 86_400, 7_919):
-        since = BORN + begin
+    met = Counter[str | None]()
+    for since in range(BORN, BORN + 3 * 86_400, 11_003):
         entry = course.usd(token, since)
-        levels = _levels(entry, 0.03, 0.01, 0.02)
-        whole = first_exit(course, token, levels, entry, since, since + SPAN)
-        peak, at, part = entry, since, whole
-        for cut in [*cuts, SPAN]:
-            part = first_exit(course, token, levels, peak, at, since + cut)
-            peak, at = part.peak, since + cut
-            if part.at is not None:
-                break
-        assert part == whole
-        ends += whole.at is not None
-    assert ends > 10
-
-
-def test_every_way_to_end_is_met() -> None:
-    course, met = prices(3, "whipsaw", BORN), set[str | None]()
-    for token in lively(3, 8453)[:12]:
-        for begin in range(0, 5 * 86_400, 20_011):
-            since = BORN + begin
-            entry = course.usd(token, since)
-            for levels in (_levels(entry, 0.004, 0.006, 0.008), _levels(entry, 0.3, 0.3, 0.3)):
-                met.add(first_exit(course, token, levels, entry, since, since + SPAN).by)
-    assert met == {"stop_loss", "trailing_stop", "take_profit", None}
+        for risk in ((0.03, 0.01, 0.02), (0.004, 0.006, 0.008), (0.3, 0.3, 0.3)):
+            levels = _levels(entry, *risk)
+            whole = _walked(course, token, levels, entry, since, since + SPAN)
+            for cuts in CUTS:
+                peak, at, part = entry, since, whole
+                for cut in cuts:
+                    part = first_exit(course, token, levels, peak, at, since + cut)
+                    peak, at = part.peak, since + cut
+                    if part.at is not None:
+                        break
+                assert part == whole
+            met[whole.by] += 1
+    assert met.keys() == {"stop_loss", "trailing_stop", "take_profit", None}
+    assert min(met.values()) >= 3
 
 
 @given(begin=st.integers(0, 86_400), span=st.integers(0, 9_000), start=st.floats(0.99, 1.01))

@@ -185,26 +185,23 @@ def test_marks_that_can_not_be(pytester: pytest.Pytester) -> None:
     assert "During handling" not in done.stdout.str()
 
 
-ASK = """
+FAILURES = """
 import httpx
 import pytest
 
 
-def ask(url, path, transport=None):
-    with httpx.Client(transport=transport, base_url=url) as http:
+def ask(mock, path):
+    transport = mock.transport() if hasattr(mock, "transport") else None
+    with httpx.Client(transport=transport, base_url=getattr(mock, "url", mock)) as http:
         http.get(path, headers={"Authorization": "Bearer mock_full_me"})
 
-"""
-FAILURES = (
-    ASK
-    + """
 
 def test_with_requests(trade_mock):
     trade_mock.add_fault("status", route="/v1/trades", status=503)
     for _ in range(22):
-        ask(trade_mock.url, "/v1/account?x=1", trade_mock.transport())
+        ask(trade_mock, "/v1/account?x=1")
         trade_mock.clock.advance(2)
-    ask(trade_mock.url, "/v1/trades", trade_mock.transport())
+    ask(trade_mock, "/v1/trades")
     trade_mock.assert_requested("POST")
 
 
@@ -212,97 +209,22 @@ def test_without_requests(trade_mock):
     assert not trade_mock
 
 
-def test_of_the_server(trade_mock_url):
-    ask(trade_mock_url, "/v1/agents")
-    assert not trade_mock_url
-
-
-def test_of_the_server_again(trade_mock_url):
-    ask(trade_mock_url, "/v1/wallets")
-    assert not trade_mock_url
-
-
-def test_that_passes(trade_mock):
-    ask(trade_mock.url, "/v1/positions", trade_mock.transport())
-
-
-@pytest.fixture
-def broken(trade_mock):
-    ask(trade_mock.url, "/v1/signals", trade_mock.transport())
-    raise RuntimeError
-
-
-def test_with_a_broken_fixture(broken):
-    pass
-
-
-def test_without_any():
-    assert False
-"""
-)
-
-
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2", "--dist", "loadfile"), marks=pytest.mark.long)])
-def test_what_a_failure_shows(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    done = run(pytester, FAILURES, *workers)
-    done.assert_outcomes(passed=1, failed=5, errors=1)
-    text = done.stdout.str()
-    shown = {
-        re.split(r"_{4,}", part, maxsplit=1)[0].split()[-1]: re.findall(
-            r"(?s)-{3,} (requests to .+?) -{3,}\n(.*)", part
-        )
-        for part in re.split(r"(?m)^_{4,} ", text)[1:]
-    }
-    assert shown.keys() == set(re.findall(r"def (test_\w+)", FAILURES)) - {"test_that_passes"}
-    ((title, lines),) = shown["test_with_requests"]
-    assert title == "requests to trade_mock (the last 20 of 23)"
-    first, *_, last = lines.splitlines()[:20]
-    assert first == "     6.00 s  #4 GET /v1/account?x=1: 200"
-    assert last == "    44.00 s  #23 GET /v1/trades: 503 service_unavailable (fault: status)"
-    assert shown["test_without_requests"] == [("requests to trade_mock", "none\n")]
-    ((title, lines),) = shown["test_of_the_server_again"]
-    assert title == "requests to trade_mock_server"
-    assert re.fullmatch(r" +0\.00 s  #2 GET /v1/wallets: 200", lines.splitlines()[0])
-    assert shown["test_with_a_broken_fixture"][0][1].startswith("     0.00 s  #1 GET /v1/signals: 400 invalid_request")
-    assert shown["test_without_any"] == []
-    # The line of the test is shown, not those of the assertion's inside.
-    assert '>       trade_mock.assert_requested("POST")' in text
-    assert "checks.py" not in text
-
-
-UNUSED = (
-    ASK
-    + """
-def add(mock):
-    mock.add_fault("status", route="/v1/trade", status=503)
-    mock.add_fault("status", route="/v1/account", status=503)
-    mock.add_fault("reset", method="POST")
-    mock.add_fault("malformed_json", route="/v1/agents", nth=2)
-    mock.add_fault("drop", route="/v1/agents")
-    mock.add_fault("bom", nth=3)
-
-
-def ask_all(url, transport=None):
-    ask(url, "/v1/account", transport)
-    ask(url, "/v1/agents", transport)
-
-
-def test_fails(trade_mock):
-    add(trade_mock)
-    ask_all(trade_mock.url, trade_mock.transport())
+def test_with_faults(trade_mock):
+    trade_mock.add_fault("status", route="/v1/trade", status=503)
+    trade_mock.add_fault("status", route="/v1/account", status=503)
+    trade_mock.add_fault("reset", method="POST")
+    trade_mock.add_fault("malformed_json", route="/v1/agents", nth=2)
+    trade_mock.add_fault("drop", route="/v1/agents")
+    trade_mock.add_fault("bom", nth=3)
+    ask(trade_mock, "/v1/account")
+    ask(trade_mock, "/v1/agents")
     assert False
 
 
 def test_passes(trade_mock):
     trade_mock.add_fault("truncate", route="/v1/agents", nth=3)
     for _ in range(2):
-        ask(trade_mock.url, "/v1/agents", trade_mock.transport())
-
-
-def test_all_of_them_applied(trade_mock):
-    trade_mock.add_fault("status", status=503)
-    ask(trade_mock.url, "/v1/account", trade_mock.transport())
-    assert False
+        ask(trade_mock, "/v1/agents")
 
 
 def test_closed(trade_mock):
@@ -313,13 +235,14 @@ def test_closed(trade_mock):
 
 def test_of_the_server(trade_mock_server):
     trade_mock_server.add_fault("latency", route="/v1/account/")
-    ask_all(trade_mock_server.url)
-
-
-def test_of_the_server_again(trade_mock_server):
-    trade_mock_server.add_fault("drip", tenant="you")
-    ask_all(trade_mock_server.url)
+    ask(trade_mock_server.url, "/v1/agents")
     assert False
+
+
+def test_of_the_server_again(trade_mock_url, trade_mock_server):
+    trade_mock_server.add_fault("drip", tenant="you")
+    ask(trade_mock_url, "/v1/wallets")
+    assert not trade_mock_url
 
 
 def test_of_both(trade_mock, trade_mock_url):
@@ -328,46 +251,89 @@ def test_of_both(trade_mock, trade_mock_url):
 
 @pytest.fixture
 def broken(trade_mock):
+    ask(trade_mock, "/v1/signals")
     trade_mock.add_fault("latency", seconds=2)
     raise RuntimeError
 
 
 def test_with_a_broken_fixture(broken):
     pass
+
+
+def test_without_any():
+    assert False
 """
-)
+# The first and the last line of the requests that are shown, and the faults that were never applied.
+SHOWN = {
+    "test_with_requests": (
+        "requests to trade_mock (the last 20 of 23)",
+        "     6.00 s  #4 GET /v1/account?x=1: 200",
+        "    44.00 s  #23 GET /v1/trades: 503 service_unavailable (fault: status)",
+        [],
+    ),
+    "test_without_requests": ("requests to trade_mock", "none", "none", []),
+    "test_with_faults": (
+        "requests to trade_mock",
+        "     0.00 s  #1 GET /v1/account: 503 service_unavailable (fault: status)",
+        "     0.00 s  #2 GET /v1/agents: 200",
+        [
+            "faults of trade_mock that were never applied",
+            "status /v1/trade: no request matched",
+            "reset POST: no request matched",
+            "malformed_json /v1/agents: 1 request matched, applied to none",
+            "drop /v1/agents: no request matched",
+            "bom: no request matched",
+        ],
+    ),
+    "test_passes": (
+        *("", "", ""),
+        [
+            "faults of trade_mock that were never applied",
+            "truncate /v1/agents: 2 requests matched, applied to none",
+        ],
+    ),
+    "test_closed": ("requests to trade_mock", "none", "none", []),
+    "test_of_the_server": (
+        "requests to trade_mock_server",
+        *(["     0.00 s  #1 GET /v1/agents: 200"] * 2),
+        ["faults of trade_mock_server that were never applied", "latency /v1/account/: no request matched"],
+    ),
+    "test_of_the_server_again": (
+        "requests to trade_mock_server",
+        *(["     0.00 s  #2 GET /v1/wallets: 200"] * 2),
+        ["faults of trade_mock_server that were never applied", "drip: no request matched"],
+    ),
+    "test_of_both": (
+        *("", "", ""),
+        ["faults of trade_mock that were never applied", "huge_body: no request matched"],
+    ),
+    "test_with_a_broken_fixture": (
+        "requests to trade_mock",
+        *(["     0.00 s  #1 GET /v1/signals: 400 invalid_request"] * 2),
+        ["faults of trade_mock that were never applied", "latency: no request matched"],
+    ),
+    "test_without_any": ("", "", "", []),
+}
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2", "--dist", "loadfile"), marks=pytest.mark.long)])
-def test_faults_that_were_never_applied_are_listed(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    done = run(pytester, UNUSED, "-rP", *workers)
-    done.assert_outcomes(passed=3, failed=4, errors=1)
-    shown = [
-        (name.split()[-1], re.findall(r"-{3,} faults of (\w+) that were never applied -{3,}\n((?:[^-=_].*\n)+)", text))
-        for name, text in re.findall(r"(?ms)^_{4,} (.+?) _{4,}$(.*?)(?=^_{4,} |^={4,} |\Z)", done.stdout.str())
-    ]
-    assert sorted(shown) == [
-        ("test_all_of_them_applied", []),
-        ("test_closed", []),
-        (
-            "test_fails",
-            [
-                (
-                    "trade_mock",
-                    "status /v1/trade: no request matched\n"
-                    "reset POST: no request matched\n"
-                    "malformed_json /v1/agents: 1 request matched, applied to none\n"
-                    "drop /v1/agents: no request matched\n"
-                    "bom: no request matched\n",
-                )
-            ],
-        ),
-        ("test_of_both", [("trade_mock", "huge_body: no request matched\n")]),
-        ("test_of_the_server", [("trade_mock_server", "latency /v1/account/: no request matched\n")]),
-        ("test_of_the_server_again", [("trade_mock_server", "drip: no request matched\n")]),
-        ("test_passes", [("trade_mock", "truncate /v1/agents: 2 requests matched, applied to none\n")]),
-        ("test_with_a_broken_fixture", [("trade_mock", "latency: no request matched\n")]),
-    ]
+def test_what_a_failure_shows(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    done = run(pytester, FAILURES, "-rP", *workers)
+    done.assert_outcomes(passed=2, failed=7, errors=1)
+    text = done.stdout.str()
+    shown = {}
+    for name, part in re.findall(r"(?ms)^_{4,} (.+?) _{4,}$(.*?)(?=^_{4,} |^={4,} |\Z)", text):
+        sections = {
+            title: lines.splitlines() for title, lines in re.findall(r"-{3,} (.+?) -{3,}\n((?:[^-=_].*\n)+)", part)
+        }
+        title = next((title for title in sections if title.startswith("requests")), "")
+        requests = sections.pop(title, [""])
+        faults = [line for title, lines in sections.items() for line in (title, *lines)]
+        shown[name.split()[-1]] = (title, requests[0], requests[-1], faults)
+    assert shown == SHOWN
+    # The line of the test is shown, not those of the assertion's inside.
+    assert '>       trade_mock.assert_requested("POST")' in text
+    assert "assertions.py" not in text
 
 
 def test_a_run_without_the_fixtures_loads_next_to_nothing(pytester: pytest.Pytester) -> None:

@@ -4,16 +4,112 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+import re
+import socket
+import struct
+from collections.abc import Iterator, Sequence
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServer
 
-from ._raw import CHUNKED, HOST, JSON, KEY, answers, codes, connect, exchange, get, one_answer, post, request, reset
 from ._support import FULL, START, add_wallet, client, ok
+
+HOST = b"Host: a\r\n"
+KEY = f"Authorization: Bearer {FULL}\r\n".encode()
+JSON = b"Content-Type: application/json\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+def request(line: bytes, *headers: bytes, body: bytes = b"") -> bytes:
+    """With a host and a key."""
+    return line + b" HTTP/1.1\r\n" + HOST + KEY + b"".join(headers) + b"\r\n" + body
+
+
+def get(target: bytes, *headers: bytes) -> bytes:
+    return request(b"GET " + target, *headers)
+
+
+def post(*headers: bytes, body: bytes = b"{}") -> bytes:
+    """A new agent, in JSON."""
+    return request(b"POST /v1/agents", JSON, *headers, body=body)
+
+
+def connect(server: MockServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+
+
+def exchange(server: MockServer, *sent: bytes, half_close: bool = True) -> bytes:
+    """Everything that comes back until the server closes. With `half_close`, it is told that nothing more will come."""
+    received = b""
+    with connect(server) as wire:
+        # It may close before it has read everything.
+        with contextlib.suppress(OSError):
+            for piece in sent:
+                wire.sendall(piece)
+            if half_close:
+                wire.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while chunk := wire.recv(65_536):
+                received += chunk
+    return received
+
+
+def one_answer(wire: socket.socket) -> httpx.Response:
+    """The next answer on a connection that stays open."""
+    received, wanted = b"", 1
+    while len(received) < wanted:
+        piece = wire.recv(65_536)
+        assert piece, "hung up"
+        received += piece
+        head, ended, _ = received.partition(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", head)[1]) if ended else 1  # type: ignore[index]  # it has one
+        wanted = len(head + ended) + length
+    (answer,) = answers(received)
+    return answer
+
+
+def reset(wire: socket.socket) -> None:
+    """Leave without a goodbye."""
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.close()
+
+
+def answers(received: bytes, *, bodies: bool = True) -> list[httpx.Response]:
+    """The answers in what was received, all of them whole. `bodies`: False for those to HEAD."""
+    found: list[httpx.Response] = []
+    while received:
+        head, ended, received = received.partition(b"\r\n\r\n")
+        assert ended, head
+        first, *lines = head.split(b"\r\n")
+        version, status, _ = first.split(b" ", 2)
+        assert version == b"HTTP/1.1"
+        headers = [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
+        answer = httpx.Response(int(status), headers=headers)
+        length = int(answer.headers.get("content-length", 0)) if bodies else 0
+        assert len(received) >= length
+        found.append(httpx.Response(int(status), headers=headers, content=received[:length] if bodies else None))
+        received = received[length:]
+    return found
+
+
+def codes(found: Sequence[httpx.Response]) -> list[tuple[int, str | None]]:
+    """Status and error code of answers; an error must have the service's form."""
+    seen: list[tuple[int, str | None]] = []
+    for answer in found:
+        code = None
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/json"
+            (inner,) = answer.json().values()
+            assert set(inner) == {"code", "message"}
+            assert inner["message"].isprintable()
+            code = inner["code"]
+        seen.append((answer.status_code, code))
+    return seen
+
 
 GET = get(b"/v1/account")
 OK = (200, None)
@@ -163,27 +259,26 @@ def test_pipelined_requests_are_answered_in_order(server: MockServer) -> None:
     sent = GET + get(b"/v1/agents") + get(b"/_mock/nothing") + get(b"/v1/account/usage")
     keys = [next(iter(answer.json())) for answer in answers(exchange(server, sent))]
     assert keys == ["id", "data", "error", "requests"]
+    for path in (b"/v1/account", b"/v1/nothing", b"/v1/signals/stream?chain=56"):
+        # Without a body each.
+        found = answers(exchange(server, request(b"HEAD " + path) * 2), bodies=False)
+        assert [answer.status_code for answer in found] == [404 if path == b"/v1/nothing" else 405] * 2
 
 
 def test_too_long_is_said_to_be_too_long(server: MockServer) -> None:
-    for what in ("a header of 64 KiB", "many headers of 64 KiB", "a header without an end"):
+    headers, body = "The headers are longer than 64 KiB.", "The body is longer than 1 MiB."
+    for what, message in (
+        *(("a header of 64 KiB", headers), ("many headers of 64 KiB", headers), ("a header without an end", headers)),
+        *(("a length of 2 MiB", body), ("2 MiB", body), ("2 MiB in chunks", body)),
+    ):
         (answer,) = answers(exchange(server, ODD[what][0]))
-        assert answer.json()["error"]["message"] == "The headers are longer than 64 KiB."
-    for what in ("a length of 2 MiB", "2 MiB", "2 MiB in chunks"):
-        (answer,) = answers(exchange(server, ODD[what][0]))
-        assert answer.json()["error"]["message"] == "The body is longer than 1 MiB."
+        assert answer.json()["error"]["message"] == message
 
 
 def test_a_header_without_measure(server: MockServer) -> None:
     """It is hung up on before it is read to its end; whether the answer still arrives is up to the network."""
     found = answers(exchange(server, get(b"/v1/account", b"X: " + b"a" * 5_000_000 + b"\r\n")))
     assert codes(found) in ([BAD], [])
-
-
-@pytest.mark.parametrize("path", [b"/v1/account", b"/v1/nothing", b"/v1/signals/stream?chain=56"])
-def test_head_has_no_body(server: MockServer, path: bytes) -> None:
-    found = answers(exchange(server, request(b"HEAD " + path) + request(b"HEAD " + path)), bodies=False)
-    assert [answer.status_code for answer in found] == [404 if path == b"/v1/nothing" else 405] * 2
 
 
 def test_what_is_refused_is_not_carried_out(server: MockServer) -> None:
@@ -203,23 +298,19 @@ def test_what_is_refused_is_not_carried_out(server: MockServer) -> None:
         assert ok(http.get("/_mock/journal"))["data"]
 
 
-def test_expect_100_continue(server: MockServer) -> None:
+def test_a_body_that_comes_later(server: MockServer) -> None:
     with connect(server) as wire:
         wire.sendall(post(b"Expect: 100-continue\r\n", b"Content-Length: 2\r\n", body=b""))
         assert wire.recv(1_000).startswith(b"HTTP/1.1 100 ")
         wire.sendall(b"{}")
         assert codes([one_answer(wire)]) == [BAD]
+        for place in range(len(sent := post(b"Content-Length: 2\r\n"))):
+            wire.sendall(sent[place : place + 1])
+        assert codes([one_answer(wire)]) == [BAD]
     # Who asks first is told before a byte of a body that is too long was sent.
     with connect(server) as wire:
         wire.sendall(post(b"Expect: 100-continue\r\n", b"Content-Length: 2000000\r\n", body=b""))
         assert "1 MiB" in one_answer(wire).json()["error"]["message"]
-
-
-def test_a_body_that_comes_byte_by_byte(server: MockServer) -> None:
-    with connect(server) as wire:
-        for place in range(len(sent := post(b"Content-Length: 2\r\n"))):
-            wire.sendall(sent[place : place + 1])
-        assert codes([one_answer(wire)]) == [BAD]
 
 
 def test_clients_that_leave_in_the_middle(server: MockServer) -> None:

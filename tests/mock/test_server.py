@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import socket
@@ -12,7 +11,6 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
 import tradesdk_mock
@@ -28,25 +26,23 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_system_gives_a_port() -> None:
-    with MockServer() as one, MockServer() as two:
-        assert one.url == f"http://127.0.0.1:{one.port}"
-        assert one.port != two.port
-        for server in (one, two):
-            with client(server) as http:
-                ok(http.get("/v1/account"))
-
-
-def test_after_the_block_nothing_is_left() -> None:
+def test_after_the_block_nothing_is_left_but_what_happened() -> None:
+    loggers = [logging.getLogger(f"uvicorn.{name}") for name in ("error", "access")]
+    before = [(logger.level, logger.propagate) for logger in loggers]
     threads = threading.active_count()
-    with MockServer() as server, client(server) as http:
-        ok(http.get("/v1/account"))
-        port = server.port
+    with MockServer() as server, MockServer() as other:
+        assert server.url == f"http://127.0.0.1:{server.port}"
+        assert server.port != other.port
+        for running in (server, other):
+            with client(running) as http:
+                ok(http.get("/v1/account"))
     assert threading.active_count() == threads
+    assert [(logger.level, logger.propagate) for logger in loggers] == before
+    assert [entry.path for entry in server.journal()] == ["/v1/account"]
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", server.port), timeout=5)
     # The same port is free again at once.
-    with MockServer(port=port) as again, client(again) as http:
+    with MockServer(port=server.port) as again, client(again) as http:
         ok(http.get("/v1/account"))
 
 
@@ -109,45 +105,26 @@ def test_stopping_while_a_library_is_loaded_is_quiet(
     assert caplog.records == []
 
 
-def test_stopping_twice_and_without_a_start() -> None:
-    server = MockServer()
-    server.stop()
-    server.stop()
-    with MockServer() as running:
-        running.stop()
-
-
 def test_a_server_has_an_address_from_its_start_on() -> None:
     for server in (MockServer(), MockServer(port=8787)):
         with pytest.raises(MockServerError, match="isn't started"):
             _ = server.url
         assert repr(server) == "MockServer(not started, seed=7)"
         server.stop()
+        server.stop()
     with MockServer(seed=3) as running:
         url = running.url
         assert repr(running) == f"MockServer(url='http://127.0.0.1:{running.port}', seed=3)"
+        for start, message in (
+            (running.start, "already"),
+            (MockServer(port=running.port).start, str(running.port)),
+            (MockServer(port=99_999).start, "65535"),
+            (MockServer(host="no.such.host.invalid").start, r"no\.such\.host\.invalid"),
+        ):
+            with pytest.raises(MockServerError, match=message):
+                start()
+        running.stop()
     assert running.url == url, "what was used can be told afterwards"
-
-
-def test_starting_twice_is_refused() -> None:
-    with MockServer() as server, pytest.raises(MockServerError, match="already"):
-        server.start()
-
-
-def test_a_port_in_use_is_named() -> None:
-    with MockServer() as server:
-        with pytest.raises(MockServerError, match=str(server.port)):
-            MockServer(port=server.port).__enter__()
-        with pytest.raises(MockServerError, match="65535"), MockServer(port=99_999):
-            pass
-        with pytest.raises(MockServerError, match=r"no\.such\.host\.invalid"), MockServer(host="no.such.host.invalid"):
-            pass
-
-
-def test_what_happened_can_be_read_after_the_end() -> None:
-    with MockServer() as server, client(server) as http:
-        http.get("/v1/account")
-    assert [entry.path for entry in server.journal()] == ["/v1/account"]
 
 
 def test_ipv6() -> None:
@@ -164,82 +141,40 @@ def test_ipv6() -> None:
         server.stop()
 
 
-@pytest.mark.long
-def test_many_clients_at_once() -> None:
-    with MockServer(clock=MockClock(START)) as server:
-
-        async def main() -> list[int]:
-            headers = {"Authorization": f"Bearer {FULL}"}
-            async with httpx.AsyncClient(base_url=server.url, headers=headers) as http:
-                answers = await asyncio.gather(*(http.get("/v1/account") for _ in range(200)))
-            return sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in answers)
-
-        assert asyncio.run(main()) == list(range(100, 300))
-
-
-def test_python_and_http_callers_may_work_at_the_same_time() -> None:
-    with MockServer() as server, client(server) as http:
-
-        def busy() -> None:
-            for number in range(20):
-                server.create_key(tenant=f"t{number}")
-                server.populate(f"t{number % 3}", trades=20)
-
-        thread = threading.Thread(target=busy)
-        thread.start()
-        for _ in range(60):
-            ok(http.get("/v1/account"))
-        thread.join()
-        assert server.world.store.value("SELECT count(*) FROM trades") == 60
+WALLET = """
+import json, sys, threading, urllib.request
+from tradesdk_mock import MockServer
+with MockServer() as server:
+    request = urllib.request.Request(server.url + "/v1/wallets", method="POST", data=sys.argv[1].encode(), headers={
+        "Content-Type": "application/json", "Authorization": "Bearer mock_full_x"})
+    assert "eth_account" not in sys.modules
+    with urllib.request.urlopen(request, timeout=30) as answer: print(answer.status)
+    assert "eth_account" in sys.modules
+print(threading.active_count())
+"""
+HEAVY = "eth_account eth_utils pydantic.main httpx tradesdk tradesdk_cli typer"
 
 
-def test_other_uvicorn_loggers_are_left_alone() -> None:
-    before = [
-        (logging.getLogger(name).level, logging.getLogger(name).propagate)
-        for name in ("uvicorn.error", "uvicorn.access")
-    ]
-    with MockServer() as server, client(server) as http:
-        ok(http.get("/v1/account"))
-    after = [
-        (logging.getLogger(name).level, logging.getLogger(name).propagate)
-        for name in ("uvicorn.error", "uvicorn.access")
-    ]
-    assert before == after
-
-
-def test_a_start_loads_nothing_heavy_and_nothing_of_the_client() -> None:
-    code = (
-        "import sys\n"
-        "from tradesdk_mock import MockServer\n"
-        "with MockServer(): pass\n"
-        "print(sorted({n for n in sys.modules} & {'eth_account', 'eth_utils', 'pydantic.main', 'httpx', 'tradesdk',"
-        " 'tradesdk_cli', 'typer'}))"
-    )
-    done = python(code)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-def test_the_signature_library_is_loaded_with_the_first_wallet_and_leaves_no_thread() -> None:
-    code = (
-        "import json, sys, threading, urllib.request\n"
-        "from tradesdk_mock import MockServer\n"
-        "with MockServer() as server:\n"
-        "    request = urllib.request.Request(server.url + '/v1/wallets', method='POST', data=sys.argv[1].encode(),"
-        " headers={'Content-Type': 'application/json', 'Authorization': 'Bearer mock_full_x'})\n"
-        "    assert 'eth_account' not in sys.modules\n"
-        "    with urllib.request.urlopen(request, timeout=30) as answer: print(answer.status)\n"
-        "    assert 'eth_account' in sys.modules\n"
-        "print(threading.active_count())\n"
-    )
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (
+            "import sys, tradesdk_mock; print(*(n for n in sys.modules if 'tradesdk' in n or n == 'typing'))",
+            "tradesdk_mock",
+        ),
+        (
+            "import sys\nfrom tradesdk_mock import MockServer\nwith MockServer(): pass\n"
+            f"print(*{{*sys.modules}} & {{*{HEAVY.split()}}})",
+            "",
+        ),
+        # The signature library is loaded with the first wallet, and leaves no thread.
+        (WALLET, "201 1"),
+    ],
+    ids=["import", "start", "first wallet"],
+)
+def test_what_is_loaded(code: str, printed: str) -> None:
     done = python(code, json.dumps(connection()))
-    assert (done.stdout.split(), done.stderr) == (["201", "1"], "")
-
-
-def test_importing_the_package_loads_nothing() -> None:
-    done = python(
-        "import sys, tradesdk_mock; print(sorted(n for n in sys.modules if 'tradesdk' in n or n == 'typing'))"
-    )
-    assert done.stdout.strip() == "['tradesdk_mock']"
+    assert (" ".join(done.stdout.split()), done.stderr) == (printed, "")
 
 
 @pytest.mark.parametrize("absent", ["uvicorn", "h11"])

@@ -1,4 +1,4 @@
-"""Snapshots: a world's state as bytes or a file, and back again."""
+"""Snapshots: a world's state as bytes or a file, from Python or over HTTP, and back again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
+from tradesdk_mock.api.validation import MAX_BODY
+from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.schema import NAMES
 
-from ._support import START, add_agent, add_wallet, in_process, ok, walk
+from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 FILLED = START + 3_700
 LISTS = ("/v1/account", "/v1/account/usage", "/v1/wallets", "/v1/agents", "/v1/trades", "/v1/positions")
+STREAM = "/v1/signals/stream?chain=8453"
 
 
 def make(db: Path | None = None, **options: Any) -> MockService:
@@ -93,36 +96,27 @@ def test_the_same_calls_after_a_restore_get_the_same_answers(
         assert all(status < 300 for status, _, _ in first)
         with make(tmp_path / "two" if into else None, seed=5, clock=MockClock(START - 10_000)) as two:
             two.restore(saved)
-            assert (two.world.seed, two.clock.now(), two.clock.frozen) == (11, FILLED, True)
-            assert rows(two) == before
-            assert answers(two) == first
-            one.restore(saved)
-            assert rows(one) == before
-            assert answers(one) == first
+            assert (two.status()["seed"], two.clock.now(), two.clock.frozen) == (11, FILLED, True)
+            for world in (two, one):
+                world.restore(saved)
+                assert rows(world) == before
+                assert answers(world) == first
 
 
-def test_the_same_calls_make_the_same_snapshot(mock: MockService) -> None:
-    with make(seed=11, scenario="crash", gaps=GapOptions(order="oldest", paywall="open")) as again:
-        fill(again)
-        assert again.snapshot() == mock.snapshot()
-
-
-def test_taking_one_changes_nothing(mock: MockService, tmp_path: Path) -> None:
+def test_a_snapshot_is_a_state_file_and_taking_one_changes_nothing(mock: MockService, tmp_path: Path) -> None:
     before = rows(mock, without=("clock",))
-    mock.snapshot(tmp_path / "a")
-    mock.snapshot()
-    assert rows(mock, without=("clock",)) == before
-    assert len(mock.journal()) > 0
-
-
-def test_a_snapshot_is_a_state_file(mock: MockService, tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     mock.snapshot(path)
     assert [item.name for item in tmp_path.iterdir()] == ["snapshot"]
-    assert path.read_bytes() == mock.snapshot()
+    with make(seed=11, scenario="crash", gaps=GapOptions(order="oldest", paywall="open")) as again:
+        fill(again)
+        assert path.read_bytes() == mock.snapshot() == again.snapshot()
+    assert rows(mock, without=("clock",)) == before
+    assert len(mock.journal()) > 0
     first = answers(mock)
     with MockService(db=path) as opened:
-        assert (opened.world.seed, opened.world.scenario, opened.clock.now()) == (11, "crash", FILLED)
+        status = opened.status()
+        assert (status["seed"], status["scenario"], status["now"]) == (11, "crash", FILLED)
         assert answers(opened) == first
 
 
@@ -146,6 +140,16 @@ def test_a_state_file_can_be_restored_and_stays_as_it_is(mock: MockService, tmp_
 
 def test_settings_of_a_restored_world(mock: MockService) -> None:
     saved = mock.snapshot()
+    with in_process(mock) as http:
+        left = [http.get("/v1/account").headers["x-ratelimit-remaining"] for _ in range(3)]
+        mock.restore(saved)
+        # Rate windows begin anew.
+        assert (left[-1], http.get("/v1/account").headers["x-ratelimit-remaining"]) == ("297", "299")
+        with http.stream("GET", STREAM, timeout=60) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("data: ")
+            mock.restore(saved)
+            assert [line for line in lines if line] == [], "open streams end"
     with make(signals="scripted") as other, in_process(other) as http:
         ok(http.get("/v1/account"))
         other.restore(saved)
@@ -158,15 +162,7 @@ def test_settings_of_a_restored_world(mock: MockService) -> None:
         assert codes == [200, 200, 503], "the fault is there, and is played"
 
 
-def test_rate_windows_begin_anew(mock: MockService) -> None:
-    saved = mock.snapshot()
-    with in_process(mock) as http:
-        left = [http.get("/v1/account").headers["x-ratelimit-remaining"] for _ in range(3)]
-        mock.restore(saved)
-        assert (left[-1], http.get("/v1/account").headers["x-ratelimit-remaining"]) == ("297", "299")
-
-
-def test_a_running_clock_shows_what_it_would_have_shown(tmp_path: Path) -> None:
+def test_a_running_clock_shows_what_it_would_have_shown() -> None:
     with MockService() as one, make() as two:
         one.clock.move(speed=60)
         one.clock.advance(86_400)
@@ -176,93 +172,18 @@ def test_a_running_clock_shows_what_it_would_have_shown(tmp_path: Path) -> None:
         assert (two.clock.frozen, two.clock.speed) == (False, 60)
 
 
-def test_open_streams_end(mock: MockService) -> None:
-    saved = mock.snapshot()
-    with in_process(mock) as http, http.stream("GET", "/v1/signals/stream?chain=8453", timeout=60) as stream:
-        lines = stream.iter_lines()
-        assert next(lines).startswith("data: ")
-        mock.restore(saved)
-        assert [line for line in lines if line] == []
-
-
 def test_another_process_on_the_file_notices(mock: MockService, tmp_path: Path) -> None:
     path = tmp_path / "shared"
     with make(path) as one, MockService(db=path) as two, in_process(two) as http:
-        with http.stream("GET", "/v1/signals/stream?chain=8453", timeout=60) as stream:
+        with http.stream("GET", STREAM, timeout=60) as stream:
             one.restore(mock.snapshot())
             assert [line for line in stream.iter_lines() if "signal" in line] == []
         assert len(walk(http, "/v1/agents")) == 2
-        assert (two.world.seed, two.world.scenario, two.gaps.order) == (11, "crash", "oldest")
+        assert (two.status()["seed"], two.status()["scenario"], two.gaps.order) == (11, "crash", "oldest")
         assert (two.clock.now(), two.clock.frozen) == (FILLED, True)
         two.restore(mock.snapshot())
         one.create_key()
         assert one.world.generation == two.world.generation
-
-
-def spoiled(good: bytes, kind: str) -> bytes:
-    """A state with something wrong."""
-    if kind == "nothing":
-        return b""
-    if kind == "no database":
-        return b"not a database " * 1_000
-    if kind == "cut":
-        return good[: len(good) // 2]
-    if kind == "cut in its first page":
-        return good[:50]
-    if kind == "flipped":
-        return good[: 4_096 * 3] + bytes(byte ^ 0xFF for byte in good[4_096 * 3 : 4_096 * 40]) + good[4_096 * 40 :]
-    raise AssertionError(kind)
-
-
-CHANGES = {
-    "another version": "PRAGMA user_version = 1",
-    "no table": "DROP TABLE signals",
-    "no index": "DROP INDEX trades_page",
-    "another table": "ALTER TABLE payers ADD COLUMN more",
-    "no seed": "DELETE FROM meta WHERE name = 'seed'",
-    "a seed that is none": "UPDATE meta SET value = 'x' WHERE name = 'seed'",
-    "a clock that is none": "UPDATE meta SET value = '[NaN, 0, 1, false]' WHERE name = 'clock'",
-    "gaps that are none": "UPDATE meta SET value = '{\"order\": \"sideways\"}' WHERE name = 'gaps'",
-    "a scenario that is none": "UPDATE meta SET value = 'sunny' WHERE name = 'scenario'",
-    "no settings": "DELETE FROM meta",
-}
-BYTES = ("nothing", "no database", "cut", "cut in its first page", "flipped")
-
-
-@pytest.mark.parametrize("kind", [*BYTES, *CHANGES, "other database", "missing", "folder"])
-def test_what_is_no_state_is_refused_by_name(plain: MockService, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "wrong.db"
-    plain.snapshot(path)
-    if kind in BYTES:
-        path.write_bytes(spoiled(path.read_bytes(), kind))
-    elif kind in CHANGES:
-        change(path, CHANGES[kind])
-    else:
-        path.unlink()
-        if kind == "folder":
-            path.mkdir()
-        elif kind == "other database":
-            change(path, "CREATE TABLE t (x)")
-    was = path.read_bytes() if path.is_file() else None
-    with in_process(plain) as http, http.stream("GET", "/v1/signals/stream?chain=8453", timeout=600) as stream:
-        before, age, now = rows(plain), plain.world.generation, plain.clock.now()
-        with pytest.raises(MockServerError, match=r"wrong\.db can't be restored: it .{5,}"):
-            plain.restore(path)
-        if was is not None:
-            with pytest.raises(MockServerError, match=r"the snapshot can't be restored: it .{5,}"):
-                plain.restore(was)
-            assert path.read_bytes() == was
-        assert (plain.world.generation, plain.clock.now(), len(plain.journal()) > 0) == (age, now, True)
-        assert rows(plain) == before
-        assert next(stream.iter_lines()).startswith("data: "), "it goes on"
-    assert [item.name for item in tmp_path.iterdir()] == ([] if kind == "missing" else ["wrong.db"])
-
-
-def change(path: Path, sql: str) -> None:
-    database = sqlite3.connect(path)
-    database.execute(sql)
-    database.commit()
-    database.close()
 
 
 def test_a_restore_that_fails_in_the_middle_leaves_all_as_it_was(
@@ -281,40 +202,32 @@ def test_a_restore_that_fails_in_the_middle_leaves_all_as_it_was(
     with pytest.raises(sqlite3.OperationalError, match="disk full"):
         mock.restore(saved)
     monkeypatch.undo()
-    assert (rows(mock), mock.clock.now(), mock.world.seed) == (before, now, 11)
-    mock.restore(saved)
-    assert mock.world.seed == 7
-
-
-def test_not_in_the_middle_of_a_change(plain: MockService) -> None:
-    mock, saved = plain, plain.snapshot()
+    assert (rows(mock), mock.clock.now(), mock.status()["seed"]) == (before, now, 11)
     with mock.world.transaction():
-        with pytest.raises(MockServerError, match="in the middle"):
-            mock.snapshot()
-        with pytest.raises(MockServerError, match="in the middle"):
-            mock.restore(saved)
+        for change in (mock.snapshot, lambda: mock.restore(saved)):
+            with pytest.raises(MockServerError, match="in the middle"):
+                change()
     mock.restore(saved)
+    assert mock.status()["seed"] == 7
 
 
 def test_where_it_is_not_written(plain: MockService, tmp_path: Path) -> None:
-    mock = plain
     path = tmp_path / "kept"
     path.write_bytes(b"before")
-    with pytest.raises(MockServerError, match="nowhere"):
-        mock.snapshot(tmp_path / "nowhere" / "file")
-    with pytest.raises(MockServerError, match="is a folder"):
-        mock.snapshot(tmp_path)
-    with make(tmp_path / "live") as other:
-        for service in (mock, other):
-            with pytest.raises(MockServerError, match="in use"):
-                service.snapshot(tmp_path / "live")
-        other.world.store.close()
-        with pytest.raises(MockServerError, match="closed"):
-            other.snapshot(path)
+    for wrong, message in ((tmp_path / "nowhere" / "file", "nowhere"), (tmp_path, "is a folder")):
+        with pytest.raises(MockServerError, match=message):
+            plain.snapshot(wrong)
+    other = make(tmp_path / "live")
+    for service in (plain, other):
+        with pytest.raises(MockServerError, match="in use"):
+            service.snapshot(tmp_path / "live")
+    other.close()
+    with pytest.raises(MockServerError, match="closed"):
+        other.snapshot(path)
     assert path.read_bytes() == b"before"
     assert sorted(item.name for item in tmp_path.iterdir()) == ["kept", "live"]
-    mock.snapshot(path)
-    assert path.read_bytes() == mock.snapshot()
+    plain.snapshot(path)
+    assert path.read_bytes() == plain.snapshot()
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["memory", "file"])
@@ -345,6 +258,45 @@ def test_one_moment_while_others_write(tmp_path: Path, kept: bool) -> None:
         with make() as other:
             other.restore(saved)
             counted = other.world.store.value("SELECT n FROM counters WHERE tenant = 'main' AND kind = 'agent'") or 0
-            counts.append(other.world.store.value("SELECT count(*) FROM agents"))
+            counts.append(other.status()["agents"])
             assert counted == counts[-1]
     assert counts == sorted(counts)
+
+
+# Over HTTP
+
+
+def test_over_http(plain: MockService) -> None:
+    state = "application/vnd.sqlite3"
+    with MockServer(clock=MockClock(START), signals="scripted", scenario="quiet") as server, client(server) as http:
+        add_wallet(http)
+        taken = http.get("/_mock/snapshot")
+        assert (taken.status_code, taken.headers["content-type"]) == (200, state)
+        assert int(taken.headers["content-length"]) == len(taken.content)
+        server.reset(seed=99, scenario="crash")
+        back = ok(http.post("/_mock/restore", content=taken.content, headers={"content-type": state}))
+        assert back == server.status()
+        assert (back["seed"], back["scenario"], back["tenants"]) == (7, "quiet", ["main"])
+        assert len(walk(http, "/v1/wallets")) == 1
+        for content in (b"", b"garbage" * 100, taken.content[:-5_000]):
+            refused = http.post("/_mock/restore", content=content)
+            assert "the snapshot can't be restored" in error(refused, 400, "invalid_request")
+        assert (http.get("/_mock/restore").status_code, http.post("/_mock/snapshot").status_code) == (405, 405)
+        assert len(walk(http, "/v1/wallets")) == 1
+        assert http.get("/_mock/snapshot", headers={"origin": "https://elsewhere.example"}).status_code == 403
+        # A state may be far longer than other bodies, over a socket and without one.
+        plain.world.store.set_meta("a long note", "x" * MAX_BODY)
+        saved = plain.snapshot()
+        assert len(saved) > MAX_BODY
+        assert ok(http.post("/_mock/restore", content=saved))["agents"] == 1
+    with make() as other, in_process(other) as http:
+        assert ok(http.post("/_mock/restore", content=saved))["agents"] == 1
+        error(http.post("/_mock/reset", content=saved), 400, "invalid_request")
+        longest = other.pipeline.longest_body
+        assert longest("/_mock/restore", "127.0.0.1") == longest("/_mock/restore", "::1") > 1_000 * MAX_BODY
+        assert longest("/_mock/restore", "192.0.2.7") == longest("/_mock/reset", "127.0.0.1") == MAX_BODY
+        # What stands for a body that was longer.
+        reply = other.pipeline.answer(Request("POST", "/_mock/restore", content=None, client="127.0.0.1"))
+        assert (reply.status, b"longer" in bytes(reply.body)) == (400, True)  # type: ignore[arg-type]
+        far = Request("POST", "/_mock/restore", content=saved, client="192.0.2.7")
+        assert other.pipeline.answer(far).status == 403

@@ -1,26 +1,279 @@
-"""State files that can't be used: refused by name and left alone, or answered by name when the damage comes later."""
+"""State in a file: kept from run to run, shared by processes, and safe before an answer leaves.
+
+Files that can't be used are refused by name and left alone, or answered by name when the damage comes later.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServerError, MockService
+from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 from tradesdk_mock.core.errors import ApiError
 from tradesdk_mock.state.database import Database
 from tradesdk_mock.state.schema import TABLES, VERSION
 
-from ._support import START, add_agent, add_wallet, error, in_process, ok, walk
+from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "world.db"
+
+
+def new_agent(http: httpx.Client) -> str:
+    wallet = ok(http.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
+    return str(ok(http.post("/v1/agents", json={"name": "kept", "wallet_id": wallet, "chain_id": 8453}))["id"])
+
+
+# From run to run
+
+
+def test_a_second_run_goes_on_where_the_first_ended(path: Path) -> None:
+    lists = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions")
+    with MockServer(seed=11, db=path, signals="scripted", gaps={"write_status": "200/200"}) as first:
+        first.clock.move(freeze=True, to=START, allow_backwards=True)
+        first.populate("main")
+        made = first.create_key(tenant="main", scope="read-only")
+        with client(first) as http:
+            agent = new_agent(http)
+            before = [walk(http, each, limit=100) for each in lists]
+            page = ok(http.get("/v1/trades?limit=10"))
+            used = ok(http.get("/v1/account/usage"))["requests"]["used"]
+    with MockServer(db=path) as second:
+        assert (second.status()["seed"], second.clock.now(), second.clock.frozen) == (11, START, True)
+        assert second.gaps == GapOptions(write_status="200/200")
+        assert second.journal() == []
+        with client(second) as http:
+            assert [walk(http, each, limit=100) for each in lists] == before
+            rest = ok(http.get("/v1/trades", params={"limit": 90, "cursor": page["next_cursor"]}))
+            assert page["data"] + rest["data"] == ok(http.get("/v1/trades?limit=100"))["data"]
+            assert ok(http.get("/v1/account/usage"))["requests"]["used"] > used
+            assert new_agent(http) != agent, "ordinals go on"
+        with client(second, made.value) as http:
+            error(http.post("/v1/agents", json={}), 403, "forbidden")
+
+
+def test_what_is_given_wins_and_what_is_not_is_as_the_file_has_it(path: Path) -> None:
+    with MockService(seed=1, db=path, gaps=GapOptions(order="oldest"), scenario="whipsaw") as first:
+        first.clock.advance(86_400)
+        then = first.clock.now()
+    with MockService(db=path) as second:
+        assert then <= second.clock.now() < then + 60
+        assert not second.clock.frozen
+    with MockService(db=path, clock=MockClock(START), gaps=GapOptions()) as third:
+        assert (third.clock.now(), third.gaps.order) == (START, "newest")
+    # Options that are named are changes of the kept ones.
+    with (
+        MockService(db=path, gaps={"write_status": "200/200"}),
+        MockService(db=path, gaps={"order": "oldest"}) as fifth,
+    ):
+        assert fifth.clock.now() == START
+        assert fifth.status()["gaps"] == {"write_status": "200/200", "order": "oldest"}
+    for market, now, before in (
+        *(("scripted", "scripted", "live"), (None, "scripted", None)),
+        *(("live", "live", "scripted"), (None, "live", None)),
+    ):
+        with MockService(db=path, signals=market) as service:  # type: ignore[arg-type]
+            assert (service.status()["market"], service.world.market_before) == (now, before)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"gaps": {"order": "none"}}, "order"),
+        ({"seed": 2}, "seed 1, not 2"),
+        ({"scenario": "quiet"}, "made with scenario whipsaw, not quiet"),
+        ({"scenario": "sunny"}, "'sunny' is not a scenario"),
+    ]
+    for options, message in wrong:
+        with pytest.raises((MockServerError, ValueError), match=message):
+            MockService(db=path, **options)
+    with MockService(seed=1, db=path) as server:
+        server.reset(seed=2)
+    with MockService(seed=2, db=path) as last:
+        assert last.status()["scenario"] == "whipsaw"
+
+
+# Several on one file
+
+
+def test_two_servers_on_one_file_agree(path: Path) -> None:
+    with MockServer(db=path) as one, MockServer(db=path) as two, client(one) as first, client(two) as second:
+        wallet = add_wallet(first)
+        agent = add_agent(second, wallet)["id"]
+        assert ok(first.get(f"/v1/agents/{agent}"))["wallet_id"] == wallet
+        one.clock.advance(86_400)
+        one.clock.freeze()
+        one.set_gaps(range_status="400")
+        error(second.get("/v1/trades?limit=0"), 400, "invalid_request")
+        assert two.clock.now() == one.clock.now()
+        assert second.get("/v1/account").headers["date"] == first.get("/v1/account").headers["date"]
+        for now in ("routes", "404"):
+            # Also what decides before a request is routed.
+            one.set_gaps(no_routes=now)
+            assert ("'unknown'" in second.post("/v1/agents/unknown/start").text) == (now == "routes")
+        one.reset(seed=23)
+        ok(second.get("/v1/account"))
+        assert two.status()["seed"] == 23
+
+
+def test_a_change_from_python_goes_on_from_what_the_other_did(path: Path, tmp_path: Path) -> None:
+    with (
+        MockService(db=path, signals="scripted") as one,
+        MockService(db=path) as two,
+        MockService(db=tmp_path / "apart.db", seed=99) as apart,
+    ):
+        one.set_gaps(write_status="200/200")
+        two.set_gaps(order="oldest")
+        assert (two.gaps.write_status, two.gaps.order) == ("200/200", "oldest")
+        one.reset(seed=99)
+        assert two.create_key(tenant="x").value == apart.create_key(tenant="x").value
+        one.reset(seed=98)
+        two.reset()
+        assert two.status()["seed"] == 98
+        one.clock.move(freeze=True, to=4_000_000_000)
+        two.clock.advance(5)
+        assert (two.clock.frozen, two.clock.now()) == (True, 4_000_000_005)
+        key = two.create_key(tenant="y")
+        two.populate("y", trades=10)
+        with in_process(two, "mock_full_y") as http:
+            idle = ok(http.get("/v1/agents?status=idle"))["data"][0]["id"]
+        changes: list[Callable[[], object]] = [
+            lambda: two.set_scope(key.id, "read-only"),
+            lambda: two.expire_key(key.id),
+            lambda: two.rotate_key(key.id),
+            lambda: two.set_plan("y", "free"),
+            lambda: two.start_agent(idle),
+            lambda: two.stop_agent(idle),
+            lambda: two.set_agent_status(idle, "error"),
+        ]
+        for change in changes:
+            one.clock.advance(100)
+            change()
+            assert two.clock.now() == one.clock.now()
+        row = one.world.store.one("SELECT created_at, revoked_at, expires_at FROM keys WHERE id = ?", (key.id,))
+        assert row == (4_000_000_005, 4_000_000_305, 4_000_000_205)
+        two.clock.resume()
+        one.clock.sleep(1_000)
+        assert not one.clock.frozen
+        assert 4_000_001_705 <= one.clock.now() < 4_000_001_805
+
+
+def test_two_on_one_file_may_share_a_clock(path: Path) -> None:
+    clock = MockClock(START)
+    with MockService(db=path, clock=clock) as one, MockService(db=path, clock=clock):
+        clock.advance(60)
+        one.set_gaps(order="oldest")
+        clock.advance(60)
+        assert clock.now() == START + 120
+    with MockService(db=path) as third:
+        assert third.clock.now() == START + 120
+
+
+def test_a_file_that_is_busy_is_an_error_of_the_mock(path: Path) -> None:
+    with MockService(db=path) as service:
+        service.world.store.run("PRAGMA busy_timeout = 1")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(MockServerError, match="busy"):
+            service.create_key()
+        other.execute("ROLLBACK")
+        other.close()
+        service.create_key()
+
+
+def test_writers_on_one_file_do_not_lose_each_other(path: Path) -> None:
+    with MockServer(db=path) as one, MockServer(db=path) as two, client(one) as http:
+        wallet = add_wallet(http)
+
+        def make(server: MockServer) -> None:
+            with client(server) as mine:
+                for _ in range(12):
+                    add_agent(mine, wallet)
+
+        threads = [threading.Thread(target=make, args=(server,)) for server in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(walk(http, "/v1/agents")) == 24
+        assert ok(http.get("/v1/account/usage"))["requests"]["used"] == 1 + 24 + 2 + 1
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tradesdk_mock", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        url = running.stdout.readline().strip()
+        assert url.startswith("http://"), running.stderr.read()
+        yield running, url
+    finally:
+        running.kill()
+        running.communicate(timeout=20)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system can't kill a process in the middle")
+def test_a_killed_process_has_lost_nothing_that_it_answered(path: Path) -> None:
+    answered: list[str] = []
+    with process("--db", str(path)) as (running, url):
+        enough = threading.Event()
+
+        def hammer() -> None:
+            with httpx.Client(base_url=url, headers={"Authorization": "Bearer mock_full_enterprise_main"}) as http:
+                wallet = add_wallet(http)
+                try:
+                    while True:
+                        answered.append(str(add_agent(http, wallet)["id"]))
+                        if len(answered) == 40:
+                            enough.set()
+                except httpx.HTTPError:
+                    # The kill: whether this last one was written is open, as it would be for any client.
+                    return
+
+        worker = threading.Thread(target=hammer)
+        worker.start()
+        assert enough.wait(60)
+        running.send_signal(signal.SIGKILL)
+        worker.join(60)
+    with MockService(db=path) as service, in_process(service, "mock_full_enterprise_main") as http:
+        kept = {agent["id"] for agent in walk(http, "/v1/agents", limit=100)}
+        assert set(answered) <= kept
+        assert len(kept) <= len(answered) + 1
+        assert ok(http.get("/v1/account/usage"))["requests"]["used"] >= 1 + len(answered)
+
+
+def test_the_program_ends_cleanly(path: Path) -> None:
+    arguments = ("--seed", "3", "--populate", "me", "--populate", "you", "--gap", "order=oldest")
+    with process("--db", str(path), *arguments) as (running, url):
+        for tenant, agents in (("me", 6), ("you", 6), ("anyone", 0)):
+            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer mock_read_{tenant}"}) as http:
+                assert len(ok(http.get("/v1/agents"))["data"]) == agents
+        running.terminate()
+        output, errors = running.communicate(timeout=20)
+        assert (running.returncode, output, errors) == (0, "", "")
+    with MockService(db=path) as service:
+        assert (service.status()["seed"], service.gaps.order) == (3, "oldest")
+    assert sorted(item.name for item in path.parent.iterdir()) == ["world.db"], "no leftovers of the log"
+
+
+# Files that can't be used
 
 
 def listing(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -45,60 +298,83 @@ def a_world(path: Path) -> bytes:
     return path.read_bytes()
 
 
-WRONG = {
-    "text": "no database",
-    "a few bytes": "no database",
-    "folder": "is a folder",
-    "other database": "a database of something else",
-    "other database of this number": "a database of something else",
-    "older": f"of version 3, and this mock reads version {VERSION}",
-    "newer": f"of version 99, and this mock reads version {VERSION}",
-    "no table": "damaged: the table positions is missing",
-    "another table": "damaged: the table payers is another",
-    "no settings": "damaged: its settings can't be read",
-    "cut": "damaged",
-    "cut in a page": "damaged",
-    "flipped": "damaged",
-    "empty beside a log": "damaged: it is empty",
-    "a name that is no text": "damaged: ",
-    "a setting that is no text": "damaged: Could not decode to UTF-8 column 'value'$",
+def flipped(good: bytes, start: int, end: int | None = None) -> bytes:
+    end = len(good) if end is None else end
+    return good[:start] + bytes(byte ^ 0xFF for byte in good[start:end]) + good[end:]
+
+
+def setting(name: str, value: str) -> str:
+    return f"UPDATE meta SET value = '{value}' WHERE name = '{name}'"  # noqa: S608 - our own names
+
+
+DAMAGED, OTHER = "damaged", "a database of something else"
+Spoil = Callable[[bytes], bytes] | Sequence[str] | None
+# name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it:
+# "" where it is taken as one that was only begun, or where it is damaged in a place that isn't looked at before.
+WRONG: dict[str, tuple[Spoil, str]] = {
+    "missing": (None, ""),
+    "nothing": (lambda good: b"", ""),
+    "text": (lambda good: b"not a database " * 100, "no database"),
+    "a few bytes": (lambda good: b"not a database ", "no database"),
+    "cut": (lambda good: good[: len(good) // 2], DAMAGED),
+    "cut in a page": (lambda good: good[: len(good) // 2 + 100], DAMAGED),
+    "cut in its first page": (lambda good: good[:50], DAMAGED),
+    "flipped": (lambda good: flipped(good, 8_192), DAMAGED),
+    "flipped in its middle": (lambda good: flipped(good, 4_096 * 3, 4_096 * 40), DAMAGED),
+    "a name that is no text": (lambda good: good.replace(b"TABLE wallets", b"\xff\xfeBLE wallets"), DAMAGED),
+    "a setting that is no text": (
+        lambda good: good.replace(b"heartbeat", b"\xff\xfeartbeat"),
+        "damaged: Could not decode to UTF-8 column 'value'$",
+    ),
+    "older": (["PRAGMA user_version = 3"], f"of version 3, and this mock reads version {VERSION}"),
+    "newer": (["PRAGMA user_version = 99"], f"of version 99, and this mock reads version {VERSION}"),
+    "no table": (["DROP TABLE positions"], "damaged: the table positions is missing"),
+    "no index": (["DROP INDEX trades_page"], DAMAGED),
+    "another table": (["ALTER TABLE payers ADD COLUMN more"], "damaged: the table payers is another"),
+    "no seed": (["DELETE FROM meta WHERE name = 'seed'"], "damaged: its settings can't be read"),
+    "a seed that is none": ([setting("seed", "x")], "damaged: its settings can't be read"),
+    "a clock that is none": ([setting("clock", "[NaN, 0, 1, false]")], "damaged: its settings can't be read"),
+    "gaps that are none": ([setting("gaps", '{"order": "sideways"}')], "damaged: its settings can't be read"),
+    "a scenario that is none": ([setting("scenario", "sunny")], "damaged: its settings can't be read"),
+    "no settings": (["DELETE FROM meta"], ""),
+    "other database": (lambda good: b"", OTHER),
+    "other database of this number": (lambda good: b"", OTHER),
+    "folder": (None, "is a folder"),
 }
 
 
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return a_world(tmp_path_factory.mktemp("good") / "world.db")
+
+
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, kind: str) -> None:
-    good = a_world(path)
-    if kind in ("text", "a few bytes"):
-        path.write_bytes(b"not a database " * (100 if kind == "text" else 1))
-    elif kind == "folder":
-        path.unlink()
+def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, good: bytes, kind: str) -> None:
+    spoil, message = WRONG[kind]
+    if kind == "folder":
         path.mkdir()
-    elif kind.startswith("other database"):
-        path.unlink()
-        number = VERSION if kind.endswith("number") else 0
-        run_sql(path, "CREATE TABLE t (x)", f"PRAGMA user_version = {number}", "PRAGMA journal_mode = WAL")
-    elif kind in ("older", "newer"):
-        run_sql(path, f"PRAGMA user_version = {3 if kind == 'older' else 99}")
-    elif kind == "no table":
-        run_sql(path, "DROP TABLE positions")
-    elif kind == "another table":
-        run_sql(path, "ALTER TABLE payers ADD COLUMN more")
-    elif kind == "no settings":
-        run_sql(path, "UPDATE meta SET value = 'x' WHERE name = 'seed'")
-    elif kind == "flipped":
-        path.write_bytes(good[:8_192] + bytes(byte ^ 0xFF for byte in good[8_192:]))
-    elif kind == "a name that is no text":
-        path.write_bytes(good.replace(b"TABLE wallets", b"\xff\xfeBLE wallets"))
-    elif kind == "a setting that is no text":
-        path.write_bytes(good.replace(b"heartbeat", b"\xff\xfeartbeat"))
-    elif kind == "empty beside a log":
-        path.write_bytes(b"")
-        path.with_name(path.name + "-wal").write_bytes(b"x" * 100)
-    else:
-        path.write_bytes(good[: len(good) // 2 + (100 if kind == "cut in a page" else 0)])
+    elif spoil is not None:
+        path.write_bytes(spoil(good) if callable(spoil) else good)
+        if not callable(spoil):
+            run_sql(path, *spoil)
+        elif kind.startswith("other database"):
+            number = VERSION if kind.endswith("number") else 0
+            run_sql(path, "CREATE TABLE t (x)", f"PRAGMA user_version = {number}", "PRAGMA journal_mode = WAL")
     before = listing(path.parent)
-    with pytest.raises(MockServerError, match=f"the state file .*world.db .*{WRONG[kind]}"):
-        MockService(db=path)
+    with MockService(clock=MockClock(START)) as service, in_process(service) as http:
+        ok(http.get("/v1/account"))
+        with http.stream("GET", "/v1/signals/stream?chain=8453", timeout=600) as stream:
+            age, was = service.world.generation, service.status()
+            with pytest.raises(MockServerError, match=r"world\.db can't be restored: it .{5,}"):
+                service.restore(path)
+            if path.is_file() and not kind.startswith("other database"):
+                with pytest.raises(MockServerError, match=r"the snapshot can't be restored: it .{5,}"):
+                    service.restore(path.read_bytes())
+            assert (service.world.generation, service.status(), len(service.journal())) == (age, was, 2)
+            assert next(stream.iter_lines()).startswith("data: "), "it goes on"
+    if message:
+        with pytest.raises(MockServerError, match=f"the state file .*world.db .*{message}"):
+            MockService(db=path)
     assert listing(path.parent) == before
 
 
@@ -123,42 +399,41 @@ def test_a_file_of_another_version_with_a_log_is_left_alone(path: Path, tmp_path
     live.close()
 
 
-def test_where_no_file_can_be(tmp_path: Path) -> None:
-    with pytest.raises(MockServerError, match=r"the state file .*nowhere.* can't be opened"):
-        MockService(db=tmp_path / "nowhere" / "state.db")
+def test_where_no_file_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(MockServerError, match=r"the state file .* can't be opened"):
-        MockService(db=tmp_path / "file" / "state.db")
-    with pytest.raises(MockServerError, match="no ordinary file"):
-        MockService(db=os.devnull)
-
-
-def test_a_file_that_may_not_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    a_world(path)
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "empty-wal").write_bytes(b"x" * 100)
+    a_world(tmp_path / "locked.db")
     # Root may do everything, so the system is made to say no.
-    monkeypatch.setattr(os, "access", lambda place, mode: str(place) != str(path))
-    before = listing(path.parent)
-    with pytest.raises(MockServerError, match="no permission"):
-        MockService(db=path)
-    assert listing(path.parent) == before
+    monkeypatch.setattr(os, "access", lambda place, mode: not str(place).endswith("locked.db"))
+    before = listing(tmp_path)
+    for place, message in (
+        (tmp_path / "nowhere" / "state.db", r"the state file .*nowhere.* can't be opened"),
+        (tmp_path / "file" / "state.db", r"the state file .* can't be opened"),
+        (tmp_path / "empty", "damaged: it is empty"),
+        (tmp_path / "locked.db", "no permission"),
+        (os.devnull, "no ordinary file"),
+        ("", "^db: is empty"),
+        (Path(), "folder"),
+    ):
+        with pytest.raises(MockServerError, match=message):
+            MockService(db=place)
+    assert listing(tmp_path) == before
 
 
-def test_an_empty_file_is_a_place_for_a_new_state(path: Path) -> None:
-    # As `mktemp` makes one, and as a process leaves it that was killed at its first step.
-    path.touch()
-    a_world(path)
-    with MockService(db=path) as service:
-        assert service.status()["keys"] == 30
-
-
-@pytest.mark.parametrize("step", [1, 2, 5])
+@pytest.mark.parametrize("step", [0, 1, 2, 5])
 def test_a_state_that_was_only_begun_is_finished(path: Path, step: int) -> None:
-    run_sql(path, "PRAGMA journal_mode = WAL")
+    # As `mktemp` makes one, and as a process leaves it that was killed at one of its first steps.
+    path.touch()
+    if step > 0:
+        run_sql(path, "PRAGMA journal_mode = WAL")
     if step > 1:
         run_sql(path, *filter(str.strip, TABLES.split(";")), f"PRAGMA user_version = {VERSION}")
     if step > 2:
         run_sql(path, "INSERT INTO counters VALUES ('', 'x', 1)")
     a_world(path)
+    with MockService(db=path) as service:
+        assert service.status()["keys"] == 30
 
 
 def test_damage_that_is_found_later_is_answered_by_name(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -178,29 +453,24 @@ def test_damage_that_is_found_later_is_answered_by_name(path: Path, caplog: pyte
             message = error(http.request(method, place), 500, "internal_error")
             assert str(path) in message
             assert "damaged" in message
-        with pytest.raises(MockServerError, match=r"world\.db is damaged"):
-            service.create_key()
-        with pytest.raises(MockServerError, match=r"world\.db is damaged"):
-            service.snapshot()
+        for change in (service.create_key, service.snapshot):
+            with pytest.raises(MockServerError, match=r"world\.db is damaged"):
+                change()
     assert caplog.records == [], "no crash"
 
 
 def test_a_full_disk_is_answered_by_name(path: Path) -> None:
     with MockService(db=path, clock=MockClock(START), signals="scripted") as service, in_process(service) as http:
-        wallet = add_wallet(http)
+        body = {"name": "n" * 100, "wallet_id": add_wallet(http), "chain_id": 8453}
         pages = service.world.store.value("PRAGMA page_count")
         service.world.store.run(f"PRAGMA max_page_count = {pages}")
         made = 0
-        while (answer := http.post("/v1/agents", json=body_for_new(wallet))).status_code == 201:
+        while (answer := http.post("/v1/agents", json=body)).status_code == 201:
             made += 1
         assert str(path) in error(answer, 503, "service_unavailable")
         service.world.store.run("PRAGMA max_page_count = 100000")
         assert len(walk(http, "/v1/agents")) == made, "nothing is half"
-        add_agent(http, wallet)
-
-
-def body_for_new(wallet: str) -> dict[str, object]:
-    return {"name": "n" * 100, "wallet_id": wallet, "chain_id": 8453}
+        ok(http.post("/v1/agents", json=body), 201)
 
 
 def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,15 +484,8 @@ def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: p
     with MockService(db=path, clock=MockClock(START)) as service:
         with monkeypatch.context() as patched:
             patched.setattr(Database, "_execute", full)
-            with pytest.raises(MockServerError, match="disk is full"):
-                service.control("POST", "clock", {"advance": 10})
-            with pytest.raises(MockServerError, match="disk is full"):
-                service.clock.advance(10)
+            for move in (lambda: service.control("POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
+                with pytest.raises(MockServerError, match="disk is full"):
+                    move()
         assert service.clock.now() == START
         assert service.control("POST", "clock", {"advance": 7})["now"] == START + 7
-
-
-@pytest.mark.parametrize("name", ["", Path()])
-def test_an_empty_name_is_no_state_in_memory(name: str | Path) -> None:
-    with pytest.raises(MockServerError, match=r"^db: is empty|folder"):
-        MockService(db=name)

@@ -1,31 +1,278 @@
-"""What the trading engine holds in memory, and when it reads it again: changes elsewhere, refusals, clocks set back."""
+"""What an agent does with signals, prices and what it is told; and when the engine reads again what is in memory."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import GapOptions, MockClock, MockServerError, MockService
+from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.world import World
-from tradesdk_mock.trading import background_tenant, engine, signal_feed
-from tradesdk_mock.trading.positions import Agent
+from tradesdk_mock.trading import background_tenant, engine, ledger
 from tradesdk_mock.trading.signal_feed import next_due
 
-from ._support import OTHER, START, add_agent, add_wallet, connection, in_process, ok, walk
+from ._ledger import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, OPEN, Observer, Record, service
+from ._ledger_sums import judged
+from ._support import OTHER, START, add_agent, add_wallet, connection, error, in_process, ok, walk
 
-HOUR, DAY = 3_600, 86_400
-OPEN = GapOptions(paywall="open")
+# Levels that no price comes near within a minute.
+FAR: dict[str, float] = {"position_size_pct": 10, "stop_loss_pct": 90, "trailing_stop_pct": 90, "take_profit_pct": 100}
+NEAR: dict[str, float] = {
+    "position_size_pct": 10,
+    "stop_loss_pct": 0.2,
+    "trailing_stop_pct": 0.2,
+    "take_profit_pct": 0.2,
+}
+ENGINE = "tradesdk_mock.trading.engine"
+
+
+@dataclass
+class Stage:
+    """A market in which nothing happens but what is emitted, and one active agent on Base."""
+
+    mock: MockService
+    http: httpx.Client
+    wallet: str
+    agent: str
+
+    def tell(self, **changes: Any) -> Record:
+        return ok(self.http.patch(f"/v1/agents/{self.agent}", json=changes))
+
+    def emit(self, direction: str, *symbols: str, confidence: float = 0.9, chain_id: int = BASE) -> None:
+        for symbol in symbols or ("BRETT",):
+            self.mock.emit_signal(chain_id=chain_id, token=symbol, direction=direction, confidence=confidence)
+
+    def trades(self, status: str | None = None) -> list[Record]:
+        query = {} if status is None else {"status": status}
+        return walk(self.http, "/v1/trades", agent_id=self.agent, **query)
+
+    def positions(self) -> list[Record]:
+        return walk(self.http, "/v1/positions", agent_id=self.agent)
+
+    @property
+    def held(self) -> list[str]:
+        return sorted(each["token_symbol"] for each in self.positions())
+
+    def balance(self, wallet: str | None = None) -> Record:
+        return ok(self.http.get(f"/v1/wallets/{wallet or self.wallet}/balance"))
+
+    def price(self) -> float:
+        body = {"tokens": [{"identifier": "BRETT"}]}
+        data = ok(self.http.post("/v1/token-prices", json=body))["data"]
+        return float(data["results"][0]["currentPriceUsd"])
+
+    def wait(self, seconds: float) -> int:
+        self.mock.clock.advance(seconds)
+        return int(self.mock.clock.now())
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with (
+        MockService(clock=MockClock(START), gaps=OPEN, signals="scripted") as mock,
+        in_process(mock, "mock_full_enterprise_me") as http,
+    ):
+        wallet = add_wallet(http)
+        agent = add_agent(http, wallet, risk=FAR)["id"]
+        mock.start_agent(agent)
+        yield Stage(mock, http, wallet, agent)
+
+
+# Signal by signal
+
+
+def test_a_buy_opens_and_a_sell_closes(stage: Stage) -> None:
+    money = stage.balance()["native_balance_usd"]
+    stage.emit("BUY")
+    (trade,) = stage.trades()
+    entry = stage.price()
+    assert trade.items() >= {
+        "agent_id": stage.agent, "token_symbol": "BRETT", "chain_id": BASE, "direction": "BUY", "status": "open",
+        "opened_at": START, "entry_price_usd": entry,
+    }.items()  # fmt: skip
+    (position,) = stage.positions()
+    assert (position["entry_price_usd"], position["current_price_usd"]) == (entry, entry)
+    assert position["unrealized_pnl_usd"] == 0
+    balance = stage.balance()
+    (held,) = balance["token_balances"]
+    assert held["balance"] * entry == pytest.approx(money / 10, abs=0.01)
+    assert balance["native_balance_usd"] == pytest.approx(money * 0.9, abs=0.02)
+
+    now = stage.wait(47)
+    assert stage.positions()[0]["current_price_usd"] == stage.price() != entry
+    stage.emit("SELL", confidence=0.75)
+    assert stage.positions() == []
+    (closed,) = stage.trades("closed")
+    left = stage.price()
+    assert (closed["id"], closed["closed_at"], closed["exit_price_usd"]) == (trade["id"], now, left)
+    assert closed["pnl_usd"] == pytest.approx((left - entry) * held["balance"], abs=0.006)
+    assert closed["roi_pct"] == pytest.approx(100 * (left / entry - 1), abs=0.006)
+    stats = ok(stage.http.get(f"/v1/agents/{stage.agent}"))["stats"]
+    rate = 100.0 if closed["pnl_usd"] > 0 else 0.0
+    assert stats == {"total_trades": 1, "win_rate_pct": rate, "total_pnl_usd": closed["pnl_usd"]}
+    detail = ok(stage.http.get(f"/v1/trades/{trade['id']}"))
+    assert closed.items() <= detail.items()
+    assert len({detail["entry_tx_hash"], detail["exit_tx_hash"], None}) == 3
+    assert stage.balance()["token_balances"] == []
+
+
+@pytest.mark.parametrize(
+    "emitted",
+    [
+        {"confidence": 0.749},
+        {"symbol": "NOSUCHTOKEN"},
+        {"symbol": "ETH"},
+        {"symbol": "CAKE", "chain_id": BNB},
+        {"direction": "SELL"},
+    ],
+    ids=["not sure enough", "a token that there isn't", "what is paid with", "another chain", "nothing to sell"],
+)
+def test_signals_that_are_left_alone(stage: Stage, emitted: dict[str, Any]) -> None:
+    given = {"direction": "BUY", "symbol": "BRETT", **emitted}
+    stage.emit(given.pop("direction"), given.pop("symbol"), **given)
+    stage.wait(30)
+    assert stage.trades() == []
+    stage.emit("BUY")
+    stage.wait(20)
+    stage.emit("SELL", confidence=0.74)
+    stage.emit("SELL", "DEGEN")
+    assert stage.held == ["BRETT"]
+
+
+def test_without_money_nothing_is_bought_and_less_than_a_dollar_is_not_worth_it(stage: Stage) -> None:
+    money = stage.balance()["native_balance_usd"]
+    for cents, count in ((99, 0), (101, 1)):
+        stage.tell(risk={"position_size_pct": cents / money})
+        stage.emit("BUY", "TOSHI")
+        assert len(stage.trades()) == count
+    stage.tell(risk={"position_size_pct": 100})
+    stage.emit("BUY", "BRETT", "DEGEN")
+    assert stage.balance()["native_balance_usd"] == pytest.approx(0, abs=0.01)
+    assert stage.held == ["BRETT", "TOSHI"]
+    stage.wait(40)
+    stage.emit("SELL", "BRETT")
+    stage.emit("BUY", "DEGEN")
+    assert stage.held == ["DEGEN", "TOSHI"]
+
+
+def test_a_deleted_agent_leaves_no_position(stage: Stage) -> None:
+    money = stage.balance()["native_balance_usd"]
+    stage.emit("BUY")
+    now = stage.wait(123)
+    error(stage.http.delete(f"/v1/agents/{stage.agent}"), 409, "conflict")
+    stage.mock.stop_agent(stage.agent)
+    price = stage.price()
+    assert stage.http.delete(f"/v1/agents/{stage.agent}").status_code == 204
+    (trade,) = walk(stage.http, "/v1/trades")
+    assert (trade["status"], trade["closed_at"], trade["exit_price_usd"]) == ("closed", now, price)
+    assert walk(stage.http, "/v1/positions") == []
+    balance = stage.balance()
+    assert (balance["token_balances"], balance["updated_at"]) == ([], now)
+    # Ether has moved meanwhile, too.
+    assert balance["native_balance_usd"] == pytest.approx(money + trade["pnl_usd"], rel=0.01)
+    assert ok(stage.http.post("/v1/aggregate-metrics", json={}))["data"]["totalTrades"] >= 1
+
+
+TOKENS = {BASE: ("BRETT", "DEGEN", "AERO"), BNB: ("CAKE",)}
+
+
+def changed(observer: Observer, dice: random.Random, agent: str, wallets: list[str]) -> None:
+    """Something else holds for an agent from now on."""
+    http, life = observer.http["me"], observer.lives[agent]
+    risk = {**dice.choice([NEAR, FAR]), "position_size_pct": dice.choice([4, 10])}
+    what = dice.choice(["status", "status", "terms", "terms", "wallet", "delete"])
+    if what == "status":
+        observer.mock.set_agent_status(agent, dice.choice(["active", "active", "active", "paused", "idle", "error"]))
+    elif what == "terms":
+        body = {"risk": dice.choice([risk, {}]), "min_confidence": dice.choice([0.6, 0.8]), "max_positions": 2}
+        ok(http.patch(f"/v1/agents/{agent}", json=body))
+    elif what == "wallet" and life.chain_id == BASE:
+        ok(http.patch(f"/v1/agents/{agent}", json={"wallet_id": dice.choice(wallets[:2])}))
+    elif what == "delete" and len(observer.lives) < 24:
+        observer.mock.set_agent_status(agent, "idle")
+        observer.note("me")
+        assert http.delete(f"/v1/agents/{agent}").status_code == 204
+        new = add_agent(http, wallets[0] if life.chain_id == BASE else wallets[2], chain_id=life.chain_id)["id"]
+        observer.note("me")
+        observer.mock.clock.advance(1)
+        observer.mock.start_agent(new)
+    observer.note("me")
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))])
+def test_a_random_story(seed: int) -> None:
+    """The referee plays every trade again, counts every sum on both interfaces, and finds no signal that was missed."""
+    dice = random.Random(seed)
+    with service(7, signals="scripted") as mock, Observer(mock, ["me", BACKGROUND_TENANT]) as observer:
+        mock.create_key(tenant="me", plan="enterprise")
+        mock.populate(BACKGROUND_TENANT)
+        observer.past[BACKGROUND_TENANT] = START
+        http = observer.http["me"]
+        other = ok(http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
+        wallets = [add_wallet(http), other, add_wallet(http, BNB)]
+        for chain_id, wallet in ((BASE, 0), (BASE, 0), (BASE, 1), (BNB, 2)):
+            add_agent(http, wallets[wallet], chain_id=chain_id, risk=dice.choice([NEAR, FAR]))
+        observer.note()
+        mock.clock.advance(1)
+        for agent, life in list(observer.lives.items()):
+            if life.tenant == "me":
+                mock.start_agent(agent)
+        observer.note("me")
+        for _ in range(90):
+            mock.clock.advance(dice.choice([1, 17, 41, 600, HOUR]))
+            chain_id = dice.choice([BASE, BASE, BASE, BNB])
+            mock.emit_signal(
+                chain_id=chain_id,
+                token=dice.choice(TOKENS[chain_id]),
+                direction=dice.choice(["BUY", "BUY", "SELL"]),
+                confidence=dice.choice([0.59, 0.7, 0.79, 0.9]),
+            )
+            mock.clock.advance(1)
+            if dice.random() < 0.3:
+                there = [agent for agent, life in observer.lives.items() if life.terms[-1].status != "deleted"]
+                mine = [agent for agent in there if observer.lives[agent].tenant == "me"]
+                changed(observer, dice, dice.choice(mine), wallets)
+        mock.clock.advance(41)
+        signals = observer.hear(START + 1, observer.now)
+        found = judged(observer, every=False)
+        me = found.look.accounts["me"]
+        for trade in me.trades:
+            found.trade("me", trade)
+        assert found.missed("me", me, signals) == len(me.trades) > 20
+        assert found.wrong == []
+        assert {trade["chain_id"] for trade in me.trades} == {BASE, BNB}
+        assert {trade["pnl_usd"] > 0 for trade in me.trades if trade["status"] == "closed"} == {True, False}
+        assert len({balance["wallet_id"] for balance in me.balances.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "price", "amount", "pnl", "roi"),
+    [
+        (2.0, 2.5, 10.0, 5.0, 25.0),
+        (2.0, 1.0, 3.0, -3.0, -50.0),
+        (1.0, 1.0, 5.0, 0.0, 0.0),
+        (3.0, 2.9999999, 1, 0.0, 0.0),
+    ],
+)
+def test_outcomes(entry: float, price: float, amount: float, pnl: float, roi: float) -> None:
+    # As text: there is no negative nothing.
+    assert str(ledger.outcome(entry, price, amount)) == str((pnl, roi))
+
+
+# What the engine has in memory
 
 
 @pytest.fixture
 def mock(tmp_path: Path) -> Iterator[MockService]:
-    with MockService(db=tmp_path / "world.db", clock=MockClock(START), gaps=OPEN) as service:
-        yield service
+    with MockService(db=tmp_path / "world.db", clock=MockClock(START), gaps=OPEN) as found:
+        yield found
 
 
 def running(mock: MockService, http: httpx.Client) -> str:
@@ -37,37 +284,27 @@ def running(mock: MockService, http: httpx.Client) -> str:
     return str(agent)
 
 
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """One entry for each engine that is made."""
-    found: list[object] = []
-    build = engine.TradingEngine.__init__
-
-    def counted(self: engine.TradingEngine, world: World, **options: Any) -> None:
-        found.append(options)
-        build(self, world, **options)
-
-    monkeypatch.setattr(engine.TradingEngine, "__init__", counted)
-    return found
-
-
-def test_what_has_nothing_to_do_with_trading_looks_nothing_up(
+@pytest.mark.long
+def test_what_another_process_does_to_an_agent_is_seen_and_nothing_else_is_looked_up(
     mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process's requests write to the file, and so do refusals: neither costs a look at all positions."""
+    made: list[object] = []
+    build = engine.TradingEngine.__init__
+
+    def counted(self: engine.TradingEngine, world: World, **options: Any) -> None:
+        made.append(options)
+        build(self, world, **options)
+
     with in_process(mock) as http, MockService(db=tmp_path / "world.db") as other:
-        running(mock, http)
-        found = loads(monkeypatch)
+        agent = running(mock, http)
+        monkeypatch.setattr(engine.TradingEngine, "__init__", counted)
         for _ in range(3):
             other.create_key(tenant="somebody")
             with pytest.raises(MockServerError):
                 mock.start_agent("agt_unknown")
             walk(http, "/v1/positions")
-        assert found == []
-
-
-def test_what_another_process_does_to_an_agent_is_seen(mock: MockService, tmp_path: Path) -> None:
-    with in_process(mock) as http, MockService(db=tmp_path / "world.db") as other:
-        agent = running(mock, http)
+        assert made == []
         other.stop_agent(agent)
         before = walk(http, "/v1/trades")
         mock.clock.advance(DAY)
@@ -77,121 +314,88 @@ def test_what_another_process_does_to_an_agent_is_seen(mock: MockService, tmp_pa
         assert len(walk(http, "/v1/trades")) > len(before)
 
 
+@pytest.mark.long
 def test_a_change_that_is_undone_leaves_nothing_behind(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file refuses in the middle of a day: the next request lives through that day once, and whole."""
+
+    def broken(self: object) -> None:
+        raise RuntimeError("no room")
+
     with in_process(mock) as http, MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same:
-        running(mock, http)
-        running(twin, same)
-        for service in (mock, twin):
+        for service, api in ((mock, http), (twin, same)):
+            running(service, api)
             service.clock.advance(DAY)
         with monkeypatch.context() as patch:
-            patch.setattr("tradesdk_mock.trading.engine.TradingEngine.flush", broken)
+            patch.setattr(f"{ENGINE}.TradingEngine.flush", broken)
             assert http.get("/v1/trades").status_code == 500
-        assert walk(http, "/v1/trades") == walk(same, "/v1/trades")
-        assert walk(http, "/v1/positions") == walk(same, "/v1/positions")
+        for path in ("/v1/trades", "/v1/positions"):
+            assert walk(http, path) == walk(same, path)
 
 
-def broken(self: engine.TradingEngine) -> None:
-    raise RuntimeError("no room")
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("market", ["live", "scripted"])
-def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, market: str) -> None:
+def test_a_stream_that_asks_what_comes_next_delays_no_exit(tmp_path: Path, market: Any) -> None:
     """It looks up when the next signal comes, in a process that doesn't know yet when the next position is over."""
-    file, clock = tmp_path / "world.db", MockClock(START)
-    kept = {"signals": market, "gaps": OPEN}
-    with MockService(db=file, clock=clock, **kept) as first, in_process(first) as http:  # type: ignore[arg-type]
-        wallet = add_wallet(http)
+    file = tmp_path / "world.db"
+    with ExitStack() as stack:
+        first = stack.enter_context(MockService(db=file, clock=MockClock(START), signals=market, gaps=OPEN))
+        second = stack.enter_context(MockService(db=file))
+        http, later = (stack.enter_context(in_process(service)) for service in (first, second))
         near = {"stop_loss_pct": 0.5, "trailing_stop_pct": 0.5, "take_profit_pct": 0.5}
-        agent = add_agent(http, wallet, risk=near)["id"]
-        with MockService(db=file) as second, in_process(second) as later:
-            ok(later.get("/v1/account"))
-            first.start_agent(agent)
-            for token in ("BRETT", "AERO", "DEGEN"):
-                first.emit_signal(token=token, direction="BUY", confidence=0.99)
-            ok(later.get("/v1/account"))
-            next_due(second.world)
-            second.clock.advance(2 * DAY)
-            over = [trade for trade in walk(later, "/v1/trades") if trade["opened_at"] == START]
-            assert [trade["status"] for trade in over] == ["closed"] * 3
+        agent = add_agent(http, add_wallet(http), risk=near)["id"]
+        ok(later.get("/v1/account"))
+        first.start_agent(agent)
+        for token in ("BRETT", "AERO", "DEGEN"):
+            first.emit_signal(token=token, direction="BUY", confidence=0.99)
+        ok(later.get("/v1/account"))
+        next_due(second.world)
+        second.clock.advance(2 * DAY)
+        over = [trade for trade in walk(later, "/v1/trades") if trade["opened_at"] == START]
+        assert [trade["status"] for trade in over] == ["closed"] * 3
 
 
-@pytest.mark.parametrize("early", [True, False])
-def test_the_background_tenant_trades_whenever_it_was_asked_for_first(early: bool) -> None:
-    with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock) as http:
-        if early:
-            ok(http.get("/v1/signals", params={"chain": 8453}))
-        ok(http.post("/v1/aggregate-metrics", json={}))
-        mock.clock.advance(2 * DAY)
-        found = ok(http.post("/v1/aggregate-metrics", json={}))["data"]
-        with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same:
-            twin.clock.advance(2 * DAY)
-            assert ok(same.post("/v1/aggregate-metrics", json={}))["data"] == found
-
-
-def test_nothing_is_closed_in_the_future_after_the_clock_went_back(mock: MockService) -> None:
+@pytest.mark.long
+def test_after_the_clock_went_back_agents_trade_and_nothing_is_closed_in_the_future(mock: MockService) -> None:
     with in_process(mock) as http:
-        running(mock, http)
-        mock.clock.advance(5 * DAY)
+        old = running(mock, http)
+        mock.clock.advance(3 * DAY)
         walk(http, "/v1/trades")
-        mock.clock.set(START + DAY, allow_backwards=True)
-        agent = add_agent(http, add_wallet(http, chain_id=56), chain_id=56)["id"]
-        mock.start_agent(agent)
-        mock.emit_signal(chain_id=56, token="CAKE", direction="BUY", confidence=0.99)
+        mock.clock.set(START - DAY, allow_backwards=True)
+        new = add_agent(http, add_wallet(http, chain_id=BNB), chain_id=BNB)["id"]
+        mock.start_agent(new)
+        mock.emit_signal(token="BRETT", direction="BUY", confidence=0.99)
+        mock.emit_signal(chain_id=BNB, token="CAKE", direction="BUY", confidence=0.99)
+        assert "BRETT" in {t["token_symbol"] for t in walk(http, "/v1/trades", agent_id=old, status="open")}
         for _ in range(30):
             mock.clock.advance(HOUR)
             now = mock.clock.now()
-            trades = walk(http, "/v1/trades", agent_id=agent)
+            trades = walk(http, "/v1/trades", agent_id=new)
             assert trades
             assert all((trade["closed_at"] or 0) <= now for trade in trades)
 
 
-def test_an_agent_of_before_the_clock_went_back_still_trades(mock: MockService) -> None:
-    with in_process(mock) as http:
-        mock.clock.advance(10 * DAY)
-        agent = add_agent(http, add_wallet(http))["id"]
-        mock.start_agent(agent)
-        mock.clock.set(START + DAY, allow_backwards=True)
-        mock.emit_signal(token="BRETT", direction="BUY", confidence=0.99)
-        assert "BRETT" in {trade["token_symbol"] for trade in walk(http, "/v1/trades", agent_id=agent)}
-
-
-def test_a_tenant_of_1970_has_no_trades_of_the_future() -> None:
-    with MockService(clock=MockClock(0)) as mock, in_process(mock, "mock_full_me") as http:
-        mock.populate("me")
-        trades = walk(http, "/v1/trades")
-        assert len(trades) == 250
-        assert all(max(trade["opened_at"], trade["closed_at"] or 0) <= 0 for trade in trades)
-
-
-def test_ether_is_not_bought_with_ether(mock: MockService) -> None:
-    with in_process(mock) as http:
-        agent = add_agent(http, add_wallet(http))["id"]
-        mock.start_agent(agent)
-        mock.emit_signal(token="ETH", direction="BUY", confidence=0.99)
-        assert walk(http, "/v1/trades") == []
-
-
-def test_nothing_is_sold_before_it_was_bought() -> None:
+def test_nothing_is_sold_before_it_was_bought(stage: Stage) -> None:
     """The clock is set back with a position open, and then comes a SELL, or its agent is paused and goes on."""
-    with MockService(clock=MockClock(START), signals="scripted") as made, in_process(made) as http:
-        agent = add_agent(http, add_wallet(http))["id"]
-        made.start_agent(agent)
-        for token in ("AERO", "BRETT"):
-            made.emit_signal(token=token, direction="BUY", confidence=1.0)
-        made.clock.set(START - 2 * HOUR, allow_backwards=True)
-        made.emit_signal(token="AERO", direction="SELL", confidence=1.0)
-        made.stop_agent(agent)
-        made.start_agent(agent)
-        made.clock.advance(HOUR)
-        sold, held = sorted(walk(http, "/v1/trades"), key=lambda trade: str(trade["token_symbol"]))
-        assert (sold["opened_at"], sold["closed_at"], sold["pnl_usd"]) == (START, START, 0.0)
-        assert held["status"] == "open"
-        made.clock.advance(DAY)
-        assert all(trade["closed_at"] >= START for trade in walk(http, "/v1/trades"))
+    stage.tell(risk=NEAR)
+    stage.emit("BUY", "AERO", "BRETT")
+    stage.mock.clock.set(START - 2 * HOUR, allow_backwards=True)
+    stage.emit("SELL", "AERO")
+    stage.mock.stop_agent(stage.agent)
+    stage.mock.start_agent(stage.agent)
+    stage.wait(HOUR)
+    sold, held = sorted(stage.trades(), key=lambda trade: str(trade["token_symbol"]))
+    assert (sold["opened_at"], sold["closed_at"], sold["pnl_usd"]) == (START, START, 0.0)
+    assert held["status"] == "open"
+    stage.wait(DAY)
+    assert all(trade["closed_at"] >= START for trade in stage.trades())
 
 
 METRICS = Request("POST", "/v1/aggregate-metrics", b"", [(b"content-type", b"application/json")], b"{}")
+
+
+def behind(mock: MockService) -> bool:
+    """Whether a server gives others their turn before it goes on with this request."""
+    return mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
 
 
 @pytest.mark.long
@@ -199,7 +403,7 @@ def test_the_background_tenant_is_made_in_turns(
     mock: MockService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals have caught up before: a server gives others their turn, and what comes of it is the same."""
-    monkeypatch.setattr(signal_feed, "SLICE", 0.0)
+    monkeypatch.setattr("tradesdk_mock.trading.signal_feed.SLICE", 0.0)
     with MockService(clock=MockClock(START), gaps=OPEN) as twin, in_process(twin) as same, in_process(mock) as http:
         for service, api in ((twin, same), (mock, http)):
             service.populate("main", trades=8)
@@ -207,7 +411,7 @@ def test_the_background_tenant_is_made_in_turns(
             ok(api.get("/v1/trades"))
         with MockService(db=tmp_path / "world.db") as other, in_process(other) as later:
             turns = 0
-            while mock.pipeline.is_behind(mock.pipeline.open(METRICS), START):
+            while behind(mock):
                 turns += 1
                 assert background_tenant.is_growing(mock.world)
                 # Whoever trades meanwhile leaves the background tenant alone.
@@ -223,57 +427,46 @@ def test_the_background_tenant_is_made_in_turns(
         assert ok(http.post("/v1/aggregate-metrics", json={})) == ok(same.post("/v1/aggregate-metrics", json={}))
 
 
+@pytest.mark.long
 def test_a_background_tenant_that_is_half_made_is_finished_by_whoever_needs_it(
     mock: MockService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signal_feed, "SLICE", 0.0)
+    monkeypatch.setattr("tradesdk_mock.trading.signal_feed.SLICE", 0.0)
+    mock.set_gaps(paywall="closed")
+    behind(mock)
+    assert mock.status()["tenants"] == [], "nobody makes it for less than a payment"
+    mock.set_gaps(paywall="open")
     with in_process(mock) as http:
         mock.clock.advance(HOUR)
-        ok(http.get("/v1/signals", params={"chain": 8453}))
-        assert mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
-        agent = mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'")
-        mock.stop_agent(agent)
+        ok(http.get("/v1/signals", params={"chain": BASE}))
+        assert behind(mock)
+        # A request of its own would finish it.
+        mock.stop_agent(mock.world.store.value("SELECT id FROM agents WHERE tenant = 'house' AND status = 'active'"))
         assert not background_tenant.is_growing(mock.world)
 
 
-def test_nobody_makes_the_background_tenant_for_less_than_a_payment(mock: MockService) -> None:
-    mock.set_gaps(paywall="closed")
-    mock.pipeline.is_behind(mock.pipeline.open(METRICS), START)
-    assert mock.status()["tenants"] == []
-
-
 @pytest.mark.parametrize("many", [0, 100])
-def test_of_many_agents_only_those_are_asked_that_have_enough(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_MANY", many)
-    asked: list[str] = []
-    original = engine.TradingEngine._open
-
-    def noted(self: engine.TradingEngine, agent: Agent, opportunity: engine._BuyOpportunity) -> None:
-        asked.append(agent.id)
-        original(self, agent, opportunity)
-
-    with MockService(clock=MockClock(START), signals="scripted") as mock, in_process(mock) as http:
-        poor, rich = add_wallet(http), ok(http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
-        owners = [poor, rich, poor, poor, rich]
-        agents = [add_agent(http, wallet)["id"] for wallet in owners]
-        for agent in agents:
-            mock.start_agent(agent)
-        mock.world.store.run("UPDATE wallets SET native = 1e-9 WHERE id = ?", (poor,))
-        monkeypatch.setattr(engine.TradingEngine, "_open", noted)
-        mock.emit_signal(token="AERO", direction="BUY", confidence=1.0)
-        # A wallet that was too poor once is not looked at again, nor is any where they are many.
-        assert asked == ([agents[0]] if many else []) + [agents[1], agents[4]]
-        mock.world.store.run("UPDATE wallets SET native = 5.0 WHERE id = ?", (poor,))
-        mock.emit_signal(token="BRETT", direction="BUY", confidence=1.0)
-        bought = [trade["agent_id"] for trade in walk(http, "/v1/trades") if trade["token_symbol"] == "BRETT"]
-        assert bought[::-1] == agents
+def test_of_many_agents_each_with_enough_money_buys(many: int, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{ENGINE}._MANY", many)
+    rich = ok(stage.http.post("/v1/wallets", json=connection(owner=OTHER)), 201)["id"]
+    tiny, agents = {"risk": {**FAR, "position_size_pct": 0.0001}}, [stage.agent]
+    for wallet, options in ((rich, {}), (stage.wallet, tiny), (rich, tiny), (stage.wallet, {}), (rich, {})):
+        agents.append(add_agent(stage.http, wallet, **options)["id"])
+        stage.mock.start_agent(agents[-1])
+    stage.emit("BUY", "AERO")
+    assert [trade["agent_id"] for trade in walk(stage.http, "/v1/trades")][::-1] == [*agents[:2], *agents[4:]]
+    for agent in agents[2:4]:
+        ok(stage.http.patch(f"/v1/agents/{agent}", json={"risk": FAR}))
+    stage.emit("BUY", "BRETT")
+    bought = [trade["agent_id"] for trade in walk(stage.http, "/v1/trades") if trade["token_symbol"] == "BRETT"]
+    assert bought[::-1] == agents
 
 
 @pytest.mark.long
 def test_how_many_agents_there_are_changes_nothing_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for many in (0, 100):
-        monkeypatch.setattr(engine, "_MANY", many)
+        monkeypatch.setattr(f"{ENGINE}._MANY", many)
         with MockService(clock=MockClock(START), gaps=OPEN) as mock, in_process(mock, "mock_read_house") as http:
             ok(http.get("/v1/account"))
             mock.clock.advance(HOUR)

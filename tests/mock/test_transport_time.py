@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 
 from tradesdk_mock import MockClock
 from tradesdk_mock.core.clock import END
-from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, WaitForEvent
+from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
@@ -73,10 +74,15 @@ def test_a_clock_that_stands_still_is_moved_on(
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(("read", "error", "moved"), [(None, None, 45), (60, None, 45), (10, httpx.ReadTimeout, 10)])
-def test_pauses_before_the_head(read: float | None, error: Any, moved: float, flavour: str) -> None:
-    found = timed(flavour, lambda clock: plain(b"", length=0, before=[Delay(40), Delay(5)]), read)
-    assert found == (b"", error, moved)
+def test_pauses_before_the_head_and_exact_times(flavour: str) -> None:
+    for read, error, moved in ((None, None, 45), (60, None, 45), (10, httpx.ReadTimeout, 10)):
+        found = timed(flavour, lambda clock: plain(b"", length=0, before=[Delay(40), Delay(5)]), read)
+        assert found == (b"", error, moved)
+    # The body has a patience of its own.
+    assert timed(flavour, lambda clock: plain(iter([Delay(20), b"a"]), before=[Delay(20)]), 30) == (b"a", None, 40)
+    # Not a little less than was waited for: the generator would wait again for nothing.
+    due = START + 0.1 + 0.2
+    assert timed(flavour, lambda clock: plain(at(clock, due, Notifier())), 30) == (b"0.300", None, due - START)
 
 
 @pytest.mark.parametrize(
@@ -104,26 +110,7 @@ def test_a_timeout_says_what_was_waited_for(steps: list[BodyStep], frozen: bool,
     assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_the_body_has_a_patience_of_its_own(flavour: str) -> None:
-    found = timed(flavour, lambda clock: plain(iter([Delay(20), b"a"]), before=[Delay(20)]), 30)
-    assert found == (b"a", None, 40)
-
-
-def test_the_time_between_two_reads_does_not_count() -> None:
-    clock = MockClock(START)
-    with (
-        in_process(lambda request: plain(iter([Delay(20), b"a", Delay(20), b"b"])), clock) as service,
-        httpx.Client(transport=service.transport(), timeout=30) as http,
-        http.stream("GET", "http://x/") as response,
-    ):
-        pieces = response.iter_raw()
-        for piece in (b"a", b"b"):
-            assert next(pieces) == piece
-            clock.advance(100)
-
-
-def test_a_read_timeout_that_changes_counts_for_the_next_read() -> None:
+def test_a_read_timeout_counts_from_each_read_and_may_change() -> None:
     """A live stream learns how long silence may last; a socket is asked anew for each read as well."""
     clock = MockClock(START)
     with (
@@ -134,19 +121,15 @@ def test_a_read_timeout_that_changes_counts_for_the_next_read() -> None:
         timeouts = response.request.extensions["timeout"]
         pieces = response.iter_raw()
         assert next(pieces) == b"a"
+        # The time between two reads is nobody's patience.
+        clock.advance(100)
         timeouts["read"] = 60
         assert next(pieces) == b"b"
+        clock.advance(100)
         timeouts["read"] = 10
         with pytest.raises(httpx.ReadTimeout):
             next(pieces)
-    assert clock.now() - START == 60
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_it_is_exactly_the_time_that_was_waited_for(flavour: str) -> None:
-    """Not a little less: the generator would wait again for nothing."""
-    due = START + 0.1 + 0.2
-    assert timed(flavour, lambda clock: plain(at(clock, due, Notifier())), 30) == (b"0.300", None, due - START)
+    assert clock.now() - START == 260
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -164,53 +147,38 @@ def test_where_the_clock_ends_nothing_is_waited_for(
     assert timed(flavour, lambda clock: plain(iter(steps)), 30, END - 1) == (body, error, 0)
 
 
+def says(reply: Reply, request: Request) -> Reply:
+    return reply
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("due", [None, END], ids=["never", "beyond the end"])
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
-def test_when_nothing_is_ever_due_it_waits_for_the_bell(frozen: bool, due: float | None, flavour: str) -> None:
-    bell = Bell()
-
-    def ring() -> None:
-        assert bell.awaited.wait(10)
-        bell.notify()
-
+def test_what_wakes_a_wait(frozen: bool, flavour: str) -> None:
+    """A bell, one that rang before, and a look at what another process does; a clock that stands still isn't moved."""
     clock = MockClock(START) if frozen else MockClock()
     began = clock.now()
-    helper = threading.Thread(target=ring)
-    helper.start()
-    with in_process(lambda request: plain(once(bell, WaitForEvent(due, bell))), clock) as service:
-        assert fetch(flavour, service, read=None if frozen else 30).body == b"woken"
-    helper.join()
-    assert not bell.take()
-    assert clock.now() - began < (1e-6 if frozen else 20)
+    for due, early in ((None, False), (END, False), (began + 3600, True)):
+        bell = Bell()
 
+        def ring(bell: Bell = bell) -> None:
+            assert bell.awaited.wait(10)
+            bell.notify()
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
-def test_a_bell_that_rang_before_is_not_missed(frozen: bool, flavour: str) -> None:
-    bell = Notifier()
-    bell.notify()
-    clock = MockClock(START) if frozen else MockClock()
-    began = clock.now()
-    with in_process(lambda request: plain(once(bell, WaitForEvent(began + 3600, bell))), clock) as service:
-        assert fetch(flavour, service, read=30).body == b"woken"
-    assert clock.now() - began < (1e-6 if frozen else 20)
-    assert not bell.take()
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "running"])
-def test_what_another_process_does_is_looked_for(frozen: bool, flavour: str) -> None:
-    asked: list[int] = []
-
-    def steps() -> Iterator[BodyStep]:
-        while len(asked) < 3:
-            asked.append(1)
-            yield WaitForEvent(None, Notifier(), 0.001)
-        yield b"found"
-
-    with in_process(lambda request: plain(steps()), MockClock(START) if frozen else MockClock()) as service:
+        helper = threading.Thread(target=ring)
+        if early:
+            bell.notify()
+        else:
+            helper.start()
+        reply = plain(once(bell, WaitForEvent(due, bell)))
+        with in_process(partial(says, reply), clock) as service:
+            assert fetch(flavour, service, read=None if frozen and not early else 30).body == b"woken"
+        if not early:
+            helper.join()
+        assert not bell.take()
+    looks = iter([*[WaitForEvent(None, Notifier(), 0.001)] * 3, b"found"])
+    with in_process(lambda request: plain(looks), clock) as service:
         assert fetch(flavour, service, read=None).body == b"found"
+    assert clock.now() - began < (1e-6 if frozen else 20)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

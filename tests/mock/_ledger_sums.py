@@ -1,4 +1,4 @@
-"""Whether the books balance: every figure of both interfaces is counted again from the trades and positions."""
+"""Whether the ledger balances: every figure of both interfaces is counted again from the trades and positions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from math import isclose
 
 from tradesdk_mock.market.tokens import tokens
 
-from ._books import BASE, Account, Observer, Record, ether
-from ._books_rules import Course, Levels, Referee, by_agent, guarded
+from ._ledger import BASE, Account, Observer, Record, ether
+from ._ledger_rules import Course, Levels, Referee, by_agent, guarded
 from ._support import ok
 
 # With fewer closed trades of a token nothing is said of its win rate.

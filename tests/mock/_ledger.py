@@ -134,9 +134,10 @@ class Observer:
 
     # What was said to agents
 
-    def note(self) -> None:
-        """To be called when agents have been made, changed, moved or deleted."""
-        for tenant, http in self.http.items():
+    def note(self, *tenants: str) -> None:
+        """To be called when agents have been made, changed, moved or deleted; by default those of any tenant."""
+        for tenant in tenants or self.http:
+            http = self.http[tenant]
             there = {each["id"] for each in walk(http, "/v1/agents", limit=100)}
             for agent_id in sorted(there):
                 self._note_agent(tenant, ok(http.get(f"/v1/agents/{agent_id}")))

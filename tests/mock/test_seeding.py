@@ -1,25 +1,25 @@
-"""Ids, addresses and dice: what follows from a seed."""
+"""Ids, addresses and random numbers: what follows from a seed."""
 
 from __future__ import annotations
 
 import pytest
 from eth_utils.crypto import keccak
 
-from tradesdk_mock import MockServer
+from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.core.seeding import SeededRandom, address, checksum_address, digest, ident, keccak256
 
-from ._support import add_agent, client, ok, walk
+from ._support import START, add_agent, add_wallet, in_process, walk
 
 
-def test_ids_are_unique_across_kinds_and_tenants(server: MockServer) -> None:
+def test_ids_are_unique_across_kinds_and_tenants() -> None:
     found: list[str] = []
-    for tenant in ("a", "b", "a_b"):
-        server.populate(tenant)
-        with client(server, f"mock_full_{tenant}") as http:
-            for path in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions"):
-                found += [item["id"] for item in walk(http, path, limit=100)]
-            wallet = ok(http.get("/v1/wallets?chain_id=8453"))["data"][0]["id"]
-            found += [add_agent(http, wallet)["id"]]
+    with MockService(clock=MockClock(START)) as mock:
+        for tenant in ("a", "b", "a_b"):
+            mock.populate(tenant)
+            with in_process(mock, f"mock_full_{tenant}") as http:
+                for path in ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions"):
+                    found += [item["id"] for item in walk(http, path, limit=100)]
+                found += [add_agent(http, add_wallet(http, 56), chain_id=56)["id"]]
     assert len(found) == len(set(found)) == 3 * (6 + 2 + 250 + 8 + 1)
 
 
@@ -49,7 +49,7 @@ def test_parts_of_an_id_can_not_be_confused() -> None:
     assert address(1, "x") != address(2, "x")
 
 
-def test_dice_stay_in_range_and_run_out() -> None:
+def test_numbers_stay_in_range_and_run_out() -> None:
     rng = SeededRandom(1, "test", draws=200)
     units = [rng.unit() for _ in range(100)]
     assert all(0 <= unit < 1 for unit in units)

@@ -1,4 +1,4 @@
-"""Months of the mock's market, judged at random moments: what was traded, and whether the books balance, as a table."""
+"""Months of the mock's market, judged at random moments: what was traded, and whether its ledger balances."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.mock import test_books_month as judge
+from tests.mock import test_ledger as judge
 
 from tradesdk_mock.market.scenarios import SCENARIOS
 
