@@ -72,9 +72,8 @@ STEADY = {
     "mock": (
         *("test_books", "test_crossovers", "test_market_bodies", "test_pages", "test_payments_settle"),
         *("test_rehearsal_day", "test_stream_life"),
-        *("test_determinism", "test_fault_every", "test_fault_status", "test_fault_streams", "test_fault_precedence"),
-        *("test_openapi_answers", "test_prices", "test_scenarios", "test_seedworld"),
-        *("test_fault_input", "test_payments_wire", "test_raw_http", "test_snapshot_control", "test_snapshots"),
+        *("test_determinism", "test_openapi_answers", "test_prices", "test_scenarios", "test_seedworld"),
+        *("test_payments_wire", "test_raw_http", "test_snapshot_control", "test_snapshots"),
         *("test_state_files", "test_trading_engine", "test_transport_time"),
         *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),
         *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
