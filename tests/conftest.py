@@ -76,7 +76,7 @@ STEADY = {
         *("test_payments_wire", "test_raw_http", "test_snapshot_control", "test_snapshots"),
         *("test_state_files", "test_trading_engine", "test_transport_time"),
         *("test_gaps_history", "test_gaps_market", "test_market_pay", "test_market_performance", "test_market_port"),
-        *("test_market_signals", "test_market_strangers", "test_plugin", "test_schedule", "test_signal_times"),
+        *("test_market_signals", "test_market_strangers", "test_plugin", "test_signal_times"),
         *("test_stream_clock", "test_stream_trouble", "test_stream_unread", "test_strangers", "test_threads"),
     ),
     "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
