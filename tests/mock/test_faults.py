@@ -452,7 +452,8 @@ def test_the_connection_is_kept_where_a_fault_does_not_end_it() -> None:
     with carried("sockets") as mock, connect(mock) as http:
         peers = set()
         for kind in ("status", "malformed_json", "content_type", "huge_body", "drip"):
-            mock.add_fault(kind, count=1, **({"seconds": 0} if kind == "drip" else {}))
+            parameters: dict[str, Any] = {"seconds": 0} if kind == "drip" else {}
+            mock.add_fault(kind, count=1, **parameters)
             answer = http.get(ACCOUNT)
             assert mock.journal()[-1].faults == (kind,)
             peers.add(answer.extensions["network_stream"].get_extra_info("client_addr"))

@@ -77,7 +77,7 @@ def test_entries(mock: MockService, http: httpx.Client) -> None:
         JournalEntry("GET", "/elsewhere", {}, None, None, 404, START + 2, "not_found", n=4),
         JournalEntry("GET", "/v1/trades", {}, "ther", "other", 200, START + 2, n=5),
     ]
-    for asked, expected in [
+    selections: list[tuple[dict[str, Any], list[int]]] = [
         ({}, [1, 2, 3, 4, 5]),
         ({"tenant": "main"}, [1, 2]),
         ({"tenant": "nobody"}, []),
@@ -86,7 +86,8 @@ def test_entries(mock: MockService, http: httpx.Client) -> None:
         ({"after": 5}, []),
         ({"after": 1, "limit": 2}, [2, 3]),
         ({"tenant": "main", "limit": 1}, [1]),
-    ]:
+    ]
+    for asked, expected in selections:
         assert [entry.n for entry in mock.journal(**asked)] == expected
     with pytest.raises(ValueError, match=r"^limit: must be at least 1$"):
         mock.journal(limit=0)
