@@ -582,8 +582,8 @@ def test_the_end_of_the_world_ends_a_stream_whatever_its_faults() -> None:
     """What is held back comes first."""
     with carried("in process") as mock:
         mock.set_gaps(heartbeat=15)
-        rules = [rule("reorder", window=9, seconds=99), rule("skip", after=9), rule("half_event", after=9), rule("bom")]
-        for kind, parameters in rules:
+        rules = [rule("reorder", window=9, seconds=99), rule("bom")]
+        for kind, parameters in [*rules, *(rule(kind, after=9) for kind in ("skip", "duplicate", "half_event"))]:
             mock.add_fault(kind, **parameters)
         with reading(mock) as stream:
             emitted = emit(mock, 2)
