@@ -533,16 +533,20 @@ def test_a_silence_ends_and_what_was_held_back_comes(mock: MockService) -> None:
 
 
 def test_comments_in_a_silence(mock: MockService) -> None:
-    mock.add_fault("silence", after=1, seconds=35, comments=10)
+    """After a jump of the clock past several of them there is one."""
+    mock.add_fault("silence", after=1, seconds=55, comments=10)
     with reading(mock, 15) as stream:
         emitted = emit(mock, 3)
         stream.until(1)
-        for count in (1, 2, 3):
+        for count in (1, 2):
             pass_by(mock, 10)
             stream.until_text(b"\n:", count)
             assert mock.clock.now() == START + 10 * count
-        pass_by(mock, 5)
+        mock.clock.advance(25)
+        stream.until_text(b"\n:", 3)
+        pass_by(mock, 10)
         assert stream.until(3) == emitted
+    assert mock.clock.now() == START + 55
     assert stream.came.count(b"\n:") == 3
 
 
