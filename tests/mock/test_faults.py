@@ -582,7 +582,8 @@ def test_reorder_and_skip_leave_heartbeats_alone() -> None:
         assert stream.came.index(b"heartbeat") < stream.came.index(b'"signal"') < stream.came.rindex(b"heartbeat")
 
 
-def test_the_end_of_the_world_ends_a_stream_whatever_its_faults() -> None:
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_reset_and_the_end_of_the_mock_end_a_stream_whatever_its_faults(closed: bool) -> None:
     """What is held back comes first."""
     with carried("in process") as mock:
         mock.set_gaps(heartbeat=15)
@@ -592,8 +593,14 @@ def test_the_end_of_the_world_ends_a_stream_whatever_its_faults() -> None:
         with reading(mock) as stream:
             emitted = emit(mock, 2)
             stream.until_text(b"heartbeat")
-            mock.reset()
-            assert ids(stream.rest()) == emitted[::-1]
+            if closed:
+                mock.close()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    stream.rest()
+            else:
+                mock.reset()
+                stream.rest()
+            assert ids(bytes(stream.came)) == emitted[::-1]
             assert stream.came.startswith(BOM)
 
 
