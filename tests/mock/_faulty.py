@@ -1,20 +1,15 @@
-"""What the tests of faults share: a mock over sockets or in process, raw bytes of a socket, a reader of events."""
+"""What the tests of faults share: a mock over sockets or in process, plain clients, and readers of its streams."""
 
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import httpx
-import pytest
 
-from tradesdk_mock import MockClock, MockServer
-from tradesdk_mock.control.service import MockService
-from tradesdk_mock.faults.rules import FaultRule
+from tradesdk_mock import FaultRule, MockClock, MockServer, MockService
 
 from ._support import _TLS, FULL, START
 
@@ -25,15 +20,15 @@ ASK = {"chain": 8453}
 
 @contextmanager
 def carried(carrier: str, **options: Any) -> Iterator[MockService]:
-    """A mock whose time stands still and whose market is silent."""
+    """A mock whose clock is frozen and whose market is silent."""
     made = MockServer if carrier == "sockets" else MockService
-    with made(clock=MockClock(START), signals="scripted", **options) as mock:
+    with made(**{"clock": MockClock(START), "signals": "scripted", **options}) as mock:
         mock.set_gaps(heartbeat=0)
         yield mock
 
 
 def connect(mock: MockService, key: str | None = FULL, read_timeout: float = 30) -> httpx.Client:
-    """A plain client of a mock, over whatever carries it."""
+    """A plain client of a mock, over sockets or in process."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     transport = None if isinstance(mock, MockServer) else mock.transport()
     timeout = httpx.Timeout(30, read=read_timeout)
@@ -42,44 +37,14 @@ def connect(mock: MockService, key: str | None = FULL, read_timeout: float = 30)
     )
 
 
-@dataclass
-class Raw:
-    """What came over a socket until its end."""
-
-    head: bytes
-    body: bytes
-    end: Literal["eof", "reset"]
+def fault(mock: MockService, **conditions: Any) -> FaultRule:
+    """A rule that `hit` can tell from any answer of the service."""
+    return mock.add_fault("status", status=599, **conditions)
 
 
-def read_raw(mock: MockServer, target: str, method: str = "GET", key: str = FULL) -> Raw:
-    """One request on a socket of its own, and every byte that comes back."""
-    with socket.create_connection(("127.0.0.1", mock.port), timeout=30) as connection:
-        connection.sendall(
-            f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
-            "Connection: close\r\n\r\n".encode()
-        )
-        came = bytearray()
-        end: Literal["eof", "reset"] = "eof"
-        try:
-            while piece := connection.recv(65_536):
-                came += piece
-        except ConnectionResetError:
-            end = "reset"
-    head, _, body = bytes(came).partition(b"\r\n\r\n")
-    return Raw(head, body, end)
-
-
-def read_until(answer: httpx.Response, error: type[httpx.TransportError], words: str) -> bytes:
-    """The bytes of a body that come before this error."""
-    came = bytearray()
-
-    def read() -> None:
-        for piece in answer.iter_raw():
-            came.extend(piece)
-
-    with pytest.raises(error, match=words):
-        read()
-    return bytes(came)
+def hit(http: httpx.Client, path: str = "/v1/account", method: str = "GET", **options: Any) -> bool:
+    """Whether a rule made by `fault` applied to this request."""
+    return http.request(method, path, **options).status_code == 599
 
 
 def events(content: bytes) -> list[str]:
@@ -98,21 +63,23 @@ def events(content: bytes) -> list[str]:
     return found
 
 
+def signal_id(data: str) -> str | None:
+    """The id of the signal in an event's data; None for any other event."""
+    try:
+        event = json.loads(data)
+    except ValueError:
+        return None
+    is_signal = isinstance(event, dict) and event.get("type") == "signal" and "token_symbol" in event
+    return event["id"] if is_signal else None
+
+
 def ids(content: bytes) -> list[str]:
-    """The ids of the signals in a stream, garbage left aside."""
-    found = []
-    for data in events(content):
-        try:
-            event = json.loads(data)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and event.get("type") == "signal" and "token_symbol" in event:
-            found.append(event["id"])
-    return found
+    """The ids of the signals in a stream."""
+    return [ident for data in events(content) if (ident := signal_id(data)) is not None]
 
 
-def emit(mock: MockService, count: int) -> list[str]:
-    return [mock.emit_signal().id for _ in range(count)]
+def emit(mock: MockService, count: int, **fields: Any) -> list[str]:
+    return [mock.emit_signal(**fields).id for _ in range(count)]
 
 
 def listen(mock: MockService, http: httpx.Client, count: int) -> tuple[list[str], bytes, str]:
@@ -129,14 +96,6 @@ def listen(mock: MockService, http: httpx.Client, count: int) -> tuple[list[str]
     return emitted, bytes(came), "end"
 
 
-@contextmanager
-def beating(mock: MockService) -> Iterator[None]:
-    """The mock's time goes on by itself, a thousand times as fast."""
-    mock.clock.move(freeze=False, speed=1_000)
-    yield
-    mock.clock.freeze()
-
-
 class Reader:
     """Reads a stream piece by piece and remembers all of it."""
 
@@ -150,19 +109,11 @@ class Reader:
             self.came += next(self._pieces)
         return ids(bytes(self.came))
 
-    def until_heartbeat(self) -> None:
-        while b'"heartbeat"' not in self.came:
+    def until_text(self, text: bytes, times: int = 1) -> None:
+        while self.came.count(text) < times:
             self.came += next(self._pieces)
 
     def rest(self) -> bytes:
         for piece in self._pieces:
             self.came += piece
         return bytes(self.came)
-
-
-def hit(http: httpx.Client, path: str = "/v1/account", method: str = "GET", **options: Any) -> bool:
-    return http.request(method, path, **options).status_code == 599
-
-
-def fault(mock: MockService, **conditions: Any) -> FaultRule:
-    return mock.add_fault("status", status=599, **conditions)

@@ -114,6 +114,7 @@ class Outcome:
     version: str | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes = b""
+    pieces: list[int] = field(default_factory=list, compare=False)  # on a socket they come as they like
     error: type[Exception] | None = None
     words: str | None = None
     """What an error says, where clients show it to people."""
@@ -121,6 +122,10 @@ class Outcome:
     def head(self, response: httpx.Response) -> None:
         self.status, self.reason, self.version = response.status_code, response.reason_phrase, response.http_version
         self.headers = [(name.lower(), value) for name, value in response.headers.multi_items()]
+
+    def take(self, piece: bytes) -> None:
+        self.body += piece
+        self.pieces.append(len(piece))
 
     def failed(self, error: httpx.HTTPError) -> None:
         self.error = type(error)
@@ -130,9 +135,21 @@ class Outcome:
 
 
 def fetch(
-    flavour: str, service: MockService, method: str = "GET", path: str = "/", *, read: float | None = 5, **request: Any
+    flavour: str,
+    service: MockService,
+    method: str = "GET",
+    path: str = "/",
+    *,
+    read: float | None = 5,
+    opened: Callable[[], object] = lambda: None,
+    **request: Any,
 ) -> Outcome:
-    """Send one request, over the socket of a server or in process, and read the answer piece by piece."""
+    """Send one request, over the socket of a server or in process, and read the answer piece by piece.
+
+    Args:
+        read: the read timeout in seconds.
+        opened: called when the head has arrived.
+    """
     found = Outcome()
     options: dict[str, Any] = {"base_url": service.url, "trust_env": False, "verify": TLS}
     options["timeout"] = httpx.Timeout(5, read=read)
@@ -143,8 +160,9 @@ def fetch(
             try:
                 with http.stream(method, path, **request) as response:
                     found.head(response)
+                    opened()
                     for piece in response.iter_raw():
-                        found.body += piece
+                        found.take(piece)
             except httpx.HTTPError as error:
                 found.failed(error)
 
@@ -154,8 +172,9 @@ def fetch(
             try:
                 async with http.stream(method, path, **request) as response:
                     found.head(response)
+                    opened()
                     async for piece in response.aiter_raw():
-                        found.body += piece
+                        found.take(piece)
             except httpx.HTTPError as error:
                 found.failed(error)
 

@@ -1,4 +1,4 @@
-"""Faults of the payment itself: what the payer sees, what was taken, and what the same payment gets then."""
+"""Faults around payments in one table: the rule, what the same payment gets each time, and what was taken."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock.control.service import MockService
+from tradesdk_mock import MockService
 
-from ._buyer import URL, USED, VERSIONS, Buyer, books, failed, reason, verdicts
 from ._faulty import CARRIERS, carried, connect
-from ._paying import PAYER, Json, offer_of, payment
+from ._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._shop import BODY, PRICE
 from ._support import START
 
+URL = "/v1/token-prices"
 ATTACKER = "0x6666666666666666666666666666666666666666"
 BARE = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+USED = "invalid_exact_evm_nonce_already_used"
+VERSIONS = pytest.mark.parametrize("version", [2, 1])
 
 
 @pytest.fixture(params=CARRIERS)
@@ -29,39 +31,206 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock, None, read_timeout=2) as made:
+    with connect(mock, None, read_timeout=10) as made:
         yield made
 
 
-# The kinds that are about payments.
+class Buyer:
+    """Asks for the offer once, signs once, and may present that as often as it likes."""
+
+    def __init__(self, http: httpx.Client, version: int = 2, nonce: int = 1) -> None:
+        self.http = http
+        self.version = version
+        answer = http.post(URL, json=BODY)
+        self.offer = offer_of(answer.headers, answer.json() if version == 1 else None, version)
+        self.content: Json = {}
+        self.nonce = nonce
+        self.transactions: list[str] = []
+
+    def pay(self) -> httpx.Response:
+        self.content = self.content or payment(self.offer, START, self.nonce)
+        return self.http.post(URL, json=BODY, headers={header_name(self.content): encode(self.content)})
+
+    def receipt(self, answer: httpx.Response) -> Json | None:
+        value = answer.headers.get("payment-response" if self.version == 2 else "x-payment-response")
+        return None if value is None else decode(value)
+
+    def outcome(self) -> str:
+        """Present the payment, and say what comes: its reason, a status, `paid`, `paid: data lost`, or an error."""
+        try:
+            answer = self.pay()
+        except httpx.TransportError as failure:
+            return type(failure).__name__
+        receipt = self.receipt(answer)
+        if answer.status_code == 402 and (receipt is not None or "error" in answer.json()):
+            return self._reason(answer, receipt)
+        if receipt is None:
+            return str(answer.status_code)
+        assert receipt["success"] is True
+        assert receipt["payer"] == PAYER.address
+        self.transactions.append(receipt["transaction"])
+        whole = answer.headers["content-type"] == "application/json" and answer.text.endswith("}")
+        return "paid" if whole else "paid: data lost"
+
+    def _reason(self, answer: httpx.Response, receipt: Json | None) -> str:
+        """Why it was not taken. A settlement that failed has a receipt in version 2, everything else a fresh offer."""
+        if receipt is None:
+            if not answer.json()["error"]:
+                return "402"
+            offers = offer_of(answer.headers), answer.json()
+            assert offers[0]["error"] == offers[1]["error"]
+            return str(offers[0]["error"])
+        assert answer.json() == {}
+        assert "payment-required" not in answer.headers
+        reason, transaction = receipt["errorReason"], receipt["transaction"]
+        assert receipt == {
+            "success": False,
+            "errorReason": reason,
+            "transaction": transaction,
+            "network": "eip155:8453",
+            "payer": PAYER.address,
+        }
+        if transaction:
+            self.transactions.append(transaction)
+        return str(reason)
+
+
+Taken = list[int]
+"""Of each payment that was taken, with what status the data left; 0 for none."""
+
+
+def row(kind: str, given: Json, outcomes: list[str], taken: list[Taken], verdicts: list[str] | None = None) -> Any:
+    """A rule; then, of each time that the payment is presented, what comes of it and what has been taken by then."""
+    if verdicts is None:
+        verdicts = ["settled", USED]
+    return pytest.param(kind, given, outcomes, taken, verdicts, id=f"{kind}-{outcomes[0]}")
+
+
+PENDING, FAILED = "settlement_pending", "transaction_failed"
+LOST = ["not carried out", "settled"]
+# fmt: off
+ROWS = [
+    # The money is taken, and the data doesn't arrive whole: the same payment again gets nothing, and pays nothing.
+    row("reset", {"executed": True}, ["ReadError", USED], [[0], [0]]),
+    row("reset", {"after": 20}, ["ReadError", USED], [[200], [200]]),
+    row("status", {"executed": True, "status": 500}, ["500", USED], [[500], [500]]),
+    row("status", {"executed": True, "status": 404}, ["404", USED], [[404], [404]]),
+    row("truncate", {"after": 20}, ["RemoteProtocolError", USED], [[200], [200]]),
+    row("bad_chunk", {}, ["RemoteProtocolError", USED], [[200], [200]]),
+    row("malformed_json", {}, ["paid: data lost", USED], [[200], [200]]),
+    row("body", {"text": "<html>"}, ["paid: data lost", USED], [[200], [200]]),
+    row("body", {"text": ""}, ["paid: data lost", USED], [[200], [200]]),
+    row("content_type", {}, ["paid: data lost", USED], [[200], [200]]),
+    row("latency", {"seconds": 30}, ["ReadTimeout", USED], [[200], [200]]),
+    row("latency", {"seconds": 0.05}, ["paid", USED], [[200], [200]]),
+    # It is lost before anybody looked at the payment.
+    row("reset", {}, ["ReadError", "paid"], [[], [200]], LOST),
+    *(row("status", {"status": status}, [str(status), "paid"], [[], [200]], LOST) for status in (500, 503, 429)),
+    # Faults of the payment itself.
+    row("overlook", {}, [BARE, "paid", USED], [[], [200], [200]], ["overlooked", "settled", USED]),
+    row("overlook", {"count": 2}, [BARE, BARE, "paid"], [[], [], [200]], ["overlooked", "overlooked", "settled"]),
+    row("overlook", {"charged": True}, [BARE, USED], [[402], [402]]),
+    row("verification", {"reason": "invalid_network"}, ["invalid_network", "paid"], [[], [200]],
+        ["invalid_network", "settled"]),
+    row("verification", {}, ["unexpected_verify_error", "paid"], [[], [200]], ["unexpected_verify_error", "settled"]),
+    row("settlement", {}, [FAILED, "paid"], [[], [200]], [FAILED, "settled"]),
+    row("settlement", {"reason": "unexpected_settle_error"}, ["unexpected_settle_error", "paid"], [[], [200]],
+        ["unexpected_settle_error", "settled"]),
+    row("settlement", {"charged": True}, [FAILED, USED], [[402], [402]], [FAILED, USED]),
+    *(row("settlement", {"reason": PENDING, "charged": charged, "count": 2}, [PENDING, PENDING, "paid", USED],
+          [[402] * charged, [402] * charged, [200], [200]], [PENDING, PENDING, "settled", USED])
+      for charged in (False, True)),
+    row("receipt", {"missing": True}, ["200", USED], [[200], [200]]),
+]
+# fmt: on
+
+
+@pytest.mark.rule("payment.refused", "payment.pending")
+@VERSIONS
+@pytest.mark.parametrize(("kind", "given", "outcomes", "taken", "verdicts"), ROWS)
+def test_fault(
+    mock: MockService,
+    http: httpx.Client,
+    version: int,
+    kind: str,
+    given: Json,
+    outcomes: list[str],
+    taken: list[Taken],
+    verdicts: list[str],
+) -> None:
+    """The rule applies once by default."""
+    mock.add_fault(kind, **{"paid": "only", "count": 1, **given})
+    buyer = Buyer(http, version)
+    for number, (outcome, expected) in enumerate(zip(outcomes, taken, strict=True), 1):
+        http.timeout = 1 if outcome == "ReadTimeout" else 10
+        assert buyer.outcome() == outcome
+        books = [(each.amount, each.presented, each.delivered) for each in mock.payments.settlements()]
+        assert books == [(PRICE, number, status) for status in expected]
+        assert mock.payments.spent() == PRICE * len(expected)
+        assert mock.payments.balance(PAYER.address) == 1_000_000_000 - PRICE * len(expected)
+    presentations = mock.payments.presentations()
+    assert [each.verdict for each in presentations] == verdicts
+    assert {each.payer for each in presentations} == {PAYER.address}
+    assert mock.payments.signatures() == 1
+    assert len(set(buyer.transactions)) <= 1  # what is pending is named as it will be when it has been settled
+    (rule,) = mock.faults()
+    assert rule.fired == given.get("count", 1)
+    assert [entry.faults for entry in mock.journal() if entry.faults] == [(kind,)] * rule.fired
+    mock.payments.assert_not_charged_twice()
+
+
+def test_every_kind_of_payment_fault_is_shown_here() -> None:
+    with carried("in process") as mock:
+        kinds = {kind.name for kind in mock.fault_kinds() if kind.on == "payment"}
+    assert kinds == {each.values[0] for each in ROWS} & kinds | {"offer"}
+
+
+@pytest.mark.rule("payment.pending")
+def test_what_is_pending_is_finished_by_the_same_payment_only(mock: MockService, http: httpx.Client) -> None:
+    mock.add_fault("settlement", reason=PENDING, charged=True, count=1)
+    buyer = Buyer(http)
+    assert buyer.outcome() == PENDING
+    assert [each.pending for each in mock.payments.settlements()] == [True]
+    mock.payments.set_balance(PAYER.address, 0)
+    same = buyer.content
+    buyer.content = same | {"note": "other bytes"}
+    assert buyer.outcome() == USED
+    buyer.content = same
+    assert buyer.outcome() == "paid"
+    assert [each.pending for each in mock.payments.settlements()] == [False]
+
+
+# The offer
 
 
 @VERSIONS
-def test_offer(mock: MockService, http: httpx.Client, version: int) -> None:
-    """What it asks for is what is taken: a payer who checks nothing pays it."""
+def test_a_changed_offer_is_what_is_taken(mock: MockService, http: httpx.Client, version: int) -> None:
+    """A payer who checks nothing pays it."""
     mock.add_fault("offer", fields={"amount": "90000", "payTo": ATTACKER, "maxTimeoutSeconds": 90, "note": "more"})
     buyer = Buyer(http, version)
     (way,) = buyer.offer["accepts"]
     assert way["amount" if version == 2 else "maxAmountRequired"] == "90000"
     assert (way["payTo"], way["maxTimeoutSeconds"], way["note"]) == (ATTACKER, 90, "more")
-    assert buyer.pay().status_code == 200
+    assert buyer.outcome() == "paid"
     (taken,) = mock.payments.assert_charged(times=1, amount=90_000)
     assert taken.pay_to.lower() == ATTACKER
     assert taken.pay_to != mock.payments.pay_to
 
 
-@VERSIONS
-def test_an_offer_for_those_who_have_not_paid_is_not_kept(mock: MockService, http: httpx.Client, version: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [(2, "No matching payment requirements"), (1, "invalid_exact_evm_payload_authorization_value_mismatch")],
+)
+def test_an_offer_for_those_who_have_not_paid_is_not_kept(
+    mock: MockService, http: httpx.Client, version: int, reason: str
+) -> None:
     mock.add_fault("offer", fields={"amount": "90000"}, paid="never")
-    wanted = "No matching payment requirements"
-    if version == 1:
-        wanted = "invalid_exact_evm_payload_authorization_value_mismatch"
-    assert reason(Buyer(http, version).pay()) == wanted
+    assert Buyer(http, version).outcome() == reason
     mock.payments.assert_not_charged()
 
 
 @pytest.mark.parametrize(
-    ("fields", "code"),
+    ("fields", "outcome"),
     [
         ({"scheme": "upto"}, "unsupported_scheme"),
         ({"scheme": None}, "unsupported_scheme"),
@@ -69,12 +238,12 @@ def test_an_offer_for_those_who_have_not_paid_is_not_kept(mock: MockService, htt
         ({"network": ["eip155:8453"]}, "invalid_network"),
         ({"payTo": None}, "invalid_exact_evm_payload_recipient_mismatch"),
         ({"extra": {"name": "USD Coin"}}, "missing_eip712_domain"),
-        ({"extra": {"name": "Evil", "version": "2"}}, None),
-        ({"asset": ATTACKER}, None),
+        ({"extra": {"name": "Evil", "version": "2"}}, "paid"),
+        ({"asset": ATTACKER}, "paid"),
         ({"amount": str(10**15)}, "insufficient_funds"),
     ],
 )
-def test_offers_of_other_sorts(mock: MockService, http: httpx.Client, fields: Json, code: str | None) -> None:
+def test_offers_of_other_sorts(mock: MockService, http: httpx.Client, fields: Json, outcome: str) -> None:
     mock.add_fault("offer", fields=fields)
     buyer = Buyer(http)
     (way,) = buyer.offer["accepts"]
@@ -84,11 +253,7 @@ def test_offers_of_other_sorts(mock: MockService, http: httpx.Client, fields: Js
     whole = usual | {name: value for name, value in way.items() if isinstance(value, str | int)}
     whole["extra"] |= way["extra"]
     buyer.content = payment(buyer.offer | {"accepts": [whole]}, START, 1) | {"accepted": way}
-    answer = buyer.pay()
-    if code is None:
-        assert answer.status_code == 200
-    else:
-        assert reason(answer) == code
+    assert buyer.outcome() == outcome
 
 
 def test_an_offer_may_be_anything(mock: MockService, http: httpx.Client) -> None:
@@ -114,138 +279,109 @@ def test_an_offer_may_be_anything(mock: MockService, http: httpx.Client) -> None
     assert asked(header=deep, body="").headers["payment-required"] == deep
 
 
-@VERSIONS
-def test_overlook(mock: MockService, http: httpx.Client, version: int) -> None:
-    """Once, or for ever: nothing is taken until it is seen."""
-    rule = mock.add_fault("overlook", count=2)
-    buyer = Buyer(http, version)
-    assert [reason(buyer.pay()) for _ in range(2)] == [BARE, BARE]
-    mock.payments.assert_not_charged()
-    answer = buyer.pay()
-    assert (answer.status_code, verdicts(mock)) == (200, ["overlooked", "overlooked", "settled"])
-    assert books(mock) == [(PRICE, 3, 200)]
-    (played,) = [each for each in mock.faults() if each.id == rule.id]
-    assert (played.seen, played.fired) == (3, 2)  # the request without a payment isn't counted
-    assert [entry.faults for entry in mock.journal()] == [(), ("overlook",), ("overlook",), ()]
+# The receipt
 
 
 @VERSIONS
-def test_overlooked_after_the_money_was_taken(mock: MockService, http: httpx.Client, version: int) -> None:
-    mock.add_fault("overlook", charged=True, count=1)
-    buyer = Buyer(http, version)
-    answer = buyer.pay()
-    assert reason(answer) == BARE
-    assert buyer.receipt(answer) is None
-    assert books(mock) == [(PRICE, 1, 402)]
-    assert reason(buyer.pay()) == USED
-    assert books(mock) == [(PRICE, 2, 402)]
-
-
-@pytest.mark.rule("payment.refused")
-@VERSIONS
-def test_verification(mock: MockService, http: httpx.Client, version: int) -> None:
-    mock.add_fault("verification", reason="invalid_exact_evm_payload_signature", count=1)
-    buyer = Buyer(http, version)
-    assert reason(buyer.pay()) == "invalid_exact_evm_payload_signature"
-    mock.payments.assert_not_charged()
-    assert buyer.pay().status_code == 200
-    assert books(mock) == [(PRICE, 2, 200)]
-
-
-@VERSIONS
-def test_settlement(mock: MockService, http: httpx.Client, version: int) -> None:
-    mock.add_fault("settlement", count=1)
-    mock.add_fault("settlement", reason="unexpected_settle_error", count=1)
-    buyer = Buyer(http, version)
-    failed(buyer, buyer.pay(), "transaction_failed")
-    failed(buyer, buyer.pay(), "unexpected_settle_error")
-    mock.payments.assert_not_charged()
-    assert mock.payments.balance(PAYER.address) == 1_000_000_000
-    assert buyer.pay().status_code == 200
-    assert books(mock) == [(PRICE, 3, 200)]
-    assert verdicts(mock) == ["transaction_failed", "unexpected_settle_error", "settled"]
-
-
-@VERSIONS
-def test_a_settlement_that_is_said_to_have_failed(mock: MockService, http: httpx.Client, version: int) -> None:
-    mock.add_fault("settlement", charged=True, count=1)
-    buyer = Buyer(http, version)
-    failed(buyer, buyer.pay(), "transaction_failed")
-    assert books(mock) == [(PRICE, 1, 402)]
-    assert reason(buyer.pay()) == USED
-    assert mock.payments.spent() == PRICE
-
-
-@pytest.mark.rule("payment.pending")
-@VERSIONS
-@pytest.mark.parametrize("charged", [False, True])
-def test_a_settlement_that_is_pending(mock: MockService, http: httpx.Client, version: int, charged: bool) -> None:
-    mock.add_fault("settlement", reason="settlement_pending", charged=charged, count=2)
-    buyer = Buyer(http, version)
-    first, second = buyer.pay(), buyer.pay()
-    assert [each.pending for each in mock.payments.settlements()] == [True] * charged
-    last = buyer.pay()
-    assert last.json()["data"]["results"][0]["symbol"] == "BRETT"
-    receipt = buyer.receipt(last)
-    assert receipt is not None
-    for answer in (first, second):
-        failed(buyer, answer, "settlement_pending", receipt["transaction"])
-    (taken,) = mock.payments.settlements()
-    assert (taken.pending, taken.delivered, taken.presented) == (False, 200, 3)
-    assert taken.transaction == receipt["transaction"]
-    assert mock.payments.balance(PAYER.address) == 1_000_000_000 - PRICE
-    assert reason(buyer.pay()) == USED
-
-
-@pytest.mark.rule("payment.pending")
-def test_what_is_pending_is_finished_by_the_same_payment_only(mock: MockService, http: httpx.Client) -> None:
-    mock.add_fault("settlement", reason="settlement_pending", charged=True, count=1)
-    buyer = Buyer(http)
-    buyer.pay()
-    mock.payments.set_balance(PAYER.address, 0)
-    same = buyer.content
-    buyer.content = same | {"note": "other bytes"}
-    assert reason(buyer.pay()) == USED
-    buyer.content = same
-    assert buyer.pay().status_code == 200
-
-
-@VERSIONS
-def test_receipt(mock: MockService, http: httpx.Client, version: int) -> None:
-    lies: list[Json] = [
+@pytest.mark.parametrize(
+    "fields",
+    [
         {"payer": ATTACKER},
-        {"network": "eip155:1"},
         {"amount": "1"},
-        {"transaction": "0x" + "00" * 32},
         {"success": False, "errorReason": "transaction_failed", "transaction": ""},
         {"payer": None, "network": None},
         {"extra": {"a": [1, None]}, "success": "yes"},
-    ]
-    honest = Buyer(http, version, nonce=50)
-    truth = honest.receipt(honest.pay())
+    ],
+    ids=str,
+)
+def test_a_receipt_that_lies(mock: MockService, http: httpx.Client, version: int, fields: Json) -> None:
+    """The rest of it is true, and the money was taken."""
+    mock.add_fault("receipt", fields=fields, nth=2)
+    honest, other = Buyer(http, version, nonce=1), Buyer(http, version, nonce=2)
+    truth, answer = honest.receipt(honest.pay()), other.pay()
+    receipt = other.receipt(answer)
     assert truth is not None
-    for place, fields in enumerate(lies):
-        rule = mock.add_fault("receipt", fields=fields)
-        buyer = Buyer(http, version, nonce=100 + place)
-        answer = buyer.pay()
-        assert answer.json()["success"] is True
-        receipt = buyer.receipt(answer)
-        assert receipt is not None
-        expected = {name: value for name, value in {**truth, **fields}.items() if value is not None}
-        if "transaction" not in fields:
-            expected["transaction"] = receipt["transaction"]
-        assert receipt == expected
-        mock.remove_fault(rule.id)
-    assert mock.payments.spent() == PRICE * (len(lies) + 1)
+    assert receipt is not None
+    assert answer.json()["success"] is True
+    truth["transaction"] = mock.payments.settlements()[1].transaction
+    assert receipt == {name: value for name, value in {**truth, **fields}.items() if value is not None}
+    assert mock.payments.spent() == 2 * PRICE
 
 
-@pytest.mark.parametrize(("parameters", "value"), [({"missing": True}, None), ({"raw": "gar bage!"}, "gar bage!")])
 @VERSIONS
-def test_receipts_that_are_none(
-    mock: MockService, http: httpx.Client, version: int, parameters: Json, value: str | None
-) -> None:
-    mock.add_fault("receipt", **parameters)
+def test_a_receipt_that_is_none(mock: MockService, http: httpx.Client, version: int) -> None:
+    mock.add_fault("receipt", raw="gar bage!")
     answer = Buyer(http, version).pay()
     assert answer.status_code == 200
-    assert answer.headers.get("payment-response", answer.headers.get("x-payment-response")) == value
-    assert books(mock) == [(PRICE, 1, 200)]
+    assert answer.headers["payment-response" if version == 2 else "x-payment-response"] == "gar bage!"
+    assert mock.payments.spent() == PRICE
+
+
+# Which requests rules about payments are for
+
+
+def test_only_requests_that_pay_are_counted(mock: MockService, http: httpx.Client) -> None:
+    only = mock.add_fault("status", status=599, paid="only", nth=2)
+    never = mock.add_fault("status", status=598, paid="never", nth=3)
+    buyer = Buyer(http)
+    assert buyer.outcome() == "paid"
+    http.post(URL, json=BODY)
+    assert buyer.outcome() == "599"
+    assert http.post(URL, json=BODY).status_code == 598
+    seen = {each.id: (each.seen, each.paid) for each in mock.faults()}
+    assert seen == {only.id: (2, "only"), never.id: (3, "never")}
+    # Any header of a payment counts, readable or not.
+    assert http.post(URL, json=BODY, headers={"x-payment": "?"}).status_code == 402
+    assert {each.seen for each in mock.faults()} == {3}
+
+
+# fmt: off
+TOGETHER: list[tuple[list[tuple[str, Json]], str, list[tuple[int, int]]]] = [
+    # A settlement that fails, and an answer that says nothing of it.
+    ([("status", {"paid": "only", "executed": True}), ("settlement", {}), ("offer", {"fields": {"note": "x"}})],
+     "500", [(1, 1), (1, 1), (2, 2)]),
+    # What is not carried out leaves rules about payments alone.
+    ([("settlement", {}), ("status", {"paid": "only"})], "500", [(1, 0), (1, 1)]),
+    # The oldest of a kind applies.
+    ([("settlement", {"reason": "one"}), ("settlement", {"reason": "two"})], "one", [(1, 1), (1, 0)]),
+    ([("settlement", {"route": "/v1/token-*"})], FAILED, [(1, 1)]),
+    ([("settlement", {"route": "/v1/account"})], "paid", [(0, 0)]),
+    ([("receipt", {"route": "/v1/supported-tokens"})], "paid", [(0, 0)]),
+    ([("settlement", {"method": "GET"})], "paid", [(0, 0)]),
+    ([("verification", {"paid": "never"})], "paid", [(0, 0)]),
+    ([("offer", {"paid": "never", "fields": {"note": "x"}})], "No matching payment requirements", [(1, 1)]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("rules", "outcome", "counts"), TOGETHER, ids=range(len(TOGETHER)))
+def test_which_rules_apply_to_a_payment(
+    rules: list[tuple[str, Json]], outcome: str, counts: list[tuple[int, int]]
+) -> None:
+    """How many requests each rule has met, and to how many it was applied."""
+    with carried("in process") as mock, connect(mock, None) as http:
+        for kind, given in rules:
+            mock.add_fault(kind, **given)
+        assert Buyer(http).outcome() == outcome
+        for path in ("/v1/account", "/v1/supported-tokens"):
+            http.get(path)
+        assert [(each.seen, each.fired) for each in mock.faults()] == counts
+
+
+def test_rules_that_come_too_late_for_a_payment_do_not_apply(mock: MockService, http: httpx.Client) -> None:
+    for kind in ("settlement", "receipt"):
+        mock.add_fault(kind)
+    mock.add_fault("overlook", charged=True)
+    buyer = Buyer(http)
+    buyer.content = payment(buyer.offer, START, 1, value="1")
+    assert buyer.outcome() == "invalid_exact_evm_payload_authorization_value_mismatch"
+    assert [(each.seen, each.fired) for each in mock.faults()] == [(1, 0)] * 3
+    assert mock.journal()[-1].faults == ()
+
+
+def test_where_nobody_pays_no_payment_fails(mock: MockService, http: httpx.Client) -> None:
+    mock.add_fault("settlement")
+    buyer = Buyer(http)
+    mock.set_gaps(paywall="open")
+    assert buyer.outcome() == "200"
+    assert [(each.seen, each.fired) for each in mock.faults()] == [(1, 0)]
