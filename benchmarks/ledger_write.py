@@ -13,10 +13,10 @@ from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
 
-from tradesdk.payments import ledger_sql
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.ledger_rows import to_row
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import Payment, PaymentState, Receipt
 
 ROUNDS = 60
@@ -92,7 +92,7 @@ def grown(path: Path, size: int) -> Ledger:
     created = [NOW - APART * (size - number) for number in range(size)]
     with sqlite3.connect(path) as database:
         rows = [[*to_row(payment(PaymentState.DELIVERED, at)), int(at), None, 0.0] for at in created]
-        database.executemany(ledger_sql.ADD, rows)
+        database.executemany(schema.ADD, rows)
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)
     return ledger

@@ -10,7 +10,7 @@ from _measure import Bar, finish, in_process, installed, measure, report
 from httpx_sse._decoders import SSEDecoder as TheirDecoder
 from httpx_sse._decoders import SSELineDecoder
 
-from tradesdk._sse import SSEDecoder
+from tradesdk._stream.sse import SSEDecoder
 
 ROUNDS = 60
 EVENTS = 1_200

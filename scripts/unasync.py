@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TREES = (("src/tradesdk/_async", "src/tradesdk/_sync"), ("tests/_async", "tests/_sync"))
-HAND_WRITTEN = ("src/tradesdk/_async/primitives.py", "tests/_async/_flavour.py")
+HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py", "tests/_async/_flavour.py")
 
 # Applied in this order to every line. Each must match somewhere.
 RULES = [

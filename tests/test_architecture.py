@@ -34,7 +34,7 @@ THIRD_PARTY = {
     4: set[str](),
 }
 HTTPX_ROOMS = {
-    "tradesdk/_wire.py",  # what httpx reports, in our words
+    "tradesdk/_httpx.py",  # what httpx reports, in our words
     *(
         f"tradesdk/{flavour}/{room}.py"
         for flavour in ("_async", "_sync")
@@ -148,11 +148,11 @@ def test_imports_are_found() -> None:
 
 
 ALLOWED_LAZILY = {
-    ("tradesdk/_clock.py", "anyio"),  # the system's clock waits for the async flavour too
+    ("tradesdk/_system/clock.py", "anyio"),  # the system's clock waits for the async flavour too
     ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
-    ("tradesdk/_streamevents.py", "pydantic_core"),  # a page of the history that no model can read
-    ("tradesdk/_home.py", "platformdirs"),  # where a user's files live
-    ("tradesdk/_response.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
+    ("tradesdk/_stream/events.py", "pydantic_core"),  # a page of the history that no model can read
+    ("tradesdk/_system/home.py", "platformdirs"),  # where a user's files live
+    ("tradesdk/_http/response.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
 }
 
 

@@ -16,11 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import (
-    AsyncTradeClient,
-    LocalSigner,
-    TradeClient,
-)
+from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios

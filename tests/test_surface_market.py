@@ -112,7 +112,10 @@ def test_an_account_client_loads_nothing_about_money() -> None:
     make = "from tradesdk import TradeClient; TradeClient(api_key='k', base_url='https://service.example')"
     loaded = loaded_by(make, given=LIBRARIES)
     assert [name for name in loaded if "market" in name or name.startswith(("tradesdk.payments", "sqlite3"))] == []
-    assert loaded & {"sqlite3", "platformdirs", "secrets", "tradesdk._async.paying", "tradesdk._sync.paying"} == set()
+    assert (
+        loaded & {"sqlite3", "platformdirs", "secrets", "tradesdk._async.payment_flow", "tradesdk._sync.payment_flow"}
+        == set()
+    )
 
 
 @pytest.mark.parametrize("client", ["MarketClient", "AsyncMarketClient"])
@@ -123,7 +126,10 @@ def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
     make = f"from tradesdk import {client}; {client}(base_url='https://service.example')"
     loaded = loaded_by(make, given=LIBRARIES)
     assert f"tradesdk.{flavour}.market" in loaded
-    never = HEAVY - ({"anyio", "asyncio"} if flavour == "_async" else set()) | {other, "tradesdk.payments.keystore"}
+    never = HEAVY - ({"anyio", "asyncio"} if flavour == "_async" else set()) | {
+        other,
+        "tradesdk.payments.signing.keystore",
+    }
     rarely = {f"tradesdk.{flavour}.{room}" for room in ("batches", "payments", "quotes", "retrying", "pager")}
     assert loaded & (never | rarely) == set()
     assert [name for name in loaded if name.startswith("tradesdk.models.")] == [

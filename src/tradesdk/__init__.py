@@ -16,19 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._async.batches import AsyncBatchRun
     from ._async.client import AsyncTradeClient
-    from ._async.market import AsyncMarketClient
-    from ._async.pager import AsyncPager
-    from ._async.stream import AsyncSignalStream
-    from ._clock import Clock, SystemClock
-    from ._config import Timeout
+    from ._async.market_client import AsyncMarketClient
+    from ._async.pagination import AsyncPager
+    from ._async.signal_stream import AsyncSignalStream
+    from ._http.response import RateLimit, RawResponse
+    from ._http.retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
+    from ._http.settings import Timeout
     from ._market import TokenQuery
-    from ._response import RateLimit, RawResponse
-    from ._retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
     from ._sync.batches import BatchRun
     from ._sync.client import TradeClient
-    from ._sync.market import MarketClient
-    from ._sync.pager import Pager
-    from ._sync.stream import SignalStream
+    from ._sync.market_client import MarketClient
+    from ._sync.pagination import Pager
+    from ._sync.signal_stream import SignalStream
+    from ._system.clock import Clock, SystemClock
     from .errors import (
         AmbiguousOutcomeError,
         APIConnectionError,
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     )
     from .models.trades import Trade, TradeDetail
     from .models.wallets import TokenBalance, Wallet, WalletBalance
-    from .payments.batch import Batch
+    from .payments.batches import Batch
     from .payments.budget import Budget, Spending
     from .payments.errors import (
         LedgerError,
@@ -99,25 +99,25 @@ if TYPE_CHECKING:
         PaymentRejectedError,
         PaymentUndeliveredError,
     )
-    from .payments.keystore import address as keystore_address
-    from .payments.keystore import create as create_keystore
-    from .payments.ledger import Ledger
+    from .payments.ledger.protocol import BudgetStore
+    from .payments.ledger.sqlite import Ledger
     from .payments.records import Payment, PaymentState, Receipt, SignedHeader
     from .payments.results import DryRun, MarketResult, Quote, Reconciliation
-    from .payments.signer import LocalSigner, Signer, wallet_message
-    from .payments.store import BudgetStore
+    from .payments.signing.keystore import address as keystore_address
+    from .payments.signing.keystore import create as create_keystore
+    from .payments.signing.signer import LocalSigner, Signer, wallet_message
 
 _HOMES = {
     "_async.client": ("AsyncTradeClient",),
-    "_async.pager": ("AsyncPager",),
-    "_async.stream": ("AsyncSignalStream",),
-    "_clock": ("Clock", "SystemClock"),
-    "_config": ("Timeout",),
-    "_response": ("RateLimit", "RawResponse"),
-    "_retry": ("Failure", "FailureCause", "Operation", "RetryAction", "RetryPolicy", "RetryWait"),
+    "_async.pagination": ("AsyncPager",),
+    "_async.signal_stream": ("AsyncSignalStream",),
+    "_system.clock": ("Clock", "SystemClock"),
+    "_http.settings": ("Timeout",),
+    "_http.response": ("RateLimit", "RawResponse"),
+    "_http.retry": ("Failure", "FailureCause", "Operation", "RetryAction", "RetryPolicy", "RetryWait"),
     "_sync.client": ("TradeClient",),
-    "_sync.pager": ("Pager",),
-    "_sync.stream": ("SignalStream",),
+    "_sync.pagination": ("Pager",),
+    "_sync.signal_stream": ("SignalStream",),
     "errors": (
         "AmbiguousOutcomeError",
         "APIConnectionError",
@@ -162,12 +162,12 @@ _HOMES = {
     ),
     "models.trades": ("Trade", "TradeDetail"),
     "models.wallets": ("TokenBalance", "Wallet", "WalletBalance"),
-    "payments.signer": ("LocalSigner", "Signer", "wallet_message"),
+    "payments.signing.signer": ("LocalSigner", "Signer", "wallet_message"),
     "_async.batches": ("AsyncBatchRun",),
-    "_async.market": ("AsyncMarketClient",),
+    "_async.market_client": ("AsyncMarketClient",),
     "_market": ("TokenQuery",),
     "_sync.batches": ("BatchRun",),
-    "_sync.market": ("MarketClient",),
+    "_sync.market_client": ("MarketClient",),
     "models.market": (
         "AggregateMetrics",
         "SignalRecord",
@@ -184,7 +184,7 @@ _HOMES = {
         "TopPerformer",
         "TopPerformersData",
     ),
-    "payments.batch": ("Batch",),
+    "payments.batches": ("Batch",),
     "payments.budget": (
         "Budget",
         "Spending",
@@ -197,8 +197,8 @@ _HOMES = {
         "PaymentRejectedError",
         "PaymentUndeliveredError",
     ),
-    "payments.keystore": ("create_keystore", "keystore_address"),
-    "payments.ledger": ("Ledger",),
+    "payments.signing.keystore": ("create_keystore", "keystore_address"),
+    "payments.ledger.sqlite": ("Ledger",),
     "payments.records": ("Payment", "PaymentState", "Receipt", "SignedHeader"),
     "payments.results": (
         "DryRun",
@@ -206,7 +206,7 @@ _HOMES = {
         "Quote",
         "Reconciliation",
     ),
-    "payments.store": ("BudgetStore",),
+    "payments.ledger.protocol": ("BudgetStore",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _NAMED_THERE = {"create_keystore": "create", "keystore_address": "address"}

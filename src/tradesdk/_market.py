@@ -10,9 +10,9 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._request import Request, encode_body, endpoint, moment, shown
-from ._response import RawResponse, decode_raw, validated
-from ._retry import Operation
+from ._http.request import Request, encode_body, endpoint, moment, shown
+from ._http.response import RawResponse, decode_raw, validated
+from ._http.retry import Operation
 from .errors import APIResponseError, InvalidArgumentError, printable, without_keys
 from .models.market import (
     AggregateMetrics,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Literal
 
-    from ._response import RateLimit, RawResponse
+    from ._http.response import RateLimit, RawResponse
     from .payments.records import Charged, Payment
 
     Outcome = Literal["none", "unknown"]

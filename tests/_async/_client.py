@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import AsyncTradeClient
-from tradesdk._async.transport import AsyncConnections
+from tradesdk._async.connection_pool import AsyncConnections
 
 from .._answers import BASE, KEY
 from .._clock import VirtualClock

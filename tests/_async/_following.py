@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import AsyncTradeClient
-from tradesdk._async.stream import AsyncSignalStream
+from tradesdk._async.signal_stream import AsyncSignalStream
 from tradesdk.models.stream import StreamItem, StreamSignal, StreamStats
 
 from .._answers import BASE, KEY

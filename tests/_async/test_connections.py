@@ -8,13 +8,7 @@ import threading
 import httpx
 import pytest
 
-from tradesdk import (
-    APIConnectionError,
-    APITimeoutError,
-    AsyncTradeClient,
-    InternalServerError,
-    Timeout,
-)
+from tradesdk import APIConnectionError, APITimeoutError, AsyncTradeClient, InternalServerError, Timeout
 
 from .._answers import ACCOUNT, KEY, created, page, summary
 from .._answers import agent as whole

@@ -12,13 +12,13 @@ import pytest
 
 from tradesdk import APIConnectionError, InvalidArgumentError, RawResponse, TradeError
 from tradesdk._async.batches import AsyncBatches, AsyncBatchRun
-from tradesdk._async.marketcalls import AsyncMarketMethods
+from tradesdk._async.market_calls import AsyncMarketMethods
 from tradesdk._async.quotes import AsyncQuotes
+from tradesdk._http.response import Headers
 from tradesdk._market import MarketRequest, TokenQuery
-from tradesdk._response import Headers
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments import prices
-from tradesdk.payments.batch import Batch
+from tradesdk.payments.batches import Batch
 from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.payments.records import PaymentState
 from tradesdk.payments.results import DryRun, MarketResult, Quote

@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import (
-    LedgerError,
-    PaymentOutcomeUnknownError,
-    PaymentRefusedError,
-    PaymentState,
-    PaymentUndeliveredError,
-)
+from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentRefusedError, PaymentState, PaymentUndeliveredError
 
 from .._eventful import Stop, broken_disk, stop
 from .._paidservice import PRICE

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient, InvalidArgumentError, LocalSigner, Risk, __version__, wallet_message
-from tradesdk.payments.signer import sign_message
+from tradesdk.payments.signing.signer import sign_message
 
 from .._answers import (
     ACCOUNT,

@@ -17,7 +17,7 @@ from tradesdk import (
     UnprocessableEntityError,
     wallet_message,
 )
-from tradesdk.payments.signer import sign_message
+from tradesdk.payments.signing.signer import sign_message
 
 from ._client import collected
 from .conftest import Tenant

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import (
-    AsyncTradeClient,
-    AuthenticationError,
-    LocalSigner,
-    PermissionDeniedError,
-    RateLimitError,
-    Risk,
-)
+from tradesdk import AsyncTradeClient, AuthenticationError, LocalSigner, PermissionDeniedError, RateLimitError, Risk
 from tradesdk_mock import MockServer
 
 from ._flavour import at_once

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import TradeClient
-from tradesdk._sync.transport import Connections
+from tradesdk._sync.connection_pool import Connections
 
 from .._answers import BASE, KEY
 from .._clock import VirtualClock

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import TradeClient
-from tradesdk._sync.stream import SignalStream
+from tradesdk._sync.signal_stream import SignalStream
 from tradesdk.models.stream import StreamItem, StreamSignal, StreamStats
 
 from .._answers import BASE, KEY

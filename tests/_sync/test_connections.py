@@ -9,13 +9,7 @@ import threading
 import httpx
 import pytest
 
-from tradesdk import (
-    APIConnectionError,
-    APITimeoutError,
-    InternalServerError,
-    Timeout,
-    TradeClient,
-)
+from tradesdk import APIConnectionError, APITimeoutError, InternalServerError, Timeout, TradeClient
 
 from .._answers import ACCOUNT, KEY, created, page, summary
 from .._answers import agent as whole

@@ -9,15 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import (
-    APIConnectionError,
-    APIResponseError,
-    APIStatusError,
-    Pager,
-    ServiceUnavailableError,
-    Trade,
-    _seen,
-)
+from tradesdk import APIConnectionError, APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
+from tradesdk._stream import seen_ids
 
 from .._answers import Service, failed, ok, page, trade
 from .._clock import VirtualClock
@@ -217,7 +210,7 @@ def test_items_that_repeat_under_new_cursors_are_an_error(tail: int, period: int
 
 def test_empty_pages_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few are none: a service that filters what it has read may have some."""
-    monkeypatch.setattr(_seen, "_MOST_EMPTY", 50)
+    monkeypatch.setattr(seen_ids, "_MOST_EMPTY", 50)
 
     def answering(request: httpx.Request) -> httpx.Response:
         at = int(request.url.params.get("cursor", 0))

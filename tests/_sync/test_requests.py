@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tradesdk import InvalidArgumentError, LocalSigner, Risk, TradeClient, __version__, wallet_message
-from tradesdk.payments.signer import sign_message
+from tradesdk.payments.signing.signer import sign_message
 
 from .._answers import (
     ACCOUNT,

@@ -18,7 +18,7 @@ from tradesdk import (
     UnprocessableEntityError,
     wallet_message,
 )
-from tradesdk.payments.signer import sign_message
+from tradesdk.payments.signing.signer import sign_message
 
 from ._client import collected
 from .conftest import Tenant

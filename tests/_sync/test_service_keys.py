@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk import (
-    AuthenticationError,
-    LocalSigner,
-    PermissionDeniedError,
-    RateLimitError,
-    Risk,
-    TradeClient,
-)
+from tradesdk import AuthenticationError, LocalSigner, PermissionDeniedError, RateLimitError, Risk, TradeClient
 from tradesdk_mock import MockServer
 
 from ._flavour import at_once

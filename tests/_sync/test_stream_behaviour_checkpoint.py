@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk import CheckpointError, Gap, InvalidArgumentError, PositionReset
-from tradesdk import _wholefile as wholefile
+from tradesdk._system import private_files as wholefile
 
 from .._answers import BASE, KEY
 from .._clock import START

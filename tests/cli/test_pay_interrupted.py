@@ -6,7 +6,7 @@ import signal as signals
 
 import pytest
 
-from tradesdk._sync.payments import Payments
+from tradesdk._sync.payment_history import Payments
 from tradesdk_cli.speaking import SayingClock
 from tradesdk_mock import MockServer
 

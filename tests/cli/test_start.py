@@ -217,7 +217,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
 
 def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:
     modules = loaded(trade, "pay history", "pay budget")
-    assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market"}
+    assert not modules & {"httpx", "tradesdk_mock", "eth_account", "tradesdk._sync.market_client"}
 
 
 INTERRUPTED_AT = """

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tradesdk import LocalSigner, RawResponse
-from tradesdk._response import Headers
-from tradesdk.payments.eip3009 import authorization_digest
+from tradesdk._http.response import Headers
 from tradesdk.payments.protocol import Authorization, Offer, encode_payment, parse_offer
 from tradesdk.payments.receipts import read_receipt, receipt_warnings
 from tradesdk.payments.records import PAYMENT_HEADER
+from tradesdk.payments.signing.eip3009 import authorization_digest
 
 from .._payments import payment
 from ._golden import load

@@ -14,8 +14,8 @@ import json, os, random, signal, sys, threading
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError, PaymentRefusedError
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.owners import owner_name
+from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.leases import owner_name
 from tradesdk.payments.records import FREE, PaymentState
 
 path = sys.argv[1]

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient
-from tradesdk._async.transport import AsyncConnections
+from tradesdk._async.connection_pool import AsyncConnections
 
 from .._answers import ACCOUNT, KEY, Service, failed, page, summary
 from .._answers import agent as whole

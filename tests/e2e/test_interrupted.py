@@ -24,9 +24,9 @@ from weakref import ref
 import pytest
 
 from tradesdk import Account, Timeout, TradeClient
-from tradesdk._sync import primitives
-from tradesdk._sync.primitives import Slots
-from tradesdk._wire import Place
+from tradesdk._httpx import Place
+from tradesdk._sync import concurrency
+from tradesdk._sync.concurrency import Slots
 
 from .._answers import ACCOUNT, KEY
 from .._answers import agent as whole
@@ -172,7 +172,7 @@ def test_as_many_at_once_as_before(count: int | None) -> None:
 
 def test_while_waiting_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left behind by somebody who waited is seen by those who wait after."""
-    monkeypatch.setattr(primitives, "_LOOK_AGAIN", 0.002)
+    monkeypatch.setattr(concurrency, "_LOOK_AGAIN", 0.002)
     slots, at, left = Slots(1), 0, 0
     while not left:
         at += 1

@@ -16,7 +16,7 @@ import pytest
 
 import tradesdk
 from tradesdk import NotFoundError, PaymentError, PaymentState
-from tradesdk._sync.primitives import Slots
+from tradesdk._sync.concurrency import Slots
 
 from .._eventful import Stop
 from .._interrupts import apart

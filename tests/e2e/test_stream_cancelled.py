@@ -13,7 +13,8 @@ import anyio
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, TradeError, _checkpoint
+from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, TradeError
+from tradesdk._stream import checkpoint
 from tradesdk.models.stream import StreamSignal
 
 from .._answers import BASE, KEY
@@ -323,6 +324,6 @@ async def test_cancelled_wherever_it_waits(
     driver, options = HOW[how]
     if driver is OfATask and anyio_backend == "trio":
         return  # has no other way than scopes
-    monkeypatch.setattr(_checkpoint, "OFTEN", often)
-    monkeypatch.setattr(_checkpoint, "SHARE", 0)
+    monkeypatch.setattr(checkpoint, "OFTEN", often)
+    monkeypatch.setattr(checkpoint, "SHARE", 0)
     assert await swept(tmp_path, range(1, 1000), driver, **options) > 20

@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from tradesdk import AsyncSignalStream, AsyncTradeClient, TradeClient
-from tradesdk._async.transport import AsyncConnections
-from tradesdk._sync.transport import Connections
-from tradesdk._wire import Place as Holder
+from tradesdk._async.connection_pool import AsyncConnections
+from tradesdk._httpx import Place as Holder
+from tradesdk._sync.connection_pool import Connections
 from tradesdk_mock import MockService
 
 from .._answers import KEY

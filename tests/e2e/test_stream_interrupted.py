@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tradesdk import TradeClient
-from tradesdk._checkpoint import CheckpointFile, CheckpointState
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from .._answers import BASE, KEY
 from .._hostile import Visit, hostile

@@ -26,7 +26,7 @@ from pathlib import Path
 import anyio
 from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, _checkpoint
 from tradesdk import _wholefile as wholefile
-import tradesdk._async.stream, tradesdk._sync.stream, httpx_sse
+import tradesdk._async.signal_stream, tradesdk._sync.signal_stream, httpx_sse
 
 url, key, folder, flavour, manual, since, times, seed = json.loads(sys.argv[1])
 log = os.open(f"{folder}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -14,7 +14,8 @@ import anyio
 import httpx
 import pytest
 
-from tradesdk import AsyncTradeClient, SystemClock, TradeClient, _vitals
+from tradesdk import AsyncTradeClient, SystemClock, TradeClient
+from tradesdk._stream import watchdog
 from tradesdk_mock import MockServer
 
 from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
@@ -135,8 +136,8 @@ class Mute(BaseHTTPRequestHandler):
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Its address. Silence of a fifth of an interval is too long."""
-    monkeypatch.setattr(_vitals, "_TIMES", 0.2)
-    monkeypatch.setattr(_vitals, "_LEAST", 0.2)
+    monkeypatch.setattr(watchdog, "_TIMES", 0.2)
+    monkeypatch.setattr(watchdog, "_LEAST", 0.2)
     Mute.over.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Mute) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,)).start()

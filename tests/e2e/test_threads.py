@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tradesdk import TradeClient
-from tradesdk._sync.transport import Connections
+from tradesdk._sync.connection_pool import Connections
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock

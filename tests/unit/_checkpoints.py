@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk._checkpoint import CheckpointFile, CheckpointState, fingerprint
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, fingerprint
 from tradesdk.errors import CheckpointError
 
 URL = "https://api.trade.example"

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import Payment, PaymentState, SignedHeader
 
 NOW = 1_760_000_000.0

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tradesdk import RawResponse
-from tradesdk._response import Headers
+from tradesdk._http.response import Headers
 from tradesdk.payments.records import Payment, PaymentState
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from tradesdk import Signal
-from tradesdk._checkpoint import CheckpointState
-from tradesdk._look import Look
-from tradesdk._replay import Replay
+from tradesdk._stream.backfill_window import Look
+from tradesdk._stream.checkpoint import CheckpointState
+from tradesdk._stream.deduplication import Replay
 from tradesdk.models.stream import Gap, StreamItem, StreamSignal
 
 from .._clock import START

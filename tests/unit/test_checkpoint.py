@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk import _checkpoint
-from tradesdk._checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
+from tradesdk._stream import checkpoint as checkpoint_module
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
 from tradesdk.errors import CheckpointError, ConfigError, InvalidArgumentError
 
 from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, kept, refused, state
@@ -141,7 +141,7 @@ class Time:
 @pytest.fixture(autouse=True)
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     time = Time()
-    monkeypatch.setattr(_checkpoint, "monotonic", time)
+    monkeypatch.setattr(checkpoint_module, "monotonic", time)
     return time
 
 
@@ -235,7 +235,7 @@ def test_a_thousand_in_a_second_cost_what_one_costs(
 ) -> None:
     """What is written stays in proportion to what is acknowledged, however much a state remembers."""
     lines = 16 * 1024
-    monkeypatch.setattr(_checkpoint, "MOST_LINES", lines)
+    monkeypatch.setattr(checkpoint_module, "MOST_LINES", lines)
     file = checkpoint(path)
     file.open()
     one = state(1, ids=ids)
@@ -356,7 +356,7 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_folder_is_the_one_of_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tradesdk.payments.ledger_open import default_path as ledger_path
+    from tradesdk.payments.ledger.opening import default_path as ledger_path
 
     for home in (str(tmp_path), "~/trading", ""):
         monkeypatch.setenv("TRADE_HOME", home)

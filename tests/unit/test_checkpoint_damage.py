@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tradesdk import _checkpoint
-from tradesdk._checkpoint import CheckpointState, fingerprint
+from tradesdk._stream import checkpoint as checkpoint_module
+from tradesdk._stream.checkpoint import CheckpointState, fingerprint
 from tradesdk.errors import CheckpointError
 
 from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, kept, refused, state
@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a whole state would be due, where a line is meant."""
-    monkeypatch.setattr(_checkpoint, "monotonic", lambda: 1_000.0)
+    monkeypatch.setattr(checkpoint_module, "monotonic", lambda: 1_000.0)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_what_somebody_else_has_put_there_is_not_replaced(
     path: Path, monkeypatch: pytest.MonkeyPatch, how: str, lines: int
 ) -> None:
-    monkeypatch.setattr(_checkpoint, "LARGEST", 1 << 20)
+    monkeypatch.setattr(checkpoint_module, "LARGEST", 1 << 20)
     file = checkpoint(path)
     file.open()
     file.save(state(1))
@@ -305,12 +305,12 @@ def test_none_is_written_that_would_be_too_large(path: Path, monkeypatch: pytest
     file.save(state(1))
     size = path.stat().st_size
     for largest, ids in ((size, 3), (size - 1, 4)):
-        monkeypatch.setattr(_checkpoint, "LARGEST", largest)
+        monkeypatch.setattr(checkpoint_module, "LARGEST", largest)
         if ids == 3:
             file.save(state(1))
         else:
             assert "too large" in refused(file, state(2, ids)).message
-    monkeypatch.setattr(_checkpoint, "LARGEST", size)
+    monkeypatch.setattr(checkpoint_module, "LARGEST", size)
     file.close()
     assert kept(path) == state(1)  # exactly as large as it may be
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tradesdk import _checkpoint
-from tradesdk._checkpoint import CheckpointFile, CheckpointState
+from tradesdk._stream import checkpoint as checkpoint_module
+from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from ._checkpoints import NOW, checkpoint, kept, refused, script, state
 from .test_ledger_full_disk import on_a_small_disk, possible
@@ -24,7 +24,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits and modes are
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a whole state would be due, where a line is meant."""
-    monkeypatch.setattr(_checkpoint, "monotonic", lambda: 1_000.0)
+    monkeypatch.setattr(checkpoint_module, "monotonic", lambda: 1_000.0)
 
 
 @pytest.fixture

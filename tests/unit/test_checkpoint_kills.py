@@ -85,7 +85,7 @@ AT_EVERY_STEP = """
 import os, signal, sys
 from tests.unit._checkpoints import checkpoint, state, NOW
 from tradesdk import _checkpoint
-from tradesdk._checkpoint import CheckpointState
+from tradesdk._stream.checkpoint import CheckpointState
 
 _checkpoint.monotonic = lambda: 1.0
 path = sys.argv[1]

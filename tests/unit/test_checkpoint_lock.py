@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk import _filelock
-from tradesdk._filelock import FileLock, InUseError
+from tradesdk._system import file_lock
+from tradesdk._system.file_lock import FileLock, InUseError
 
 from ._checkpoints import checkpoint, kept, refused, script, state
 
@@ -303,7 +303,7 @@ def test_where_there_are_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -
         def none(file: int, number: int = number) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(_filelock, "_lock", none)
+        monkeypatch.setattr(file_lock, "_lock", none)
         error = refused(checkpoint(path))
         assert "cannot be locked" in error.message
         assert errno.errorcode[number] in error.message
@@ -314,14 +314,14 @@ def test_where_there_are_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_closed_by_a_signal_while_another_one_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = checkpoint(tmp_path / "first"), checkpoint(tmp_path / "second")
     first.open()
-    real = _filelock._lock
+    real = file_lock._lock
 
     def closing(file: int) -> None:
         first.close()  # as a handler does, in the thread that is in the middle of it
         real(file)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_filelock, "_lock", closing)
+        patch.setattr(file_lock, "_lock", closing)
         second.open()
     assert first.open() is None
     assert "in use" in refused(checkpoint(tmp_path / "second")).message
@@ -337,7 +337,7 @@ def test_a_lock_whose_owner_is_not_told(path: Path) -> None:
     try:
         for said in (b"", b"hello", b"-5", b"\xb2"):
             lock.write_bytes(said)
-            _filelock._held.clear()  # as another process sees it
+            file_lock._held.clear()  # as another process sees it
             with pytest.raises(InUseError, match=r"^another process$"):
                 FileLock(str(lock)).take()
     finally:

@@ -22,7 +22,7 @@ from tradesdk import (
     TradeClient,
     TradeError,
 )
-from tradesdk._config import USER_AGENT, ApiKey, api_key, base_url, check_api_key, deadline, is_loopback, policy
+from tradesdk._http.settings import USER_AGENT, ApiKey, api_key, base_url, check_api_key, deadline, is_loopback, policy
 
 SECRET = "sk_live_do_not_show_me"
 URL = "https://api.example.com"

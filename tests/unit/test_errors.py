@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RateLimit, RawResponse, errors
-from tradesdk._response import Headers
+from tradesdk._http.response import Headers
 from tradesdk.errors import (
     AmbiguousOutcomeError,
     APIConnectionError,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tradesdk import RetryPolicy
-from tradesdk._following import AUDIT_EVERY, Do, Follower
-from tradesdk._streamevents import HistoryPage
-from tradesdk._streamoptions import Asked
+from tradesdk._stream.events import HistoryPage
+from tradesdk._stream.options import Asked
+from tradesdk._stream.state_machine import AUDIT_EVERY, Do, Follower
 from tradesdk.models.stream import Connected, Disconnected, Gap, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
 from .._clock import START, http_date

@@ -13,7 +13,7 @@ import pytest
 from eth_account import Account
 
 from tradesdk import ConfigError, InvalidArgumentError, LocalSigner
-from tradesdk.payments import keystore
+from tradesdk.payments.signing import keystore
 
 from .._secrets import WALLET_KEY, Seen
 from ._keystores import ADDRESS, PASSWORD, PBKDF2, SCRYPT, VECTOR_KEY, written

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tradesdk import ConfigError, LocalSigner
-from tradesdk.payments import keystore
+from tradesdk.payments.signing import keystore
 
 from .._secrets import WALLET_KEY, Seen
 from ._keystores import ADDRESS, PASSWORD, PBKDF2, VECTOR_KEY, changed, written

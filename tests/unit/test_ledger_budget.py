@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from tradesdk.payments import ledger_sql
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import PaymentRefusedError
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.ledger_rows import to_row
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import FREE, LIVE, PaymentState
 
 from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve
@@ -212,7 +212,7 @@ def test_a_long_past_makes_nothing_slower(ledger: Ledger) -> None:
             for number in range(payments):
                 created = NOW - 7200 * number / payments  # half of them in the last hour
                 done = draft(state=PaymentState.DELIVERED, created=created, updated=created)
-                db.execute(ledger_sql.ADD, [*to_row(done), int(created), None, 0.0])
+                db.execute(schema.ADD, [*to_row(done), int(created), None, 0.0])
 
     fill(50)
     few = steps()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk.payments import owners
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.owners import is_dead, owner_name
+from tradesdk.payments.ledger import leases
+from tradesdk.payments.ledger.leases import is_dead, owner_name
+from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import NOW, reserve
 
@@ -23,7 +23,7 @@ def ledger() -> Iterator[Ledger]:
 @pytest.fixture
 def dead() -> str:
     """The owner of a process that has ended."""
-    code = "from tradesdk.payments.owners import owner_name; print(owner_name())"
+    code = "from tradesdk.payments.ledger.leases import owner_name; print(owner_name())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -110,33 +110,33 @@ def test_somebody_elses_process_is_alive(
             raise answer
 
     name = owner_name()
-    monkeypatch.setattr("tradesdk.payments.owners.os.kill", kill)
+    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.kill", kill)
     assert is_dead(name) is dead
     assert asked == [(os.getpid(), 0)]
 
 
 def test_where_signals_cannot_ask_everybody_is_alive(monkeypatch: pytest.MonkeyPatch, dead: str) -> None:
-    monkeypatch.setattr("tradesdk.payments.owners.os.name", "nt")
-    monkeypatch.setattr("tradesdk.payments.owners.os.kill", None)
+    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.name", "nt")
+    monkeypatch.setattr("tradesdk.payments.ledger.leases.os.kill", None)
     assert not is_dead(dead)
 
 
 def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = set()
     for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
-        owners._host.cache_clear()
-        monkeypatch.setattr(owners, "_boot", lambda boot=boot: boot)
-        monkeypatch.setattr(owners, "_process_space", lambda space=space: space)
+        leases._host.cache_clear()
+        monkeypatch.setattr(leases, "_boot", lambda boot=boot: boot)
+        monkeypatch.setattr(leases, "_process_space", lambda space=space: space)
         hosts.add(owner_name().split(":")[0])
-    owners._host.cache_clear()
+    leases._host.cache_clear()
     assert len(hosts) == 3
 
 
 def test_a_host_name_cannot_break_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    owners._host.cache_clear()
-    monkeypatch.setattr("tradesdk.payments.owners.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
+    leases._host.cache_clear()
+    monkeypatch.setattr("tradesdk.payments.ledger.leases.socket.gethostname", lambda: "odd:name \n" + "x" * 300)
     name = owner_name()
-    owners._host.cache_clear()
+    leases._host.cache_clear()
     assert name.count(":") == 2
     assert name.isprintable()
     assert len(name) < 120

@@ -12,8 +12,8 @@ import pytest
 
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.ledger_errors import from_sqlite
+from tradesdk.payments.ledger.errors import from_sqlite
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import Payment, PaymentState
 
 from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
@@ -92,7 +92,7 @@ import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import NOW, presented, reserve
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root
@@ -177,7 +177,7 @@ def test_without_space(ledger: Ledger, kept: Payment) -> None:
 def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There it would know nothing of budgets and of payments that could still be taken."""
     disk = SimpleNamespace(f_bavail=free // 4096, f_frsize=4096)
-    monkeypatch.setattr("tradesdk.payments.ledger_errors.os.statvfs", lambda folder: disk, raising=False)
+    monkeypatch.setattr("tradesdk.payments.ledger.errors.os.statvfs", lambda folder: disk, raising=False)
     for name in ("FULL", "IOERR_SHMSIZE", "IOERR_WRITE", "IOERR_FSYNC", "IOERR"):
         met = sqlite3.OperationalError("disk I/O error")
         met.sqlite_errorcode, met.sqlite_errorname = getattr(sqlite3, f"SQLITE_{name}"), f"SQLITE_{name}"
@@ -194,7 +194,7 @@ NO_ROOM = """
 import resource, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 
 with Ledger(sys.argv[1]) as ledger:
     made = [reserve(ledger)]

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tradesdk import ConfigError, InvalidArgumentError
-from tradesdk.payments import ledger_sql
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.ledger_rows import to_row
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import PaymentState, SignedHeader
 
 from ._ledger import NOW, PLENTY, draft, presented, reserve
@@ -180,8 +180,8 @@ import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import reserve
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
-from tradesdk.payments.ledger_rows import to_row
+from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.rows import to_row
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root
@@ -267,11 +267,11 @@ def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.
     with Ledger(path) as ledger:
         payment = presented(ledger)
     step = ("ALTER TABLE payments ADD COLUMN colour TEXT DEFAULT 'blue'", "CREATE INDEX colours ON payments (colour)")
-    monkeypatch.setattr(ledger_sql, "MIGRATIONS", (*ledger_sql.MIGRATIONS, step))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
     with Ledger(path) as ledger:
         assert ledger.get(payment.id) == payment
         with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (len(ledger_sql.MIGRATIONS),)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
             assert db.execute("SELECT colour FROM payments").fetchall() == [("blue",)]
 
 
@@ -280,18 +280,18 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
         payment = presented(ledger)
     with monkeypatch.context() as patch:
         broken = ("CREATE TABLE half (done TEXT)", "CREATE TABLE payments (twice TEXT)")
-        patch.setattr(ledger_sql, "MIGRATIONS", (*ledger_sql.MIGRATIONS, broken))
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
         refused(path, "ledger_damaged")
     with Ledger(path) as ledger:
         assert ledger.get(payment.id) == payment
         with ledger._file.reading() as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (len(ledger_sql.MIGRATIONS),)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
             assert db.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall() == []
 
 
 def test_the_versions_are_those_that_were_released() -> None:
     """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
-    released = [" ".join(" ".join(step).split()) for step in ledger_sql.MIGRATIONS]
+    released = [" ".join(" ".join(step).split()) for step in schema.MIGRATIONS]
     marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
     assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0"]
 
@@ -303,13 +303,13 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
     standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for line in (
-            *ledger_sql.MIGRATIONS[0],
-            f"PRAGMA application_id = {ledger_sql.APPLICATION}",
+            *schema.MIGRATIONS[0],
+            f"PRAGMA application_id = {schema.APPLICATION}",
             "PRAGMA user_version = 1",
         ):
             db.execute(line)
         for payment in (old, lost, standing):
-            db.execute(ledger_sql.ADD, [*to_row(payment), int(NOW), None, 0.0])
+            db.execute(schema.ADD, [*to_row(payment), int(NOW), None, 0.0])
     path.chmod(0o600)
     with Ledger(path) as ledger:
         assert ledger.history() == [standing, lost, old]
@@ -353,6 +353,6 @@ def test_many_threads_may_open_it_at_once(path: Path) -> None:
 
 
 def test_importing_it_imports_neither_platformdirs_nor_pydantic() -> None:
-    code = "import sys, tradesdk.payments.ledger; print({'platformdirs', 'pydantic'} & sys.modules.keys())"
+    code = "import sys, tradesdk.payments.ledger.sqlite; print({'platformdirs', 'pydantic'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -12,7 +12,7 @@ import os, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import PaymentState
 
 disk = sys.argv[1]

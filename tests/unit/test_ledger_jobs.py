@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import FREE, LIVE, UNRESOLVED, Payment, PaymentState
 
 from ._ledger import NOW, OTHER, PLENTY, draft, in_state, presented, reserve

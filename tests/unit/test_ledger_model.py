@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tradesdk.payments import ledger_sql
 from tradesdk.payments.budget import LIMITS, Budget
 from tradesdk.payments.errors import PaymentRefusedError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 
 from ._ledger import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
@@ -236,22 +236,22 @@ def test_many_courses() -> None:
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        (ledger_sql.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
-        (ledger_sql.SUPERSEDE, ("a", "pay_1"), "standing"),
-        (ledger_sql.EXPIRING, (0,), "by_state"),
-        (ledger_sql.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),
-        (ledger_sql.SPENT, dict.fromkeys(("since", "second", "minute", "day", "today"), 0), "INDEX counted"),
-        (ledger_sql.COUNTED, (0,), "counted"),
-        (ledger_sql.DELIVERED, ("a", "b"), "by_job"),
-        (ledger_sql.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
-        (ledger_sql.BY_ID, ("a",), "autoindex"),
+        (schema.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
+        (schema.SUPERSEDE, ("a", "pay_1"), "standing"),
+        (schema.EXPIRING, (0,), "by_state"),
+        (schema.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),
+        (schema.SPENT, dict.fromkeys(("since", "second", "minute", "day", "today"), 0), "INDEX counted"),
+        (schema.COUNTED, (0,), "counted"),
+        (schema.DELIVERED, ("a", "b"), "by_job"),
+        (schema.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
+        (schema.BY_ID, ("a",), "autoindex"),
     ],
 )
 def test_no_question_reads_the_whole_ledger(
     statement: str, values: tuple[object, ...] | dict[str, object], index: str
 ) -> None:
     db = sqlite3.connect(":memory:")
-    for step in ledger_sql.MIGRATIONS:
+    for step in schema.MIGRATIONS:
         for line in step:
             db.execute(line)
     plan = " / ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values))

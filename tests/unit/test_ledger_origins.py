@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import GRACE, LIVE, PaymentState
 
 from ._ledger import NOW, ORIGIN, draft, in_state, presented, reserve

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk.payments.errors import LedgerError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import Payment, PaymentState, Receipt, SignedHeader
 
 from ._ledger import HEADER, NOW, draft, presented, reserve

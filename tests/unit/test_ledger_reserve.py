@@ -7,9 +7,9 @@ import pytest
 from tradesdk import InvalidArgumentError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import PaymentRefusedError
-from tradesdk.payments.ledger import Ledger
+from tradesdk.payments.ledger.protocol import BudgetStore
+from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.records import GRACE, LIVE, UNRESOLVED, PaymentState
-from tradesdk.payments.store import BudgetStore
 
 from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
 

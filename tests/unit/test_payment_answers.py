@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._response import Headers, RawResponse
-from tradesdk._retry import Failure, FailureCause
-from tradesdk.payments.answers import Verdict, judge, judge_failure
+from tradesdk._http.response import Headers, RawResponse
+from tradesdk._http.retry import Failure, FailureCause
+from tradesdk.payments.classification import Verdict, judge, judge_failure
 
 BROKEN = Failure(FailureCause.STATUS, 402)
 

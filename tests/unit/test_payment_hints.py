@@ -10,9 +10,9 @@ import traceback
 import pytest
 
 from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState, TradeError
-from tradesdk._sync.payments import Payments
-from tradesdk.payments.ledger_rules import not_unresolved, recipient_refusal
-from tradesdk.payments.outcomes import in_doubt, in_the_way, undelivered
+from tradesdk._sync.payment_history import Payments
+from tradesdk.payments.ledger.rules import not_unresolved, recipient_refusal
+from tradesdk.payments.messages import in_doubt, in_the_way, undelivered
 
 from .._payments import payment
 

@@ -8,16 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError, RawResponse
-from tradesdk._response import Headers
+from tradesdk._http.response import Headers
 from tradesdk.payments.errors import PaymentRefusedError
-from tradesdk.payments.protocol import (
-    RECEIPT_HEADER,
-    Authorization,
-    Offer,
-    encode_payment,
-    offer_error,
-    parse_offer,
-)
+from tradesdk.payments.protocol import RECEIPT_HEADER, Authorization, Offer, encode_payment, offer_error, parse_offer
 from tradesdk.payments.records import PAYMENT_HEADER
 
 from ._offers import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._response import Headers
+from tradesdk._http.response import Headers
 from tradesdk.payments.protocol import MAX_OFFER
 from tradesdk.payments.receipts import read_receipt, receipt_warnings
 from tradesdk.payments.records import Payment, Receipt

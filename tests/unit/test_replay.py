@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tradesdk import _look, _seen
-from tradesdk._replay import OVERLAP
-from tradesdk._seen import MOST_REMEMBERED, REMEMBERED
-from tradesdk._streamclock import AHEAD
-from tradesdk._streamevents import marked, utc
+from tradesdk._stream import backfill_window, seen_ids
+from tradesdk._stream.deduplication import OVERLAP
+from tradesdk._stream.events import marked, utc
+from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
+from tradesdk._stream.server_clock import AHEAD
 from tradesdk.models.stream import StreamSignal
 
 from .._clock import START
@@ -135,7 +135,7 @@ def test_what_was_forgotten_does_not_come_back_from_the_history() -> None:
 
 def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_REMEMBERED == 50_000
-    monkeypatch.setattr(_seen, "MOST_REMEMBERED", 5_000)
+    monkeypatch.setattr(seen_ids, "MOST_REMEMBERED", 5_000)
     one = Follows.begun()
     for number in range(5_200):
         one.replay.live(live(f"s{number}", 7), START + 7, one.out)
@@ -271,7 +271,7 @@ def test_other_content_than_in_the_history_is_told_when_it_was_waited_for() -> N
 
 @pytest.fixture
 def few_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_look, "MOST_HELD", 20)
+    monkeypatch.setattr(backfill_window, "MOST_HELD", 20)
 
 
 def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk._replay import SURELY_KEPT
+from tradesdk._stream.deduplication import SURELY_KEPT
 
 from ._replays import SETTLE, Follows, History
 

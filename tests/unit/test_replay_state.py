@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._checkpoint import CheckpointState
-from tradesdk._replay import OVERLAP
+from tradesdk._stream.checkpoint import CheckpointState
+from tradesdk._stream.deduplication import OVERLAP
 
 from .._clock import START
 from ._replays import Follows, History, listed

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import Agent, InvalidArgumentError, Signal
-from tradesdk._request import Listing, encode_body, encode_query, model_request
-from tradesdk._retry import Operation
+from tradesdk._http.request import Listing, encode_body, encode_query, model_request
+from tradesdk._http.retry import Operation
 
 HUGE = pytest.param(10**5000, id="5000 digits")  # more than Python turns into text
 

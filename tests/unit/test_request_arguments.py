@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError, Risk
-from tradesdk._request import (
+from tradesdk._http.request import (
     chain,
     confidence,
     endpoint,

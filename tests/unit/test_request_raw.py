@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError
-from tradesdk._request import Request, raw_request
-from tradesdk._response import RawResponse, decode_raw
-from tradesdk._retry import Operation
+from tradesdk._http.request import Request, raw_request
+from tradesdk._http.response import RawResponse, decode_raw
+from tradesdk._http.retry import Operation
 
 
 def raw(method: Any, path: Any, **more: Any) -> Request[RawResponse]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._response import MAX_BODY, MAX_ERROR_BODY, BodyReader
+from tradesdk._http.response import MAX_BODY, MAX_ERROR_BODY, BodyReader
 
 MIB = 1024 * 1024
 ZEROS = gzip.compress(bytes(8 * MIB))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RateLimit, RawResponse
-from tradesdk._response import Headers, rate_limit, service_error
+from tradesdk._http.response import Headers, rate_limit, service_error
 
 from ._pickled import pickled
 

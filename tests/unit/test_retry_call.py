@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RetryPolicy
-from tradesdk._retry import Failure, FailureCause, Operation, Retries, RetryBudget
+from tradesdk._http.retry import Failure, FailureCause, Operation, Retries, RetryBudget
 
 NOW = 1_700_000_000.0
 LOST, NOT_SENT, HOPELESS = Failure(FailureCause.LOST), Failure(FailureCause.NOT_SENT), Failure(FailureCause.HOPELESS)

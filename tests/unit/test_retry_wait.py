@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RetryPolicy
-from tradesdk._retry import Failure, FailureCause, reset_time, server_now, server_wait
+from tradesdk._http.retry import Failure, FailureCause, reset_time, server_now, server_wait
 
 POLICY = RetryPolicy()
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk.payments.servicetime import ServiceTime
+from tradesdk.payments.service_clock import ServiceTime
 
 NOW = 1_800_000_000.0
 

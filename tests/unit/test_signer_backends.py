@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tradesdk import LocalSigner
-from tradesdk.payments import secp256k1
-from tradesdk.payments.secp256k1 import ORDER, Opened, checksummed, recovered
+from tradesdk.payments.signing import secp256k1
+from tradesdk.payments.signing.secp256k1 import ORDER, Opened, checksummed, recovered
 
 HAS_COINCURVE = importlib.util.find_spec("coincurve") is not None
 needs_coincurve = pytest.mark.skipif(
@@ -130,7 +130,7 @@ def test_without_coincurve_the_maker_is_still_found() -> None:
     run(
         "import sys\nsys.modules['coincurve'] = None\n"
         "limit = sys.getrecursionlimit()\n"
-        "from tradesdk.payments.signer import check_signature\n"
+        "from tradesdk.payments.signing.signer import check_signature\n"
         f"digest, signature = bytes.fromhex({DIGEST.hex()!r}), bytes.fromhex({SIGNATURE!r})\n"
         f"assert check_signature({ADDRESS!r}, digest, signature) == signature\n"
         "assert sys.getrecursionlimit() == limit\n"

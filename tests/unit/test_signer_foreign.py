@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tradesdk import ConfigError, LocalSigner, wallet_message
 from tradesdk.errors import InvalidArgumentError
-from tradesdk.payments.secp256k1 import ORDER
-from tradesdk.payments.signer import check_signature, checked_signer, sign_message, signed
+from tradesdk.payments.signing.secp256k1 import ORDER
+from tradesdk.payments.signing.signer import check_signature, checked_signer, sign_message, signed
 
 KEY = b"\x01" * 32
 MINE = LocalSigner.from_key(KEY)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tradesdk import ConfigError, LocalSigner, Signer
-from tradesdk.payments.signer import checked_signer
+from tradesdk.payments.signing.signer import checked_signer
 
 from .._secrets import WALLET_KEY, Seen
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tradesdk._sse import LONGEST_RETRY, ServerSentEvent, SSEDecoder
+from tradesdk._stream.sse import LONGEST_RETRY, ServerSentEvent, SSEDecoder
 
 from .._sse_reference import read
 

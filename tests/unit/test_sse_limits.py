@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tradesdk._sse import HEAD, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
+from tradesdk._stream.sse import HEAD, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
 
 LINE = 40
 EVENT = 60

@@ -9,7 +9,7 @@ from httpx_sse import EventSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk._sse import SSEDecoder
+from tradesdk._stream.sse import SSEDecoder
 
 from .._sse_reference import Reading, read, utf8_decode
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tradesdk import APIResponseError
-from tradesdk._response import Headers, RawResponse
-from tradesdk._streamevents import (
+from tradesdk._http.response import Headers, RawResponse
+from tradesdk._stream.events import (
     MAX_RAW,
     Event,
     Gzip,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tradesdk import InvalidArgumentError
-from tradesdk._checkpoint import CheckpointFile, fingerprint
-from tradesdk._config import ApiKey
-from tradesdk._streamoptions import Asked, stream_options
+from tradesdk._http.settings import ApiKey
+from tradesdk._stream.checkpoint import CheckpointFile, fingerprint
+from tradesdk._stream.options import Asked, stream_options
 
 from .._answers import BASE, KEY
 from .._clock import START

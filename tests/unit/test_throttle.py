@@ -6,7 +6,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from tradesdk._throttle import Throttle
+from tradesdk._http.rate_limit import Throttle
 
 EPOCH = 1_700_000_000.0
 

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._throttle import Throttle
+from tradesdk._http.rate_limit import Throttle
 
 EPOCH = 1_700_000_000  # on the service's clock; windows begin at multiples of 60 s from here
 MONOTONIC = 5000.0

@@ -7,8 +7,8 @@ from email.utils import formatdate
 import pytest
 
 from tradesdk import RetryPolicy
-from tradesdk._retry import Failure, FailureCause
-from tradesdk._vitals import Vitals
+from tradesdk._http.retry import Failure, FailureCause
+from tradesdk._stream.watchdog import Vitals
 
 from .._clock import START
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from tradesdk import APIConnectionError, APITimeoutError
-from tradesdk._response import failure_of
-from tradesdk._retry import FailureCause
-from tradesdk._wire import HTTP_ERRORS, connection_error, headers_of
+from tradesdk._http.response import failure_of
+from tradesdk._http.retry import FailureCause
+from tradesdk._httpx import HTTP_ERRORS, connection_error, headers_of
 
 
 def caused(error: Exception, *causes: BaseException) -> Exception:

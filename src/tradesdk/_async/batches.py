@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
-from ..payments.batch import Batch, BatchOptions, BatchPlan
+from ..payments.batches import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd, usd
 from ..payments.results import MarketResult
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import httpx
 
-from .. import _config
-from .._clock import Clock, SystemClock
-from .._config import Timeout
-from .._request import raw_request
-from .._response import RateLimit, RawResponse, decode_raw
-from .._retry import RetryPolicy
-from .._wire import NoCookies, parsed_url
+from .._http import settings
+from .._http.request import raw_request
+from .._http.response import RateLimit, RawResponse, decode_raw
+from .._http.retry import RetryPolicy
+from .._http.settings import Timeout
+from .._httpx import NoCookies, parsed_url
+from .._system.clock import Clock, SystemClock
 from ..errors import ConfigError, printable
-from .calls import AsyncCalls
+from .session import AsyncCalls
 
 if TYPE_CHECKING:
     from .resources.account import AsyncAccountResource
@@ -72,19 +72,19 @@ class AsyncTradeClient:
         clock: Clock | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        key = _config.api_key(api_key)
-        _config.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
+        key = settings.api_key(api_key)
+        settings.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
         of_client = "" if http_client is None else str(http_client.base_url)
-        url = _config.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
-        _config.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        _config.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
+        url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
+        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
         self._calls = AsyncCalls(
             base_url=url,
             key=key,
             timeout=Timeout.of(timeout),
-            policy=_config.policy(retry or RetryPolicy(), max_retries),
-            deadline=_config.deadline(deadline),
+            policy=settings.policy(retry or RetryPolicy(), max_retries),
+            deadline=settings.deadline(deadline),
             hold_back=throttle,
             clock=clock or SystemClock(),
             injected=http_client is not None,
@@ -170,8 +170,8 @@ class AsyncTradeClient:
         copy._owner = False
         copy._calls = self._calls.copy_with(
             timeout=None if timeout is None else Timeout.of(timeout),
-            policy=_config.policy(self._calls.policy, max_retries),
-            deadline=None if deadline is None else _config.deadline(deadline),
+            policy=settings.policy(self._calls.policy, max_retries),
+            deadline=None if deadline is None else settings.deadline(deadline),
         )
         return copy
 
@@ -207,12 +207,12 @@ def open_http_client(base_url: str) -> httpx.AsyncClient:
     except (httpx.InvalidURL, UnicodeError):
         raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}") from None
     proxies = urllib.request.getproxies()
-    if not _config.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
+    if not settings.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
         try:
             return httpx.AsyncClient(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
     # Here, because whoever hands in a client has no use for what this loads.
-    from .transport import AsyncConnections
+    from .connection_pool import AsyncConnections
 
     return httpx.AsyncClient(transport=AsyncConnections(), trust_env=False, cookies=cookies)

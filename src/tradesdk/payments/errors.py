@@ -6,7 +6,7 @@ from ..errors import TradeError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._response import RawResponse
+    from .._http.response import RawResponse
     from .records import Charged, Payment
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .._config import is_loopback
+from .._http.settings import is_loopback
 from ..errors import ConfigError, printable
 from .errors import PaymentRefusedError
 from .money import shown_usd

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .._response import RawResponse, parse_json
+from .._http.response import RawResponse, parse_json
 from ..errors import InvalidArgumentError, printable
 from .errors import PaymentRefusedError
 

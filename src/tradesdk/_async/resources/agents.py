@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._request import (
+from ..._http.request import (
     Listing,
     Look,
     Request,
@@ -19,11 +19,11 @@ from ..._request import (
     required_text,
     settings,
 )
-from ..._response import decode_nothing
+from ..._http.response import decode_nothing
 from ...models._types import AgentStatus
 from ...models.agents import Agent, AgentSummary, Risk
-from ..calls import AsyncCalls
-from ..pager import AsyncPager
+from ..pagination import AsyncPager
+from ..session import AsyncCalls
 
 
 class AsyncAgentsResource:

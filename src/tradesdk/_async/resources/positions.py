@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..._request import Listing, endpoint, optional_identifier
+from ..._http.request import Listing, endpoint, optional_identifier
 from ...models.positions import Position
-from ..calls import AsyncCalls
-from ..pager import AsyncPager
+from ..pagination import AsyncPager
+from ..session import AsyncCalls
 
 
 class AsyncPositionsResource:

@@ -6,24 +6,16 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._request import (
-    Listing,
-    confidence,
-    endpoint,
-    model_request,
-    optional_identifier,
-    page_size,
-    period,
-)
-from ..._request import chain as checked_chain
+from ..._http.request import Listing, confidence, endpoint, model_request, optional_identifier, page_size, period
+from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
-from ..calls import AsyncCalls
-from ..pager import AsyncPager
+from ..pagination import AsyncPager
+from ..session import AsyncCalls
 
 if TYPE_CHECKING:
     from ...models._types import Direction
     from ...models.stream import StreamItem, StreamSignal
-    from ..stream import AsyncSignalStream
+    from ..signal_stream import AsyncSignalStream
 
 
 class AsyncSignalsResource:
@@ -166,8 +158,8 @@ class AsyncSignalsResource:
         Raises:
             InvalidArgumentError: an argument cannot be used.
         """
-        from ..._streamoptions import stream_options  # only where there is a stream
-        from ..stream import AsyncSignalStream
+        from ..._stream.options import stream_options  # only where there is a stream
+        from ..signal_stream import AsyncSignalStream
 
         asked, checkpoint_file = stream_options(
             self._calls.base_url,

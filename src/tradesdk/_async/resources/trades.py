@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..._request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
+from ..._http.request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
 from ...models._types import TradeStatus
 from ...models.trades import Trade, TradeDetail
-from ..calls import AsyncCalls
-from ..pager import AsyncPager
+from ..pagination import AsyncPager
+from ..session import AsyncCalls
 
 
 class AsyncTradesResource:

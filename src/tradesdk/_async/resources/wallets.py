@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from ..._request import (
-    Listing,
-    Look,
-    chain,
-    endpoint,
-    identifier,
-    model_request,
-    optional_chain,
-    required_text,
-)
+from ..._http.request import Listing, Look, chain, endpoint, identifier, model_request, optional_chain, required_text
 from ...models.wallets import Wallet, WalletBalance
-from ...payments.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
-from ..calls import AsyncCalls
-from ..pager import AsyncPager
+from ...payments.signing.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
+from ..pagination import AsyncPager
+from ..session import AsyncCalls
 
 
 class AsyncWalletsResource:

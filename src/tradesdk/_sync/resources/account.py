@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ..._request import endpoint, model_request
+from ..._http.request import endpoint, model_request
 from ...models.account import Account, Usage
-from ..calls import Calls
+from ..session import Calls
 
 
 class AccountResource:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..._request import (
+from ..._http.request import (
     Listing,
     Look,
     Request,
@@ -20,11 +20,11 @@ from ..._request import (
     required_text,
     settings,
 )
-from ..._response import decode_nothing
+from ..._http.response import decode_nothing
 from ...models._types import AgentStatus
 from ...models.agents import Agent, AgentSummary, Risk
-from ..calls import Calls
-from ..pager import Pager
+from ..pagination import Pager
+from ..session import Calls
 
 
 class AgentsResource:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from ..._request import Listing, endpoint, optional_identifier
+from ..._http.request import Listing, endpoint, optional_identifier
 from ...models.positions import Position
-from ..calls import Calls
-from ..pager import Pager
+from ..pagination import Pager
+from ..session import Calls
 
 
 class PositionsResource:

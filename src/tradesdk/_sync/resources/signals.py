@@ -7,24 +7,16 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..._request import (
-    Listing,
-    confidence,
-    endpoint,
-    model_request,
-    optional_identifier,
-    page_size,
-    period,
-)
-from ..._request import chain as checked_chain
+from ..._http.request import Listing, confidence, endpoint, model_request, optional_identifier, page_size, period
+from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
-from ..calls import Calls
-from ..pager import Pager
+from ..pagination import Pager
+from ..session import Calls
 
 if TYPE_CHECKING:
     from ...models._types import Direction
     from ...models.stream import StreamItem, StreamSignal
-    from ..stream import SignalStream
+    from ..signal_stream import SignalStream
 
 
 class SignalsResource:
@@ -165,8 +157,8 @@ class SignalsResource:
         Raises:
             InvalidArgumentError: an argument cannot be used.
         """
-        from ..._streamoptions import stream_options  # only where there is a stream
-        from ..stream import SignalStream
+        from ..._stream.options import stream_options  # only where there is a stream
+        from ..signal_stream import SignalStream
 
         asked, checkpoint_file = stream_options(
             self._calls.base_url,

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from ..._request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
+from ..._http.request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
 from ...models._types import TradeStatus
 from ...models.trades import Trade, TradeDetail
-from ..calls import Calls
-from ..pager import Pager
+from ..pagination import Pager
+from ..session import Calls
 
 
 class TradesResource:

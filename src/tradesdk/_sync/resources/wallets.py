@@ -3,20 +3,11 @@
 
 from __future__ import annotations
 
-from ..._request import (
-    Listing,
-    Look,
-    chain,
-    endpoint,
-    identifier,
-    model_request,
-    optional_chain,
-    required_text,
-)
+from ..._http.request import Listing, Look, chain, endpoint, identifier, model_request, optional_chain, required_text
 from ...models.wallets import Wallet, WalletBalance
-from ...payments.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
-from ..calls import Calls
-from ..pager import Pager
+from ...payments.signing.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
+from ..pagination import Pager
+from ..session import Calls
 
 
 class WalletsResource:

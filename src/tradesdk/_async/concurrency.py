@@ -1,0 +1,223 @@
+"""What waiting is made of. Its blocking twin is written by hand, because the two have nothing in common."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+from weakref import ReferenceType, WeakValueDictionary
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import current_token
+
+from .._httpx import Place
+from .._system.clock import Clock
+from .._system.forks import bind
+from ..errors import TradeError
+
+T = TypeVar("T")
+
+
+class AsyncSlots:
+    """A number of places; `take` waits for a free one."""
+
+    def __init__(self, places: int) -> None:
+        self._free = anyio.Semaphore(places, max_value=places)
+        self._taken: set[ReferenceType[Place]] = set()
+
+    async def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
+        """Take a place; False when none became free within `timeout` seconds."""
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(timeout):
+                await self._free.acquire()
+                self._taken.add(place)
+                return True
+            return False
+        self._taken.add(place)
+        return True
+
+    def give_back(self, place: ReferenceType[Place]) -> None:
+        """Let somebody else have it. Twice does no harm, nor without having taken it."""
+        if place in self._taken:
+            self._taken.remove(place)
+            self._free.release()
+
+
+async def sleep(clock: Clock, seconds: float) -> None:
+    await clock.sleep_async(seconds)
+
+
+class Interrupted(Exception):
+    """Somebody has shut the gate behind which this waited."""
+
+
+class AsyncGate:
+    """Lets one consumer in at a time, and can send it away from whatever it waits for."""
+
+    def __init__(self) -> None:
+        self.shut = self.foreign = False
+        bind(self)
+        self._inside: anyio.CancelScope | None = None
+
+    async def run(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Do `step`. Raises `Interrupted` when the gate is shut meanwhile."""
+        if self._inside is not None:
+            raise TradeError("a stream belongs to one consumer: another one is reading it")
+        if self.shut:
+            raise Interrupted
+        with anyio.CancelScope() as self._inside:
+            try:
+                return await step()
+            finally:
+                self._inside = None
+        raise Interrupted
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        await clock.sleep_async(seconds)
+
+    def watch(self, reading: object) -> None:
+        """Nothing to be kept: whoever waits is cancelled, whatever it reads from."""
+
+    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
+        """Nothing to be kept either."""
+
+    def forked(self) -> None:
+        """What is read here belongs to the parent."""
+        self.shut = self.foreign = True
+        self._inside = None
+
+    def close(self) -> bool:
+        """Shut it. False when somebody is inside, who will see it."""
+        self.shut = True
+        if self._inside is None:
+            return True
+        self._inside.cancel()
+        return False
+
+
+class AsyncHome:
+    """The event loop that connections belong to."""
+
+    def __init__(self) -> None:
+        self._loop: object = None
+
+    def is_new(self) -> bool:
+        """False always; a second event loop is refused, because connections cannot move."""
+        loop = current_token()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop != loop:
+            raise TradeError("this client belongs to another event loop: make one inside each asyncio.run()")
+        return False
+
+
+def shielded() -> AbstractContextManager[object]:
+    """For cleaning up: what waits inside is not cancelled."""
+    return anyio.CancelScope(shield=True)
+
+
+async def finished(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await step()
+        return
+    cancelled: BaseException | None = None
+    task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled from None if task.cancelled() else task.exception()
+    task.result()
+
+
+async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Run what blocks without holding up other tasks.
+
+    It is never left half done. When the caller is cancelled meanwhile and won't see the result, `undo` gets it.
+    """
+    lock = threading.Lock()
+    results: list[T] = []
+    abandoned = False
+
+    def run() -> T:
+        result = function()
+        with lock:
+            results.append(result)
+            late = abandoned
+        if late and undo is not None:
+            undo(result)
+        return result
+
+    try:
+        return await anyio.to_thread.run_sync(run)
+    except BaseException:
+        with lock:
+            abandoned = True
+            late = bool(results)
+        if late and undo is not None:
+            undo(results[0])
+        raise
+
+
+async def surely(function: Callable[[], T]) -> T:
+    """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards.
+
+    Nothing is waited for between the end of it and the return.
+    """
+    result, cancelled = await _ended(function)
+    if cancelled is not None:
+        raise cancelled
+    return result
+
+
+async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
+    lock = threading.Lock()
+    begun = False
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        nonlocal begun
+        with lock:
+            if begun:
+                return
+            begun = True
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    cancelled: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not results and not errors:
+            try:
+                # No scope shields from `task.cancel()`. The thread goes on all the same, and is asked for once more.
+                await anyio.to_thread.run_sync(run)
+                if not results and not errors:
+                    await anyio.sleep(0.002)
+            except anyio.get_cancelled_exc_class() as error:
+                cancelled = error
+    if errors:
+        raise errors[0]
+    return results[0], cancelled
+
+
+class AsyncTurns:
+    """One at a time for each key."""
+
+    def __init__(self) -> None:
+        self._of: WeakValueDictionary[str, AsyncSlots] = WeakValueDictionary()
+
+    def of(self, key: str) -> AsyncSlots:
+        """The one place that there is for this key."""
+        return self._of.get(key) or self._of.setdefault(key, AsyncSlots(1))

@@ -1,0 +1,330 @@
+"""The client of the paid market-data API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+
+import httpx
+
+from .._http import settings
+from .._http.response import RateLimit, RawResponse
+from .._http.retry import RetryPolicy
+from .._http.settings import Timeout
+from .._market import MarketRequest
+from .._market import raw as raw_request
+from .._system.clock import Clock, SystemClock
+from ..errors import ConfigError, InvalidArgumentError
+from ..payments.authorizer import Purse
+from ..payments.budget import Budget
+from ..payments.guards import Guards
+from ..payments.ledger.protocol import BudgetStore
+from ..payments.ledger.sqlite import Ledger
+from ..payments.money import Usd, micro_usd
+from ..payments.signing.signer import LocalSigner, Signer, checked_signer, checksummed
+from .client import open_http_client
+from .market_calls import AsyncMarketMethods
+from .payment_flow import AsyncPaying
+from .session import AsyncCalls
+
+if TYPE_CHECKING:
+    from ..payments.results import DryRun, MarketResult
+    from .batches import AsyncBatches
+    from .payment_history import AsyncPayments
+    from .quotes import AsyncQuotes
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_PAID_READ = 90.0
+"""Seconds that a paid answer may take: a settlement waits for a block."""
+
+
+class AsyncMarketClient(AsyncMarketMethods):
+    """Paid market data on Base tokens: signals, prices, win rates, average prices, top performers, metrics.
+
+    Every paid call is guarded (price, recipient, token, network), budgeted, written down before it is sent, signed
+    once, and never paid twice. Close it, or use it as a context manager. It belongs to one event loop.
+
+    Args:
+        signer: who pays: `LocalSigner`, or anything with `address` and `sign_digest`; else TRADE_WALLET_KEY. Without
+            one, quotes and what is free still work.
+        budget: what may be spent; with TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, TRADE_BUDGET_TOTAL and the ledger's
+            own budget the strictest of each counts. Without any, only what `max_price=` allows is paid.
+        ledger: where payments are written down; else the file in TRADE_HOME or in the user's data folder. It is
+            closed with the client only when the client opened it.
+        pay_to: the only addresses to pay; else the first one that is paid is remembered, and a change refused.
+        base_url: where the service is; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, or that of `http_client`.
+        send_api_key: send the API key as well, which the service is not known to want.
+        api_key: that key; else TRADE_API_KEY.
+        max_validity: seconds that a signed payment may be valid, at most (default 120, from 10 on).
+        reuse_offers: pay at the first request when the price was seen before: one round trip less.
+        check_tokens: look symbols up in the service's free list before anything is signed (once an hour; addresses and
+            ids with a hyphen pass). A list that cannot be read holds nothing up.
+        timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
+            answer, write 30, pool 10).
+        max_retries: retries per call, 0 to 5 (default 5). A payment is sent again only as the same bytes.
+        deadline: seconds that one call may take with all its retries (default 180).
+        retry: when a failed request is sent again.
+        throttle: wait for the reset when the service says that a rate limit is used up.
+        allow_insecure: allow plain http to other machines. Nothing is paid there.
+        clock: the time to live by; tests hand in another one.
+        http_client: an httpx client to send with; it is never closed or changed.
+
+    Raises:
+        ConfigError: a setting is missing or unusable; it says which.
+
+    Example:
+        ```python
+        async with AsyncMarketClient(budget=Budget(per_day="5.00")) as market:
+            prices = await market.token_prices(["ETH", "BRETT"])
+        ```
+    """
+
+    def __init__(
+        self,
+        *,
+        signer: Signer | None = None,
+        budget: Budget | None = None,
+        ledger: BudgetStore | None = None,
+        pay_to: Sequence[str] = (),
+        base_url: str | None = None,
+        send_api_key: bool = False,
+        api_key: str | Callable[[], str] | None = None,
+        max_validity: int = 120,
+        reuse_offers: bool = False,
+        check_tokens: bool = True,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float = 180.0,
+        retry: RetryPolicy | None = None,
+        throttle: bool = True,
+        allow_insecure: bool = False,
+        clock: Clock | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        settings.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
+        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
+        settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
+        settings.instance("ledger", ledger, BudgetStore, "a Ledger")
+        if api_key is not None and not send_api_key:
+            raise ConfigError("api_key= is sent only with send_api_key=True: market data is paid, not keyed")
+        recipients = _recipients(pay_to)
+        if signer is not None:
+            checked_signer(signer)
+        of_client = "" if http_client is None else str(http_client.base_url)
+        url = settings.base_url(
+            settings.market_base_url(base_url),
+            allow_insecure=allow_insecure,
+            of_client=of_client,
+            why_https=settings.NOT_PAID_THERE,
+        )
+        clock = clock or SystemClock()
+        calls = AsyncCalls(
+            base_url=url,
+            key=settings.api_key(api_key) if send_api_key else None,
+            timeout=Timeout.of(timeout),
+            policy=settings.policy(retry or RetryPolicy(), max_retries),
+            deadline=settings.deadline(deadline),
+            hold_back=throttle,
+            clock=clock,
+            injected=http_client is not None,
+            http=http_client if http_client is not None else open_http_client(url),
+        )
+        self._owner = True
+        self._ledger: Ledger | None = None
+        if ledger is None:
+            ledger = self._ledger = Ledger()
+        purse = Purse(
+            store=ledger,
+            signer=signer if signer is not None else _signer_of_environment(),
+            budget=(budget or Budget()).strictest(Budget.from_environment()),
+            guards=Guards(max_validity=max_validity),
+            pay_to=recipients,
+            clock=clock,
+        )
+        self._paying = AsyncPaying(
+            calls, _for_payments(calls, timeout), purse, reuse_offers=reuse_offers, check_tokens=check_tokens
+        )
+
+    @cached_property
+    def quote(self) -> AsyncQuotes:
+        """What calls cost by the published prices, and what the budgets leave: no key, no request."""
+        from .quotes import AsyncQuotes
+
+        return AsyncQuotes(self._paying.quote)
+
+    @cached_property
+    def batches(self) -> AsyncBatches:
+        """More than five tokens, in batches that are paid one by one."""
+        from .batches import AsyncBatches
+
+        return AsyncBatches(self._deliver, self._paying.recall)
+
+    @cached_property
+    def payments(self) -> AsyncPayments:
+        """What was paid, and what to do about payments that did not end well."""
+        from .payment_history import AsyncPayments
+
+        return AsyncPayments(self._paying)
+
+    @property
+    def base_url(self) -> str:
+        """Where the service is, without `/v1`."""
+        return self._paying.calls.base_url
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """The rate limit as the last answer told it; None while none has."""
+        return self._paying.calls.throttle.rate_limit
+
+    @overload
+    async def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: Literal[False] = False,
+    ) -> MarketResult[RawResponse]: ...
+    @overload
+    async def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    @overload
+    async def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: bool,
+    ) -> MarketResult[RawResponse] | DryRun: ...
+    async def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+        dry_run: bool = False,
+    ) -> MarketResult[RawResponse] | DryRun:
+        """POST any body to an endpoint whose price is published; paid, guarded and budgeted as the named calls are.
+
+        Args:
+            path: such as `/v1/token-prices`.
+            json: the body. Where the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
+            max_price: the most that this call may cost, in USD (without it, the published price).
+            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            dry_run: nothing is signed or paid; the result says what would be.
+
+        Raises:
+            InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
+            PaymentError, APIError: as the named calls.
+        """
+        return await self._bought(raw_request(path, json), max_price, new_purchase, dry_run)
+
+    async def _buy(
+        self,
+        asked: MarketRequest[T],
+        *,
+        max_price: Usd | None = None,
+        new_purchase: bool = False,
+    ) -> MarketResult[T]:
+        return await self._deliver(asked, lambda result: result, max_price=max_price, new_purchase=new_purchase)
+
+    async def _deliver(
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        max_price: Usd | None,
+        new_purchase: bool = False,
+        job: str | None = None,
+    ) -> R:
+        most = None if max_price is None else micro_usd("max_price", max_price)
+        return await self._paying.buy(asked, finish, max_price=most, new_purchase=new_purchase, job=job)
+
+    async def _dry_run(self, asked: MarketRequest[Any], *, max_price: Usd | None = None) -> DryRun:
+        most = None if max_price is None else micro_usd("max_price", max_price)
+        return await self._paying.dry_run(asked, max_price=most)
+
+    def with_options(
+        self,
+        *,
+        timeout: float | Timeout | None = None,
+        max_retries: int | None = None,
+        deadline: float | None = None,
+    ) -> AsyncMarketClient:
+        """A copy with other settings that shares connections, ledger and budget. Closing the copy closes nothing."""
+        copy = object.__new__(type(self))
+        copy._owner = False
+        copy._ledger = None
+        copy._paying = self._paying.copy_with(
+            lambda calls, paid: calls.copy_with(
+                timeout=None if timeout is None else Timeout.of(timeout),
+                policy=settings.policy(calls.policy, max_retries),
+                deadline=None if deadline is None else settings.deadline(deadline),
+            )
+        )
+        return copy
+
+    async def aclose(self) -> None:
+        """Close the connections, and the ledger if it was opened here. What was handed in stays open."""
+        if self._owner:
+            await self._paying.calls.aclose()
+            if self._ledger is not None:
+                self._ledger.close()
+
+    async def __aenter__(self) -> AsyncMarketClient:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        where = self.base_url if "_paying" in vars(self) else "that could not be made"
+        return f"<{type(self).__name__} {where}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
+
+
+def _signer_of_environment() -> Callable[[], Signer] | None:
+    return LocalSigner.from_env if os.environ.get("TRADE_WALLET_KEY") else None
+
+
+def _timeout_for(timeout: float | Timeout | None, *, paid: bool) -> Timeout | None:
+    if timeout is not None:
+        return Timeout.of(timeout)
+    return Timeout(read=_PAID_READ) if paid else None
+
+
+def _for_payments(calls: AsyncCalls, timeout: float | Timeout | None) -> AsyncCalls:
+    return calls.copy_with(timeout=_timeout_for(timeout, paid=True), policy=None, deadline=None)
+
+
+def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(pay_to, str) or not isinstance(pay_to, Sequence):
+        raise InvalidArgumentError("pay_to must be a list of addresses: pay_to=[…]")
+    try:
+        return tuple(checksummed(address) for address in pay_to)
+    except (AttributeError, ConfigError):
+        raise InvalidArgumentError("every address of pay_to must be 0x and 40 hexadecimal digits") from None

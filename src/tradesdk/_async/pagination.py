@@ -1,0 +1,136 @@
+"""Walks a list page by page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .._http.request import MAX_PAGE, Listing, optional_text, page_size, total
+from .._stream.seen_ids import Repeats
+from ..errors import APIResponseError
+
+if TYPE_CHECKING:
+    from ..models._base import Model, Page
+    from .session import AsyncCalls
+
+M = TypeVar("M", bound="Model")
+
+_id_of = attrgetter("id")  # what is listed has one
+
+
+class AsyncPager(Generic[M]):
+    """A list of the service, walked lazily: a page is fetched only when an item of it is asked for.
+
+    Every walk starts again at the beginning (or at `cursor`). A pager belongs to one consumer. When a page cannot be
+    fetched, the walk's iterator stays where it is: asking it for the next item tries that page again.
+
+    Example:
+        ```python
+        async for trade in client.trades.list(status="closed"):
+            ...
+        ```
+    """
+
+    def __init__(
+        self,
+        calls: AsyncCalls,
+        listing: Listing[M],
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        max_items: int | None = None,
+    ) -> None:
+        self._calls = calls
+        self._listing = listing
+        self._limit = page_size(limit) or MAX_PAGE
+        self._cursor = optional_text("cursor", cursor)
+        self._max_items = total(max_items)
+
+    def __aiter__(self) -> AsyncIterator[M]:
+        return _AsyncItems(self._pages())
+
+    def pages(self) -> AsyncIterator[Page[M]]:
+        """The pages, each with `data` and `next_cursor`. With `max_items`, the last page asks only for what is missing.
+
+        Raises:
+            APIResponseError: a cursor came twice, a page has only items that came before, or a thousand pages are
+                empty: the walk would never end (`code` is `pagination_loop`).
+        """
+        return self._pages()
+
+    async def first(self) -> M | None:
+        """The first item; None when the list is empty. Asks for one item only."""
+        single = AsyncPager(self._calls, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
+        async for item in single:
+            return item
+        return None
+
+    def _pages(self) -> _AsyncPages[M]:
+        return _AsyncPages(self._calls, self._listing, self._limit, self._cursor, self._max_items)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
+
+
+# Iterators, not generators: leaving one early needs no clean-up, and after an error the page can be asked for again.
+
+
+class _AsyncPages(Generic[M]):
+    def __init__(
+        self, calls: AsyncCalls, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
+    ) -> None:
+        self._calls = calls
+        self._listing = listing
+        self._limit = limit
+        self._cursor = cursor
+        self._left = max_items
+        self._asked: set[str] = set()
+        self._repeats = Repeats()
+        self._done = False
+
+    def __aiter__(self) -> _AsyncPages[M]:
+        return self
+
+    async def __anext__(self) -> Page[M]:
+        if self._done or self._left == 0:
+            raise StopAsyncIteration
+        if self._cursor is not None and self._cursor in self._asked:
+            raise self._loop("the list repeats a cursor")
+        limit = self._limit if self._left is None else min(self._limit, self._left)
+        page = await self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
+        if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
+            raise self._loop("the list has new cursors and no new items")
+        if self._left is not None:
+            if len(page.data) > self._left:  # more than was asked for
+                page = page.model_copy(update={"data": page.data[: self._left]})
+            self._left -= len(page.data)
+        if self._cursor is not None:
+            self._asked.add(self._cursor)
+        self._cursor = page.next_cursor
+        self._done = self._cursor is None
+        return page
+
+    def _loop(self, what: str) -> APIResponseError:
+        return APIResponseError(
+            f"{what}, so it would never end",
+            method="GET",
+            url=self._calls.base_url + self._listing.path,
+            code="pagination_loop",
+        )
+
+
+class _AsyncItems(Generic[M]):
+    def __init__(self, pages: _AsyncPages[M]) -> None:
+        self._pages = pages
+        self._items: Iterator[M] = iter(())
+
+    def __aiter__(self) -> _AsyncItems[M]:
+        return self
+
+    async def __anext__(self) -> M:
+        while True:
+            for item in self._items:
+                return item
+            page = await anext(self._pages)
+            self._items = iter(page.data)

@@ -1,0 +1,390 @@
+"""Buys an answer: asks what it costs, has the payment prepared, hands it over. What is allowed is decided elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
+
+from .._http.request import Request
+from .._http.response import RawResponse
+from .._http.retry import Operation
+from .._httpx import Place
+from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
+from ..errors import APIError, APIStatusError, ConfigError, TradeError
+from ..payments.authorizer import Purse
+from ..payments.errors import LedgerError, PaymentRefusedError
+from ..payments.ledger.leases import ended, owner_name
+from ..payments.messages import in_the_way
+from ..payments.protocol import Offer, parse_offer
+from ..payments.purchase import Purchase, origin_of
+from ..payments.records import Payment, PaymentState
+from ..payments.results import DryRun, MarketResult, Quote
+from ..payments.state_machine import MARGIN
+from .concurrency import AsyncTurns, in_thread, shielded, sleep, surely
+from .payment_submission import AsyncDelivery, AsyncErrand, AsyncPresentation
+from .token_check import AsyncTokenCheck
+
+if TYPE_CHECKING:
+    from .session import AsyncCalls
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+logger = logging.getLogger("tradesdk")
+
+_HANDED_OVER = frozenset(
+    {PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE}
+)
+_LONGEST_PAUSE = 1.0
+
+
+class AsyncPaying:
+    """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
+
+    def __init__(
+        self, calls: AsyncCalls, paid: AsyncCalls, purse: Purse, *, reuse_offers: bool, check_tokens: bool
+    ) -> None:
+        self.calls = calls
+        self.paid = paid
+        self.purse = purse
+        self._reuse = reuse_offers
+        self._offers: dict[tuple[str, int | None], Offer] = {}
+        self._turns = AsyncTurns()
+        self._check = AsyncTokenCheck() if check_tokens else None
+
+    def copy_with(self, change: Callable[[AsyncCalls, bool], AsyncCalls]) -> AsyncPaying:
+        """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
+        twin = copy.copy(self)
+        twin.calls = change(self.calls, False)
+        twin.paid = change(self.paid, True)
+        return twin
+
+    async def quote(self, asked: MarketRequest[Any], max_price: int | None = None) -> Quote:
+        """The published price, and what the budgets leave."""
+        purchase = self._purchase(asked, max_price=max_price)
+        return await in_thread(lambda: self.purse.quote(purchase))
+
+    async def buy(
+        self,
+        asked: MarketRequest[T],
+        finish: Callable[[MarketResult[T]], R],
+        *,
+        max_price: int | None,
+        new_purchase: bool,
+        job: str | None,
+    ) -> R:
+        """What `finish` makes of the answer, which is paid for when that is asked.
+
+        The ledger keeps the answer until the last step: whatever ends the call before its caller has it, the next equal
+        call gets it. After that step nothing is waited for.
+        """
+        purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
+        if purchase.amount == 0 or not self.purse.can_pay:
+            quote = await self.quote(asked, max_price)
+            found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+            if isinstance(found, MarketResult):
+                return finish(found)
+            _ = self.purse.payer  # says that there is no signer
+        give_up = self._give_up()
+        quote, fingerprint = await in_thread(
+            lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer))
+        )
+        errand = AsyncErrand(asked.request, quote, owner_name(), give_up, job=job)
+        turn, place = self._turns.of(fingerprint), Place()
+        delivery: AsyncDelivery[T] | None = None
+        try:
+            if not await turn.take(self.calls.deadline, ref(place)):
+                raise _busy("the same call is under way and has not ended in time")
+            delivery = await self._buy(asked, purchase, errand)
+            given = finish(delivery.result)
+            await self._close(delivery, errand)
+            turn.give_back(ref(place))
+            return given
+        except BaseException as error:
+            try:
+                turn.give_back(ref(place))
+            finally:
+                del place  # a signal's handler may raise there as well, and somebody keep the traceback
+            await self._open_again(delivery, errand, error)
+            raise
+
+    async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
+        """What a job has got already for a call; None when it has nothing."""
+        if not self.purse.can_pay:
+            return None
+        purchase = self._purchase(asked, job=job)
+        earlier = await in_thread(lambda: self.purse.delivered(purchase))
+        if earlier is None or earlier.reply is None:
+            return None
+        quote = await in_thread(lambda: self.purse.quote(purchase))
+        return self._again(asked.request, quote, earlier)
+
+    async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
+        """What would be signed."""
+        purchase = self._purchase(asked, max_price=max_price)
+        quote = await in_thread(lambda: self.purse.quote(purchase))
+        found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+        offer = None if isinstance(found, MarketResult) else found
+        return await in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
+
+    async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
+        """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
+
+        Raises:
+            PaymentError: it cannot be handed over any more; it says what is known.
+            ConfigError: it belongs to another service than this client's.
+        """
+        base = self.calls.base_url
+        if origin_of(payment.url) != origin_of(base) or not payment.url.startswith(base + "/"):
+            raise ConfigError(f"payment {payment.id} is for {origin_of(payment.url)}, and this client is for {base}")
+        path = payment.url[len(base) :]
+        if not is_sold(path):
+            raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
+
+        def decode(method: str, url: str, response: RawResponse) -> Any:
+            return decode_by_path(path, method, url, response)
+
+        request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
+        spending = await in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
+        quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
+        errand = AsyncErrand(request, quote, owner_name(), self._give_up(), keep=True)
+        turn, place = self._turns.of(payment.fingerprint), Place()
+        delivery: AsyncDelivery[Any] | None = None
+        try:
+            if not await turn.take(self.calls.deadline, ref(place)):
+                raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
+            delivery = await self._resume(payment, errand)
+            given = finish(delivery.result)
+            await self._close(delivery, errand)
+            turn.give_back(ref(place))
+            return given
+        except BaseException as error:
+            try:
+                turn.give_back(ref(place))
+            finally:
+                del place  # a signal's handler may raise there as well, and somebody keep the traceback
+            await self._open_again(delivery, errand, error)
+            raise
+
+    async def _resume(self, payment: Payment, errand: AsyncErrand[Any]) -> AsyncDelivery[Any]:
+        await in_thread(partial(self.purse.expire, origin_of(payment.url)))
+        current = await in_thread(lambda: self.purse.store.get(payment.id)) or payment
+        if current.state is PaymentState.DELIVERED and current.reply is not None:
+            return AsyncDelivery(self._again(errand.request, errand.quote, current), current)
+        if current.state not in _HANDED_OVER or current.header is None:
+            raise in_the_way(current)
+        delivery = await self._hand_over(errand, current)
+        if delivery is None:
+            raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
+        return delivery
+
+    async def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
+        """The caller of `resume` does not get these answers after all."""
+        for payment in [result.payment for result in results]:
+            if payment is not None:
+                await self._undone(partial(self.purse.reopen, payment, owner_name()))
+
+    async def look_at_the_clock(self) -> None:
+        """Learn the service's time from what is free. Without an answer the local clock has to do."""
+        free = supported_tokens(limit=1).request
+        try:
+            response = await self.calls.exchange(free, self._give_up())
+        except APIError as error:
+            logger.debug("the service's time is not known: %s", error)
+        else:
+            self.purse.observe(response.headers)
+
+    def _give_up(self) -> float:
+        return self.calls.clock.monotonic() + self.calls.deadline
+
+    def _purchase(
+        self,
+        asked: MarketRequest[Any],
+        *,
+        max_price: int | None = None,
+        new_purchase: bool = False,
+        job: str | None = None,
+    ) -> Purchase:
+        request = asked.request
+        return Purchase(
+            method=request.method,
+            url=self.calls.base_url + request.target,
+            body=request.body or b"",
+            path=request.path,
+            tokens=asked.tokens,
+            max_price=max_price,
+            new_purchase=new_purchase,
+            job=job,
+        )
+
+    async def _buy(self, asked: MarketRequest[T], purchase: Purchase, errand: AsyncErrand[T]) -> AsyncDelivery[T]:
+        clock, purse, quote, give_up, pause = self.calls.clock, self.purse, errand.quote, errand.give_up, 0.05
+        standing = await in_thread(lambda: purse.delivered(purchase) or purse.standing(purchase))
+        while True:
+            if standing is None:
+                found = await self._offer(asked, purchase, quote, give_up)
+                if isinstance(found, MarketResult):
+                    return AsyncDelivery(found)
+                if self._check is not None:
+                    await self._check.check(asked, self.calls, give_up)
+                prepare = partial(purse.prepare, purchase, found, errand.owner)
+                errand.claimed = (prepared := await in_thread(prepare, undo=self._unsent(errand.owner))).payment
+                if prepared.fresh:
+                    fresh = PaymentState.RESERVED
+                    delivery = await AsyncPresentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    if self._reuse:
+                        self._offers[purchase.path, purchase.tokens] = found
+                    return delivery
+                standing = prepared.payment
+            if not purse.time.is_known and purse.is_over(standing):
+                await self.look_at_the_clock()  # only the service can tell whether its money is free
+                standing = await in_thread(lambda: purse.standing(purchase))
+                if standing is None:
+                    continue
+            if standing.state is PaymentState.DELIVERED and standing.reply is not None:
+                again = await self._pick_up(errand, standing)
+            elif not standing.live:
+                raise in_the_way(standing)
+            else:
+                purse.check_standing(standing, purchase)
+                errand.claimed = standing
+                if standing.header is not None:
+                    again = await self._hand_over(errand, standing)
+                elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
+                    standing = await in_thread(lambda: purse.standing(purchase))
+                    continue
+                else:
+                    again = None
+            if again is not None:
+                return again
+            # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
+            if clock.monotonic() + pause > give_up:
+                raise _busy("the same call is under way in another process and has not ended in time", standing)
+            await sleep(clock, pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            standing = await in_thread(lambda: purse.standing(purchase))
+
+    async def _pick_up(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
+        """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
+        result = self._again(errand.request, errand.quote, payment)
+        if payment.job is not None:  # whoever asks for the job gets it
+            return AsyncDelivery(result)
+        errand.claimed, owner = payment, errand.owner
+        take = partial(self.purse.answer_taken, payment, owner)
+        if not await in_thread(take, undo=lambda _: self._untake(owner, payment)):
+            return None
+        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        return AsyncDelivery(replace(result, payment=shown), payment)
+
+    async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
+        """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
+        errand.claimed, owner = payment, errand.owner
+        current = await in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
+        if current is None:
+            return None
+        if current.state not in _HANDED_OVER or current.header is None:
+            await surely(partial(self._untake, owner, current))
+            return None
+        if self.purse.latest() + MARGIN >= current.valid_before:
+            await surely(partial(self._untake, owner, current))
+            raise in_the_way(current)
+        return await AsyncPresentation(self.paid, self.purse, errand, current, current.state).run()
+
+    async def _close(self, delivery: AsyncDelivery[Any], errand: AsyncErrand[Any]) -> None:
+        """The caller has the answer from here on. Nothing may be waited for after this."""
+        payment = delivery.payment
+        if payment is None:
+            return
+        close = partial(self.purse.store.collect, payment.id, owner=errand.owner, keep=errand.keep, job=errand.job)
+        try:
+            await surely(close)
+        except LedgerError as problem:
+            ended(errand.owner)  # its claim would hold up the next equal call
+            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
+
+    async def _open_again(
+        self, delivery: AsyncDelivery[Any] | None, errand: AsyncErrand[Any], error: BaseException
+    ) -> None:
+        """The caller does not get the answer, so that somebody else may, or hand the payment over."""
+        if isinstance(error, LedgerError) and error.payment is None:
+            error.payment = errand.claimed
+        payment = errand.claimed if delivery is None else delivery.payment
+        if payment is None or (delivery is None and isinstance(error, TradeError)):
+            return
+        if delivery is None:
+            await self._undone(partial(self.purse.give_back, payment.id, errand.owner))
+        else:
+            await self._undone(partial(self.purse.reopen, payment, errand.owner))
+
+    async def _undone(self, undo: Callable[[], None]) -> None:
+        """What ends the call is worth more than a ledger that cannot be written."""
+        try:
+            with shielded():
+                await surely(undo)
+        except LedgerError as problem:
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
+
+    def _untake(self, owner: str, payment: Payment | None) -> None:
+        if payment is not None:
+            self.purse.give_back(payment.id, owner)
+
+    async def _offer(
+        self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
+    ) -> Offer | MarketResult[T]:
+        # Taken out, and put back after a success: one that the service takes no longer is used once at most.
+        known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
+        return known or await self._ask(asked, quote, give_up)
+
+    async def _ask(self, asked: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
+        """What the answer costs; the answer itself when it costs nothing."""
+        try:
+            data = await self.calls.call(asked.request, give_up=give_up)
+        except APIStatusError as refused:
+            if refused.status != 402 or refused.response is None:
+                raise
+            self.purse.observe(refused.response.headers)
+            return parse_offer(refused.response)
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.calls.clock.now(), UTC))
+
+    def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
+        """What an earlier payment brought, from the ledger."""
+        return MarketResult(
+            data=self.calls.read(request, RawResponse(200, {}, payment.reply or b"")),
+            quote=quote,
+            payment=payment,
+            receipt=payment.receipt,
+            again=True,
+            answered_at=payment.updated_at,
+        )
+
+    def _unsent(self, owner: str) -> Any:
+        """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
+        purse = self.purse
+
+        def undo(prepared: Any) -> None:
+            if prepared.fresh:
+                try:
+                    purse.store.settle(
+                        prepared.payment.id,
+                        PaymentState.REJECTED_LIVE,
+                        reason="cancelled before it was sent",
+                        presentations=0,
+                        now=purse.clock.now(),
+                    )
+                finally:
+                    purse.give_back(prepared.payment.id, owner)
+
+        return undo
+
+
+def _busy(message: str, payment: Payment | None = None) -> PaymentRefusedError:
+    look = "" if payment is None else f": client.payments.get({payment.id!r}), or: trade pay show {payment.id}"
+    return PaymentRefusedError(
+        message, code="in_progress", hint=f"wait for that call to end, then look again{look}", payment=payment
+    )

@@ -1,0 +1,332 @@
+"""A request as a value: what is asked, how it is checked before it leaves, how its answer is read. No I/O."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from urllib.parse import quote, unquote, urlencode
+
+from ..errors import InvalidArgumentError, printable
+from .response import decode_model, decode_page
+from .retry import Operation
+
+if TYPE_CHECKING:
+    from ..models._base import Model, Page
+    from .response import RawResponse
+
+M = TypeVar("M", bound="Model")
+T = TypeVar("T")
+
+PREFIX = "/v1"
+MAX_PAGE = 100
+CHAINS = (8453, 56)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND = 253402300799  # of the year 9999
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+_OPERATIONS: dict[str, Operation] = {
+    "GET": Operation.READ,
+    "PUT": Operation.WRITE,
+    "PATCH": Operation.WRITE,
+    "DELETE": Operation.WRITE,
+    "POST": Operation.CREATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Generic[T]):
+    """How to find out whether a create happened: what to list, which item is the one, how to read it whole.
+
+    Attributes:
+        listing: what to list; its items have `id` and `created_at`.
+        wanted: what tells the thing from others, such as name, wallet and chain.
+        identity: the same of an item of the list.
+        fetch: the request that reads the thing by its id; None when the item itself is it.
+    """
+
+    listing: Listing[Any]
+    wanted: tuple[object, ...]
+    identity: Callable[[Any], tuple[object, ...]]
+    fetch: Callable[[str], Request[T]] | None = None
+
+    def id_of(self, created: T) -> str:
+        """The id of what the create answered with."""
+        return str(attrgetter("id")(created))
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """One request to one endpoint.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH or DELETE.
+        path: quoted, from `/v1` on.
+        decode: makes the result from method, URL and answer.
+        query: encoded, without the question mark.
+        body: JSON bytes; None for no body.
+        operation: what sending it twice would mean.
+        look: for creates: how to find out whether it happened.
+    """
+
+    method: str
+    path: str
+    decode: Callable[[str, str, RawResponse], T]
+    query: str = ""
+    body: bytes | None = None
+    operation: Operation = Operation.READ
+    look: Look[T] | None = None
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[M]):
+    """A list that is read page by page.
+
+    Attributes:
+        path: where it is.
+        item: what it consists of.
+        query: filters, checked and without None.
+    """
+
+    path: str
+    item: type[M]
+    query: Mapping[str, Any]
+
+    def page(self, *, limit: int, cursor: str | None) -> Request[Page[M]]:
+        """The request for one page."""
+        return request(
+            "GET", self.path, partial(decode_page, self.item), query={**self.query, "limit": limit, "cursor": cursor}
+        )
+
+
+def request(
+    method: Method,
+    path: str,
+    decode: Callable[[str, str, RawResponse], T],
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Mapping[str, Any] | None = None,
+    look: Look[T] | None = None,
+) -> Request[T]:
+    """A request to one of the known endpoints; values that are None are left out of query and body."""
+    return Request(
+        method,
+        path,
+        decode,
+        query=encode_query(query) if query else "",
+        body=None if body is None else encode_body({key: value for key, value in body.items() if value is not None}),
+        operation=_OPERATIONS[method],
+        look=look,
+    )
+
+
+def model_request(
+    model: type[M],
+    method: Method,
+    path: str,
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Mapping[str, Any] | None = None,
+    look: Look[M] | None = None,
+) -> Request[M]:
+    """A request that is answered with one model."""
+    return request(method, path, partial(decode_model, model), query=query, body=body, look=look)
+
+
+def raw_request(
+    method: str,
+    path: str,
+    decode: Callable[[str, str, RawResponse], T],
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Any = None,
+) -> Request[T]:
+    """A request to any path; `path` is checked but otherwise taken as it is."""
+    method = method.upper() if isinstance(method, str) else ""
+    if method not in _OPERATIONS:
+        raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}")
+    if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
+        raise InvalidArgumentError('path must begin with one slash, like "/v1/account"')
+    if "?" in path or "#" in path:
+        raise InvalidArgumentError("path must not contain ? or #; hand the query over as query={...}")
+    if any(segment in (".", "..") for segment in unquote(path).split("/")):
+        raise InvalidArgumentError("path must not contain . or .. as a segment")
+    if "\\" in path or not path.isascii() or not path.isprintable() or " " in path:
+        raise InvalidArgumentError("path must be printable ASCII without spaces and backslashes; quote what is not")
+    return Request(
+        method,
+        path,
+        decode,
+        query=encode_query(query) if query else "",
+        body=None if body is None else encode_body(body),
+        operation=_OPERATIONS[method],
+    )
+
+
+def endpoint(*segments: str) -> str:
+    """The path of an endpoint: `endpoint("agents", agent_id)` is `/v1/agents/…` with the id quoted."""
+    return "/".join((PREFIX, *(quote(segment, safe="") for segment in segments)))
+
+
+def encode_query(query: Mapping[str, Any]) -> str:
+    pairs = [(key, _query_value(value)) for key, value in query.items() if value is not None]
+    try:
+        return urlencode(pairs)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("the query cannot be sent as UTF-8") from None
+
+
+def _query_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def encode_body(body: Any) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"the body cannot be sent as JSON: {error}") from None
+
+
+# What callers hand over. Only what the service states is checked; the rest is its business.
+
+
+def identifier(name: str, value: str) -> str:
+    """An id that is safe as a path segment; HTTP libraries would fold `..` into another path."""
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
+    if not value or value in (".", ".."):
+        raise InvalidArgumentError(f"{name} must not be empty, . or ..")
+    if len(value) > 256:
+        raise InvalidArgumentError(f"{name} is {len(value)} characters long; an id has at most 256")
+    if "/" in value or "\\" in value:
+        raise InvalidArgumentError(f"{name} must not contain slashes: {printable(value, 60)}")
+    if not value.isprintable():
+        raise InvalidArgumentError(f"{name} must not contain control characters: {printable(value, 60)}")
+    return value
+
+
+def optional_identifier(name: str, value: str | None) -> str | None:
+    return None if value is None else identifier(name, value)
+
+
+def required_text(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
+    if not value:
+        raise InvalidArgumentError(f"{name} must not be empty")
+    _refuse_surrogates(name, value)
+    return value
+
+
+def optional_text(name: str, value: str | None) -> str | None:
+    return None if value is None else required_text(name, value)
+
+
+def shown(value: object) -> str:
+    """A foreign value as an error can show it."""
+    try:
+        return printable(repr(value), 40)
+    except ValueError:  # an int of more digits than Python prints
+        return f"such {type(value).__name__}"
+
+
+def _refuse_surrogates(name: str, value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name} cannot be sent as UTF-8") from None
+
+
+def comparable(text: str) -> str:
+    """A name as it may come back from a service that trims it or composes its accents."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def chain(name: str, value: int) -> int:
+    if isinstance(value, bool) or value not in CHAINS:
+        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {shown(value)}")
+    return int(value)
+
+
+def optional_chain(name: str, value: int | None) -> int | None:
+    return None if value is None else chain(name, value)
+
+
+def page_size(value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
+        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {shown(value)}")
+    return value
+
+
+def total(value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise InvalidArgumentError(f"max_items must be 0 or more, not {shown(value)}")
+    return value
+
+
+def confidence(value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {shown(value)}")
+    return float(value)
+
+
+def integer(name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise InvalidArgumentError(f"{name} must be a whole number, not {shown(value)}")
+    return value
+
+
+def settings(name: str, model: type[M], value: M | None) -> dict[str, Any] | None:
+    """The fields of `value` that are set. One that the model does not have is refused: it would silently do nothing."""
+    if value is None:
+        return None
+    if not isinstance(value, model):
+        raise InvalidArgumentError(f"{name} must be a {model.__name__}, not {type(value).__name__}")
+    known = ", ".join(model.model_fields)
+    for field in value.model_extra or ():
+        raise InvalidArgumentError(f"{name} has no field {printable(field, 60)}; it has {known}")
+    return value.model_dump(mode="json", exclude_none=True)
+
+
+def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
+    """Both ends of a period in Unix seconds."""
+    first, last = moment("start", start), moment("end", end)
+    if first is not None and last is not None and first > last:
+        raise InvalidArgumentError("start is later than end")
+    return first, last
+
+
+def moment(name: str, value: datetime | float | None) -> int | None:
+    """Unix seconds of an aware datetime or of Unix seconds; a naive datetime could mean any time zone."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise InvalidArgumentError(
+                f"{name} has no time zone: use datetime.now(UTC), or {name}.astimezone() if it is local time"
+            )
+        return (value - _EPOCH) // timedelta(seconds=1)
+    if isinstance(value, date):
+        raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
+        raise InvalidArgumentError(
+            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {shown(value)}"
+        )
+    return math.floor(value)

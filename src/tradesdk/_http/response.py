@@ -1,0 +1,321 @@
+"""From status, headers and bytes to a model, a page or an error. No I/O."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import APIConnectionError, APIResponseError, APIStatusError, printable, status_error_class
+from .retry import Failure, FailureCause, reset_time, server_wait
+
+if TYPE_CHECKING:
+    from ..models._base import Model, Page
+
+M = TypeVar("M", bound="Model")
+T = TypeVar("T")
+
+MAX_BODY = 4 * 1024 * 1024
+MAX_ERROR_BODY = 64 * 1024
+_GZIP = b"\x1f\x8b"
+_MAX_MEMBERS = 10_000  # of a gzip body; empty ones would take time without end, and no room
+
+
+class Headers(Mapping[str, str]):
+    """Answer headers: names in any case; a header that came twice is joined by commas."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        values: dict[str, str] = {}
+        for name, value in items:
+            name = name.lower()
+            values[name] = f"{values[name]}, {value}" if name in values else value
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._values!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponse:
+    """An answer as it came.
+
+    Attributes:
+        status: the HTTP status.
+        headers: names in any case.
+        content: the body, after gzip.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are no UTF-8 are replaced."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises `ValueError` when it is none (`NaN` and `Infinity` are none)."""
+        return parse_json(self.content)
+
+    def __repr__(self) -> str:
+        return f"RawResponse(status={self.status}, {len(self.content)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """The rate limit as an answer told it.
+
+    Attributes:
+        limit: requests per minute.
+        remaining: how many more may be sent before the reset.
+        reset: when the window ends (aware, UTC).
+    """
+
+    limit: int | None
+    remaining: int | None
+    reset: datetime | None
+
+
+def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
+    """The three `X-RateLimit-*` headers; None when none of them is there."""
+    limit = _count(headers.get("x-ratelimit-limit"))
+    remaining = _count(headers.get("x-ratelimit-remaining"))
+    reset = reset_time(headers)
+    if limit is None and remaining is None and reset is None:
+        return None
+    return RateLimit(limit, remaining, None if reset is None else datetime.fromtimestamp(reset, UTC))
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def parse_json(content: bytes) -> Any:
+    """Any JSON; `ValueError` when it is none, or is nested more than about 200 deep.
+
+    Not the standard library's parser: it overflows the stack when another library has raised the recursion limit.
+    """
+    from pydantic_core import from_json  # only where an answer is not read by a model
+
+    return from_json(content, allow_inf_nan=False)
+
+
+class BodyReader:
+    """Collects the chunks of a body, undoes gzip, and stops at the size limit."""
+
+    def __init__(self, status: int, content_encoding: str) -> None:
+        self._ok = 200 <= status < 300
+        self._room = MAX_BODY if self._ok else MAX_ERROR_BODY
+        self._taken, self._most = 0, 2 * self._room  # gzip hardly grows, but can go on for ever without a result
+        self._chunks: list[bytes] = []
+        self._members = 1
+        self.problem: str | None = None
+        self.cut_short = False
+        coding = content_encoding.strip().lower()
+        self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16) if coding in ("gzip", "x-gzip") else None
+        if self._gzip is None and coding not in ("", "identity"):
+            self.problem = f"it is coded as {printable(coding, 60)}, and only gzip was asked for"
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take a chunk; False when nothing more is wanted."""
+        self._taken += len(chunk)
+        if self._gzip is None:
+            return self._collect(chunk)
+        while True:
+            if self._gzip.eof and chunk:  # another member may follow
+                self._members += 1
+                if not chunk.startswith(_GZIP[: len(chunk)]) or self._members > _MAX_MEMBERS:
+                    self.problem = "something follows its gzip coding"
+                    return False
+                self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                piece = self._gzip.decompress(chunk, self._room + 1)
+            except zlib.error:
+                self.problem = "its gzip coding is damaged"
+                return False
+            if not self._collect(piece):
+                return False
+            chunk = self._gzip.unused_data
+            if not chunk:
+                return True
+
+    def _collect(self, piece: bytes) -> bool:
+        self._chunks.append(piece)
+        self._room -= len(piece)
+        if self._room < 0:
+            self._chunks[-1] = piece[: self._room]
+        if self._room < 0 or self._taken > self._most:
+            if self._ok:
+                self.problem = f"it is larger than {MAX_BODY // 1024 // 1024} MiB"
+            return False
+        return True
+
+    def content(self) -> bytes:
+        """What was read. `problem` says what is wrong with it, if anything."""
+        body = b"".join(self._chunks)
+        unfinished = self._gzip is not None and not self._gzip.eof and self._taken > 0
+        if unfinished and self.problem is None and self._room >= 0:
+            self.problem, self.cut_short = "its gzip coding is cut short", True
+        return body
+
+
+def service_error(content: bytes) -> tuple[str | None, str] | None:
+    """Code and message of an error body of the service; None when the body is something else.
+
+    The account API sends `{"error": {"code", "message"}}`, the market-data API `{"success", "data", "error"}`, without
+    a code.
+    """
+    try:
+        body = parse_json(content)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    error = body.get("error")
+    if isinstance(error, str) and body.get("success") is False:
+        return None, error
+    if isinstance(error, dict) and isinstance(error.get("code"), str):
+        message = error.get("message")
+        return error["code"], message if isinstance(message, str) else ""
+    return None
+
+
+def status_error(method: str, url: str, response: RawResponse, *, now: float) -> APIStatusError:
+    """The error for an answer that is no success; `now` is the local time."""
+    told = service_error(response.content)
+    code, message = told or (None, "")
+    if not message:
+        message = _plain_reason(response)
+    wait = server_wait(response.headers, now) if response.status in (429, 503) else None
+    return status_error_class(response.status, code)(
+        message,
+        method=method,
+        url=url,
+        status=response.status,
+        code=code,
+        response=response,
+        headers=response.headers,
+        retry_after=wait,
+        retry_at=moment_after(now, wait),
+        rate_limit=rate_limit(response.headers),
+    )
+
+
+def failure_of(error: Exception) -> Failure:
+    """What the retry policy needs to know of an error."""
+    if isinstance(error, APIConnectionError):
+        if not error.temporary:
+            return Failure(FailureCause.HOPELESS)
+        return Failure(FailureCause.LOST if error.sent else FailureCause.NOT_SENT)
+    if isinstance(error, APIStatusError) and error.response is not None:
+        told = service_error(error.body) is not None
+        return Failure(FailureCause.STATUS, error.status, error.headers, service_error=told)
+    return Failure(FailureCause.HOPELESS)
+
+
+def _plain_reason(response: RawResponse) -> str:
+    try:
+        phrase = HTTPStatus(response.status).phrase
+    except ValueError:
+        phrase = "unknown status"
+    if 300 <= response.status < 400:
+        return f"{phrase}: redirects are never followed; check the base URL"
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    if response.content and kind and kind != "application/json":
+        return f"{phrase} (answered with {printable(kind, 60)}, so perhaps not by the service itself)"
+    return phrase
+
+
+def moment_after(now: float, seconds: float | None) -> datetime | None:
+    """`now` plus `seconds` as a moment; None when there is none, or it lies beyond the calendar."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(now, UTC) + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+
+
+def decode_model(model: type[M], method: str, url: str, response: RawResponse) -> M:
+    """The body as one model."""
+    result: M = validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)
+    return result
+
+
+def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> Page[M]:
+    """The body as one page of a list."""
+    result: Page[M] = validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)
+    return result
+
+
+def decode_nothing(method: str, url: str, response: RawResponse) -> None:
+    """A success needs no body here, and what comes is not read."""
+
+
+def decode_with_headers(
+    decode: Callable[[str, str, RawResponse], T],
+) -> Callable[[str, str, RawResponse], tuple[T, Mapping[str, str]]]:
+    """`decode`, with the headers beside its result."""
+
+    def both(method: str, url: str, response: RawResponse) -> tuple[T, Mapping[str, str]]:
+        return decode(method, url, response), response.headers
+
+    return both
+
+
+def decode_raw(method: str, url: str, response: RawResponse) -> RawResponse:
+    """The answer as it came."""
+    return response
+
+
+@cache
+def _page_validator(item: type[Model]) -> Any:
+    from ..models._base import Page
+
+    return Page[item].__pydantic_validator__.validate_json  # type: ignore[valid-type] # a class that is only known now
+
+
+def validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
+    """What a model's validator makes of the body; an `APIResponseError` says what it was meant to be."""
+    try:
+        return validate(response.content)  # numbers must be finite, says the models' configuration
+    except ValueError as error:
+        reason = _what_is_wrong(error, response)
+    raise APIResponseError(f"expected {expected}, but {reason}", method=method, url=url, response=response)
+
+
+def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
+    if not response.content.strip():
+        return f"the answer ({response.status}) is empty"
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    try:
+        response.json()
+    except ValueError as problem:
+        said = f"says it is {printable(kind, 60)} and " if kind and kind != "application/json" else ""
+        return f"the answer {said}is not JSON: {printable(str(problem), 200)}"
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return printable(str(error), 200)
+    details = errors(include_url=False, include_context=False, include_input=False)
+    first = details[0]
+    where = ".".join(str(part) for part in first["loc"])
+    what = printable(where, 120) if where else "the answer"
+    said = printable(first["msg"], 200)
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    return (f"{what}{said.removeprefix('Input')}" if said.startswith("Input ") else f"{what}: {said}") + more

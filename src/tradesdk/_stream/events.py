@@ -1,0 +1,190 @@
+"""What the stream and the history send, from bytes to models. What cannot be read is kept as it came. No I/O."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from .._http.request import MAX_PAGE
+from .._http.response import RawResponse, decode_page, parse_json
+from ..errors import APIResponseError, printable
+from ..models.signals import Signal
+from ..models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
+
+MAX_RAW = 64 * 1024
+_AT_ONCE = 64 * 1024
+
+_1970 = datetime(1970, 1, 1).toordinal() * 86_400.0
+
+Event: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | InvalidEvent
+
+
+@cache
+def signal_reader() -> Any:
+    """From the bytes of an event to a signal; built when the first one comes."""
+    StreamSignal.model_rebuild()
+    return StreamSignal.__pydantic_validator__.validate_json
+
+
+def read_other(raw: bytes, problem: ValidationError) -> Event:
+    """An event that `signal_reader` could not read. Its kind stands in its JSON; its name means nothing."""
+    # Bytes that are no UTF-8: the standard has them replaced.
+    text = raw.decode("utf-8", "replace")
+    content = text.encode() if "\ufffd" in text else raw
+    try:
+        body = parse_json(content)
+    except ValueError as error:
+        return _invalid(f"it is no JSON: {error}", raw)
+    kind = body.get("type") if isinstance(body, dict) else None
+    if not isinstance(kind, str):
+        return _invalid("it has no type", raw)
+    try:
+        if kind == "heartbeat":
+            return Heartbeat.model_validate_json(content)
+        if kind == "signal":
+            if content is raw:
+                raise problem
+            return StreamSignal.model_validate_json(content)
+    except ValidationError as error:
+        return _invalid(explained(error), raw)
+    return UnknownEvent(kind, body, raw)
+
+
+def of_another_chain(signal: Signal, raw: bytes) -> InvalidEvent:
+    return _invalid(f"a signal of another chain: {signal.chain_id}", raw)
+
+
+def conflict(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
+    """An id that came again with other content; without `raw` in the history."""
+    content = signal.model_dump_json().encode() if raw is None else raw
+    reason = f"the id {printable(signal.id, 100)!r} came again with other content"
+    return InvalidEvent(reason, content[:MAX_RAW], "history" if raw is None else "stream")
+
+
+def _invalid(reason: str, raw: bytes) -> InvalidEvent:
+    return InvalidEvent(printable(reason, 300), raw[:MAX_RAW])
+
+
+def explained(error: ValidationError) -> str:
+    """The first thing that is wrong, without what stands there."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of the history, newest first.
+
+    Attributes:
+        invalid: items that could not be read.
+        headers: of the answer; they tell the service's time.
+    """
+
+    signals: list[Signal]
+    next_cursor: str | None
+    headers: Mapping[str, str]
+    invalid: list[InvalidEvent] = field(default_factory=list)
+
+
+def decode_history(chain: int, method: str, url: str, response: RawResponse) -> HistoryPage:
+    """A page, without those of its items that cannot be read: one bad price must not hide ninety-nine signals."""
+    invalid: list[InvalidEvent] = []
+    try:
+        page = decode_page(Signal, method, url, response)
+        signals, cursor = page.data, page.next_cursor
+    except APIResponseError as error:
+        found = _item_by_item(response)
+        if found is None:
+            raise
+        signals, cursor, invalid = found
+        if not signals and not invalid:
+            raise error from None
+    kept = [signal for signal in signals if signal.chain_id == chain]
+    if len(kept) < len(signals):
+        others = (signal for signal in signals if signal.chain_id != chain)
+        invalid += [
+            InvalidEvent(f"a signal of another chain: {each.chain_id}", each.model_dump_json().encode(), "history")
+            for each in others
+        ]
+    return HistoryPage(kept, cursor, response.headers, invalid)
+
+
+def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list[InvalidEvent]] | None:
+    from pydantic_core import from_json
+
+    try:
+        body = from_json(response.content)  # NaN and Infinity are refused item by item
+    except ValueError:
+        return None
+    if not isinstance(body, dict) or not isinstance(body.get("data"), list) or len(body["data"]) > MAX_PAGE:
+        return None
+    cursor = body.get("next_cursor")
+    if cursor is not None and not isinstance(cursor, str):
+        return None
+    signals: list[Signal] = []
+    invalid: list[InvalidEvent] = []
+    for item in body["data"]:
+        content = json.dumps(item)
+        try:
+            signals.append(Signal.model_validate_json(content))
+        except ValidationError as error:
+            invalid.append(InvalidEvent(printable(explained(error), 300), content.encode()[:MAX_RAW], "history"))
+    return signals, cursor or None, invalid
+
+
+class Gzip:
+    """Undoes gzip as it comes, in pieces of a size that cannot fill the memory."""
+
+    def __init__(self) -> None:
+        self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    def undo(self, chunk: bytes) -> Iterator[bytes]:
+        """The pieces that `chunk` holds. Raises `zlib.error` when it is damaged."""
+        while chunk:
+            piece = self._gzip.decompress(chunk, _AT_ONCE)
+            chunk = self._gzip.unconsumed_tail
+            if piece:
+                yield piece
+            if self._gzip.eof:  # another member may follow
+                chunk = self._gzip.unused_data
+                self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            elif not piece:
+                return
+
+
+def unix(moment: datetime) -> float:
+    """Unix seconds. For UTC, which it nearly always is, in half the time of `timestamp()`."""
+    zone = moment.tzinfo
+    if zone is None or zone.utcoffset(None):
+        return moment.timestamp()
+    # A float always: it is compared with others, and with an int that takes longer.
+    whole = moment.toordinal() * 86_400 + moment.hour * 3_600 + moment.minute * 60 + moment.second - _1970
+    micro = moment.microsecond
+    return whole + micro / 1e6 if micro else whole
+
+
+def utc(moment: float) -> datetime:
+    return datetime.fromtimestamp(moment, UTC)
+
+
+def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
+    """The signal as a stream yields it, with our marks."""
+    if not isinstance(signal, StreamSignal):
+        fields = {name: getattr(signal, name) for name in type(signal).model_fields}
+        extra = {name: value for name, value in (signal.model_extra or {}).items() if name != "type"}
+        signal = StreamSignal.model_construct(**extra, **fields, type="signal")
+    return signal.marked(replayed=replayed, late=late)
+
+
+def fingerprint(signal: Signal, when: float) -> int:
+    """What tells it from another signal with the same id."""
+    of = signal.__dict__
+    return hash((of["token_address"], of["direction"], of["confidence"], of["price_usd"], when, of["token_symbol"]))

@@ -1,0 +1,124 @@
+"""What a consumer asks a stream for, checked before anything is opened. No I/O."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from .._http.request import chain as checked_chain
+from .._http.request import confidence, moment, required_text, shown
+from .._http.settings import ApiKey
+from ..errors import InvalidArgumentError
+from ..models.signals import Signal
+from .checkpoint import CheckpointFile, default_path, fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a consumer asked for; checked.
+
+    Attributes:
+        since: Unix seconds; None means from now on.
+        wanted: which signals; None means all.
+        heartbeats, unknown_events, reports: what is yielded besides signals.
+    """
+
+    chain: int
+    since: int | None
+    wanted: Callable[[Signal], bool] | None
+    heartbeats: bool
+    unknown_events: bool
+    reports: bool
+    idle_timeout: float
+    settle: float
+    recovery_timeout: float
+    max_reconnects: int | None
+    manual_ack: bool
+    checkpointed: bool
+
+
+def stream_options(
+    base_url: str,
+    key: ApiKey | None,
+    *,
+    chain: int,
+    since: datetime | float | None,
+    min_confidence: float | None,
+    direction: str | None,
+    token: str | None,
+    checkpoint: str | os.PathLike[str] | bool,
+    manual_ack: bool,
+    heartbeats: bool,
+    unknown_events: bool,
+    reports: bool,
+    idle_timeout: float,
+    settle: float,
+    recovery_timeout: float,
+    max_reconnects: int | None,
+) -> tuple[Asked, CheckpointFile | None]:
+    """The arguments of `signals.stream`, and the checkpoint that they name."""
+    chain = checked_chain("chain", chain)
+    wanted = _wanted(confidence(min_confidence), direction, token)
+    first = moment("since", since)
+    if max_reconnects is not None and (
+        isinstance(max_reconnects, bool) or not isinstance(max_reconnects, int) or max_reconnects < 0
+    ):
+        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {shown(max_reconnects)}")
+    file = _checkpoint_file(checkpoint, base_url, key, chain)
+    if manual_ack and file is None:
+        raise InvalidArgumentError("manual_ack=True needs a checkpoint=, which remembers what was acknowledged")
+    asked = Asked(
+        chain=chain,
+        since=first,
+        wanted=wanted,
+        heartbeats=heartbeats,
+        unknown_events=unknown_events,
+        reports=reports,
+        idle_timeout=_seconds("idle_timeout", idle_timeout, least=0.001),
+        settle=_seconds("settle", settle),
+        recovery_timeout=_seconds("recovery_timeout", recovery_timeout),
+        max_reconnects=max_reconnects,
+        manual_ack=manual_ack,
+        checkpointed=file is not None,
+    )
+    return asked, file
+
+
+def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+        raise InvalidArgumentError(f"{name} must be {'more than 0' if least else '0 or more'} seconds")
+    return float(value)
+
+
+def _wanted(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
+    if direction is not None and direction not in ("BUY", "SELL"):
+        raise InvalidArgumentError(f"direction must be BUY or SELL, not {shown(direction)}")
+    name = None if token is None else required_text("token", token).strip().casefold()
+    if name == "":  # it would match nothing, and nobody would know
+        raise InvalidArgumentError("token must not be blank")
+    if least is None and direction is None and name is None:
+        return None
+
+    def wanted(signal: Signal) -> bool:
+        return (
+            (least is None or signal.confidence >= least)
+            and (direction is None or signal.direction == direction)
+            and (name is None or name in (signal.token_address.casefold(), signal.token_symbol.casefold()))
+        )
+
+    return wanted
+
+
+def _checkpoint_file(
+    checkpoint: str | os.PathLike[str] | bool, base_url: str, key: ApiKey | None, chain: int
+) -> CheckpointFile | None:
+    if checkpoint is False or checkpoint is None:
+        return None
+    if not isinstance(checkpoint, str | os.PathLike | bool) or checkpoint == "":
+        raise InvalidArgumentError("checkpoint must be a file, or True for the usual place")
+    whose = "" if key is None else fingerprint(key.header().decode("ascii").removeprefix("Bearer "))
+    path = default_path(base_url, whose, chain) if isinstance(checkpoint, bool) else checkpoint
+    return CheckpointFile(path, base_url=base_url, key_fingerprint=whose, chain=chain)

@@ -1,0 +1,104 @@
+# Generated from src/tradesdk/_async/deadline_stream.py by scripts/unasync.py: change that file instead.
+"""Sockets that keep to the deadline of the call they serve.
+
+The HTTP library's timeouts are for one piece at a time: an answer that comes byte by byte, or is announced again and
+again, would outlast any of them.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+from weakref import ReferenceType
+
+import httpcore
+
+from .._httpx import Place
+from .concurrency import shielded
+
+
+class TimedConnection(httpcore.HTTPConnection):
+    """A connection whose every read and write ends by `give_up`, a time of the computer's monotonic clock."""
+
+    def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
+        super().__init__(
+            origin=origin,
+            ssl_context=ssl_context,
+            keepalive_expiry=keepalive_expiry,
+            network_backend=_Backend(self),
+        )
+        self.give_up = math.inf
+        self.network_stream: httpcore.NetworkStream | None = None
+        self.watch: Callable[[object], None] | None = None
+        self.place: ReferenceType[Place] | None = None
+
+    def reads_from(self, stream: httpcore.NetworkStream) -> None:
+        """It stands, or has become a secure one."""
+        self.network_stream = stream
+        if self.watch is not None:
+            self.watch(stream)
+
+    def has_leftover(self) -> bool:
+        """Whether more has come than the answer: it would be taken for the answer to the next request."""
+        http11 = getattr(self._connection, "_h11_state", None)  # the library shows it nowhere else
+        return http11 is not None and bool(http11.trailing_data[0])
+
+    def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
+        """`timeout`, or what is left until `give_up` if that is less."""
+        left = self.give_up - time.monotonic()
+        if left <= 0:
+            raise expired("the deadline has passed")
+        return timeout if left == math.inf else left if timeout is None else min(timeout, left)
+
+
+class _Backend(httpcore.NetworkBackend):
+    def __init__(self, connection: TimedConnection) -> None:
+        self._connection = connection
+        self._inner = cast(httpcore.NetworkBackend, httpcore.SyncBackend())
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
+        stream = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        self._connection.reads_from(stream)
+        return _Stream(self._connection, stream)
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, connection: TimedConnection, inner: httpcore.NetworkStream) -> None:
+        self._connection = connection
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._connection.time_left(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        try:
+            timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
+            secure = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:  # the library closes the socket after errors, but not when it is cancelled
+            with shielded():
+                self._inner.close()
+            raise
+        self._connection.reads_from(secure)
+        return _Stream(self._connection, secure)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)

@@ -1,0 +1,163 @@
+# Generated from src/tradesdk/_async/payment_history.py by scripts/unasync.py: change that file instead.
+"""What a market client's ledger knows, and what can be done about payments that did not end well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ..errors import InvalidArgumentError, TradeError, printable, without_keys
+from ..payments.budget import Spending
+from ..payments.errors import PaymentRefusedError
+from ..payments.messages import still_live
+from ..payments.purchase import origin_of
+from ..payments.records import Payment, PaymentState
+from ..payments.results import MarketResult, Reconciliation
+from ..payments.signing.signer import checksummed
+from .concurrency import in_thread
+from .payment_flow import Paying
+
+# `list` is a method below.
+_Payments = list[Payment]
+_Results = list[MarketResult[Any]]
+_Failures = list[tuple[Payment, TradeError]]
+_OPEN = (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN)
+
+
+class Payments:
+    """The ledger of a market client."""
+
+    def __init__(self, paying: Paying) -> None:
+        self._paying = paying
+
+    def get(self, payment_id: str) -> Payment:
+        """One payment.
+
+        Raises:
+            PaymentRefusedError: `no_such_payment`.
+        """
+        store = self._paying.purse.store
+        found = in_thread(lambda: store.get(payment_id))
+        if found is None:
+            raise PaymentRefusedError(
+                f"the ledger has no payment {printable(without_keys(str(payment_id)), 60)}",
+                code="no_such_payment",
+                hint="client.payments.list(), or: trade pay history",
+            )
+        return found
+
+    def list(self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None) -> _Payments:
+        """Payments, newest first.
+
+        Args:
+            states: only those in one of these states; empty: all.
+            limit: at most so many, 1 or more.
+            before: the id of the last payment of the page before.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidArgumentError("limit must be 1 or more")
+        store = self._paying.purse.store
+        return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
+
+    def spending(self) -> Spending:
+        """What is spent and reserved, and what the budgets leave."""
+        purse = self._paying.purse
+        return in_thread(lambda: purse.store.spending(purse.budget, now=purse.clock.now()))
+
+    def resume(self, payment_id: str) -> MarketResult[Any]:
+        """Hand a payment over once more, the same bytes, and give what it bought. It cannot be taken twice.
+
+        It works in another process than the one that made the payment, and needs no signer. What arrives is kept in the
+        ledger, and asking for it once more gives it again. So does an answer that a cancelled or killed call was paid
+        for and did not get, however old it is: `answered_at` of the result says when it came.
+
+        Raises:
+            PaymentOutcomeUnknownError: it is still not known, or its time is up.
+            PaymentUndeliveredError: it was taken before, and the answer does not come again.
+            PaymentRefusedError: there is nothing to hand over; `code` says why.
+        """
+        return self._paying.resume(self.get(payment_id), lambda result: result)
+
+    def reconcile(self) -> Reconciliation:
+        """Hand over again what is in doubt, free what expired unpaid, and list what a person has to decide.
+
+        What was bought anew with `new_purchase=True` in the meantime is not handed over, since it would be charged
+        twice: it stays among the `live` ones until it has expired, and `resume` still hands it over. What arrives is
+        kept in the ledger as well: `resume` gives it again, should this call not come to its end.
+        """
+        delivered: _Results = []
+        try:
+            return self._reconcile(delivered)
+        except BaseException:
+            self._paying.open_again(delivered)
+            raise
+
+    def _reconcile(self, delivered: _Results) -> Reconciliation:
+        purse = self._paying.purse
+        store = purse.store
+        failed: _Failures = []
+        origin = origin_of(self._paying.calls.base_url)
+        if not purse.time.is_known:
+            self._paying.look_at_the_clock()
+        released = [*in_thread(partial(purse.expire, origin)), *in_thread(purse.expire_elsewhere)]
+        for payment in self._all(_OPEN):
+            if payment.superseded:  # its call was paid for anew: taken as well, it would be charged twice
+                continue
+            try:
+                self._paying.resume(payment, delivered.append)
+            except TradeError as error:
+                current = in_thread(partial(store.get, payment.id))
+                failed.append((payment if current is None else current, error))
+        released += in_thread(partial(purse.expire, origin))
+        return Reconciliation(
+            delivered=tuple(delivered),
+            failed=tuple(failed),
+            released=tuple(
+                one for one in released if one.state in (PaymentState.EXPIRED_UNPAID, PaymentState.CANCELLED)
+            ),
+            unresolved=tuple(self._all((PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN))),
+            live=tuple(self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
+        )
+
+    def mark(self, payment_id: str, *, paid: bool) -> Payment:
+        """Say of a payment whose outcome is unknown what it was, after looking at the wallet.
+
+        Marked as unpaid, its money is free again; in both cases the same call may be paid for again.
+
+        Raises:
+            PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
+        """
+        purse = self._paying.purse
+        origin = origin_of(self._paying.calls.base_url)
+        if not purse.time.is_known:
+            self._paying.look_at_the_clock()
+        in_thread(partial(purse.expire, origin))
+        payment = self.get(payment_id)
+        if payment.live:  # whatever the local clock says
+            raise still_live(payment)
+        return in_thread(lambda: purse.store.mark(payment_id, paid=paid, now=purse.clock.now()))
+
+    def trust(self, address: str) -> None:
+        """Accept one more recipient of payments for this client's service.
+
+        Raises:
+            InvalidArgumentError: it is no address.
+        """
+        purse = self._paying.purse
+        try:
+            recipient = checksummed(address)
+        except TradeError:
+            raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
+        origin = origin_of(self._paying.calls.base_url)
+        in_thread(lambda: purse.store.trust(origin, recipient, now=purse.clock.now()))
+
+    def _all(self, states: Sequence[PaymentState]) -> Sequence[Payment]:
+        found: _Payments = []
+        before: str | None = None
+        while True:
+            page = self.list(states=states, limit=200, before=before)
+            found += page
+            if len(page) < 200:
+                return found
+            before = page[-1].id

@@ -1,0 +1,175 @@
+# Generated from src/tradesdk/_async/retry_loop.py by scripts/unasync.py: change that file instead.
+"""The retries of one call. Loaded only after a first failure."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .._http.request import Look, Request
+from .._http.response import decode_with_headers, failure_of
+from .._http.retry import Retries, server_now
+from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFoundError, TradeError
+from .concurrency import sleep
+
+if TYPE_CHECKING:
+    from .session import Calls
+
+T = TypeVar("T")
+
+logger = logging.getLogger("tradesdk")
+
+_SLACK = 60.0  # seconds that two clocks of one service may be apart
+
+
+class Retrial(Generic[T]):
+    """What follows when the first attempt of a call has failed.
+
+    `began` says when a create began, by the monotonic clock and by the wall.
+    """
+
+    def __init__(self, calls: Calls, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> None:
+        self._calls = calls
+        self._request = request
+        self._give_up = give_up
+        self._began = began
+        self._retries = Retries(calls.policy, calls.budget, request.operation, can_look=request.look is not None)
+        self._sent_again = 0
+        self._pause = 0.0
+        self._last: APIError | None = None
+
+    def worth_it(self, problem: BaseException) -> bool:
+        """Whether another attempt is right after `problem`; if not, `problem` is completed for whoever gets it."""
+        if not isinstance(problem, APIError):
+            return False
+        self._last = problem
+        clock = self._calls.clock
+        problem.retries = self._sent_again
+        wait = self._retries.next(failure_of(problem), now=clock.now(), time_left=self._give_up - clock.monotonic())
+        if wait is None:
+            if self._retries.outcome_unknown:
+                problem.outcome = "unknown"
+            return False
+        self._pause = wait
+        logger.warning("%s; trying again in %.1f s", problem, wait)
+        return True
+
+    def run(self) -> T:
+        """Wait and try again, until there is a result or an error that is not worth another attempt."""
+        from tenacity import Retrying, retry_if_exception  # only when something is really sent again
+
+        self._sleep(self._pause)
+        result: T = Retrying(
+            retry=retry_if_exception(self.worth_it), wait=lambda state: self._pause, sleep=self._sleep, reraise=True
+        )(self._attempt)
+        self._calls.budget.give_back(self._retries.spent or 1)
+        return result
+
+    def _sleep(self, seconds: float) -> None:
+        sleep(self._calls.clock, seconds)
+
+    def _attempt(self) -> T:
+        try:
+            return self._look_and_send()
+        except APIError:
+            raise
+        except Exception as error:  # a client that was closed, a key that is gone: an earlier attempt still counts
+            if not self._retries.outcome_unknown:
+                raise
+            why = str(error) if isinstance(error, TradeError) else type(error).__name__
+            raise self._ambiguous(f"it may have been carried out, and trying again failed: {why}") from error
+
+    def _look_and_send(self) -> T:
+        calls, request = self._calls, self._request
+        if self._retries.look and request.look is not None:
+            found = self._look(request.look)
+            if found is not None:
+                return found
+        if self._last is not None and calls.clock.monotonic() >= self._give_up:
+            raise self._last  # nothing is sent when there is no time left for its answer
+        self._sent_again += 1
+        try:
+            return calls.attempt(request, self._give_up)
+        except NotFoundError as gone:
+            if request.method == "DELETE" and self._retries.outcome_unknown and gone.response is not None:
+                return calls.read(request, gone.response)  # an earlier attempt has deleted it
+            raise
+
+    def _look(self, look: Look[T]) -> T | None:
+        """The thing that an earlier attempt created after all; None when there is none."""
+        calls = self._calls
+        new: list[Any] = []
+        unsure: list[Any] = []
+        try:
+            new, unsure = self._matches(look)
+            if not new and not unsure:
+                return None
+            if len(new) == 1 and not unsure and calls.alone_with(look.wanted):
+                calls.made.append(new[0].id)
+                found: T = new[0] if look.fetch is None else calls.call(look.fetch(new[0].id), give_up=self._give_up)
+                logger.info("%s: an earlier attempt had succeeded, nothing was sent again", self._request.path)
+                return found
+        except APIError as error:
+            raise self._ambiguous(
+                f"it is not known whether it was created, and looking for it failed: {error.message}", new
+            ) from error
+        raise self._ambiguous(
+            "it is not known which was created by this call: there are others like it, or others on their way",
+            new + unsure,
+        )
+
+    def _ambiguous(self, message: str, candidates: Sequence[Any] = ()) -> AmbiguousOutcomeError:
+        return AmbiguousOutcomeError(
+            message,
+            method=self._request.method,
+            url=self._calls.base_url + self._request.target,
+            candidates=[candidate.id for candidate in candidates],
+        )
+
+    def _matches(self, look: Look[T]) -> tuple[list[Any], list[Any]]:
+        """What matches and was not created by another call of this client: newer than this call, and perhaps newer."""
+        calls = self._calls
+        new: list[Any] = []
+        unsure: list[Any] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        while True:
+            listing = look.listing.page(limit=100, cursor=cursor)
+            with_headers = Request(
+                listing.method, listing.path, decode_with_headers(listing.decode), query=listing.query
+            )
+            page, headers = calls.call(with_headers, give_up=self._give_up)
+            since, surely_before = self._since(headers)
+            for item in page.data:
+                if look.identity(item) != look.wanted or item.id in calls.made:
+                    continue
+                created = item.created_at.timestamp()
+                if created >= since:
+                    new.append(item)
+                elif created >= surely_before:
+                    unsure.append(item)
+            cursor = page.next_cursor
+            if cursor is None:
+                return new, unsure
+            if cursor in seen:  # the rest of the list is out of reach, so that it may be there
+                raise APIResponseError(
+                    "the list repeats a cursor",
+                    method="GET",
+                    url=calls.base_url + listing.target,
+                    code="pagination_loop",
+                )
+            seen.add(cursor)
+
+    def _since(self, headers: Mapping[str, str]) -> tuple[float, float]:
+        """When the call began by the service's clock, and the moment before which nothing can be its doing.
+
+        What is created is stamped in whole seconds, perhaps by another machine than the one that writes `Date`.
+        """
+        clock = self._calls.clock
+        monotonic, wall = self._began or (clock.monotonic(), clock.now())
+        # The monotonic clock may stand still while a machine sleeps, and the wall's may be put back.
+        ago = max(clock.monotonic() - monotonic, clock.now() - wall)
+        since = math.floor(server_now(headers, clock.now()) - ago)
+        return since, since - _SLACK if "date" in headers else 0.0

@@ -1,0 +1,314 @@
+# Generated from src/tradesdk/_async/session.py by scripts/unasync.py: change that file instead.
+"""Sends a request until it is answered or given up. What to do is decided elsewhere; here it is done."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+from weakref import ReferenceType, ref
+
+import httpx
+
+from .._http.rate_limit import Throttle
+from .._http.request import Request
+from .._http.response import BodyReader, Headers, RawResponse, decode_nothing, moment_after, status_error
+from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
+from .._http.settings import USER_AGENT, ApiKey, Timeout
+from .._http.wire_logging import Exchange, wire
+from .._httpx import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
+from .._system.clock import Clock
+from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
+from .concurrency import sleep
+
+if TYPE_CHECKING:
+    from ..payments.records import Payment
+
+T = TypeVar("T")
+
+logger = logging.getLogger("tradesdk")
+
+_LOOKED_THROUGH = 32 * 1024
+
+
+@dataclass
+class Calls:
+    """How a client sends. Copies with other settings share the connections, the throttle and the retry budget."""
+
+    base_url: str
+    key: ApiKey | None
+    http: httpx.Client
+    injected: bool
+    clock: Clock
+    timeout: Timeout
+    policy: RetryPolicy
+    deadline: float
+    hold_back: bool
+    throttle: Throttle = field(default_factory=Throttle)
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
+    """Ids of what this client created: none of them can be the outcome of another create."""
+
+    throttled: bool = False
+    """Whether somebody else asks the throttle."""
+
+    watch: Callable[[object], None] | None = None
+    """Told of every connection that is used, for whoever may want to cut it."""
+
+    trace: Callable[..., object] | None = None
+    """The same for an injected client, in the way of its own library."""
+
+    creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
+    """What the creates under way want: while there are two alike, what is found may be the other's."""
+
+    def __post_init__(self) -> None:
+        fixed = self.key is None or self.key.fixed
+        self._headers = httpx.Headers(self.header_list(None)) if fixed else None
+        self._headers_json = httpx.Headers(self.header_list(b"")) if fixed else None
+
+    def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> Calls:
+        twin = copy.copy(self)
+        twin.timeout = timeout or self.timeout
+        twin.policy = policy or self.policy
+        twin.deadline = deadline or self.deadline
+        return twin
+
+    def for_stream(self, watch: Callable[[object], None], trace: Callable[..., object]) -> Calls:
+        """A copy that waits for nothing by itself, and whose reading can be cut off."""
+        twin = copy.copy(self)
+        twin.hold_back, twin.throttled = False, self.hold_back
+        twin.watch, twin.trace = watch, trace
+        return twin
+
+    def call(self, request: Request[T], *, give_up: float | None = None) -> T:
+        """Send `request`, again if that is right, and read its answer. `give_up` is a monotonic time."""
+        started = self.clock.monotonic()
+        if give_up is None:
+            give_up = started + self.deadline
+        if request.look is None:
+            return self._call(request, give_up, began=None)
+        place = Place()
+        try:
+            self.creating[ref(place)] = request.look.wanted
+            return self._call(request, give_up, began=(started, self.clock.now()))
+        finally:
+            self.creating.pop(ref(place), None)
+            del place
+
+    def alone_with(self, wanted: tuple[object, ...]) -> bool:
+        """Whether one create at most wants this now. Of an interrupted one the place is gone, if nothing else."""
+        return [other for place, other in list(self.creating.items()) if place() is not None].count(wanted) <= 1
+
+    def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
+        try:
+            result = self.attempt(request, give_up)
+        except APIError as error:
+            from .retry_loop import Retrial  # only when something failed
+
+            retrial = Retrial(self, request, give_up, began=began)
+            if not retrial.worth_it(error):
+                raise
+        else:
+            self.budget.give_back(1)
+            return result
+        return retrial.run()
+
+    def attempt(self, request: Request[T], give_up: float) -> T:
+        """Send `request` once and read its answer."""
+        try:
+            response = self.exchange(request, give_up)
+            if 200 <= response.status < 300:
+                return self.read(request, response)
+        except APIResponseError as error:  # it was carried out, whatever the answer looks like
+            error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
+            raise
+        raise self.refusal(request, response)
+
+    def refusal(self, request: Request[T], response: RawResponse) -> APIStatusError:
+        """The error for an answer that is no success."""
+        refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
+        if self.key is not None:
+            refused.message = self.key.hidden_in(refused.message)
+            refused.args = (refused.message,)
+            refused.code = refused.code and self.key.hidden_in(refused.code)
+        elif refused.status == 401:
+            refused.message += " (no API key was sent; if the service wants it here too: send_api_key=True)"
+            refused.args = (refused.message,)
+        return refused
+
+    def read(self, request: Request[T], response: RawResponse) -> T:
+        """The result from a successful answer."""
+        result = request.decode(request.method, self.base_url + request.target, response)
+        if request.look is not None:
+            self.made.append(request.look.id_of(result))
+        return result
+
+    def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:
+        """Send `request` once, with a payment's header if there is one; any status is an answer."""
+        url = self.base_url + request.target
+        if self.hold_back:
+            self._wait_for_limit(request, url, give_up)
+        if self.http.is_closed:
+            raise TradeError("this client is closed; make another one")
+        clock = self.clock
+        started = clock.monotonic()
+        place = Place()  # nothing else holds it
+        looked: Exchange | None = None
+        try:
+            outgoing = self._outgoing(request, url, give_up - started, payment, ref(place))
+            if wire.level:
+                looked = Exchange(  # no name for the headers: a traceback would show what it stands for
+                    request.method, str(outgoing.url), outgoing.headers.multi_items(), request.body, clock.monotonic
+                )
+            incoming = self._send(outgoing)
+            if self.watch is not None and self.injected:
+                self.watch(incoming.extensions.get("network_stream") or incoming)
+            headers, body = self.receive(incoming, give_up)
+            content = body.content()
+            if payment is not None:
+                content = _without(payment, content, incoming.is_success)
+            if body.cut_short and incoming.is_success:
+                raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
+        except HTTP_ERRORS as error:
+            lost = connection_error(error, request.method, url)
+            if payment is not None and self.injected and not _is_surely_unsent(error, self.http):
+                lost.sent = lost.temporary = True  # money: what is not sure has perhaps arrived
+            if self.hold_back and not lost.sent:
+                self.throttle.give_back()
+            logger.debug("%s %s: %s", request.method, url, lost.message)
+            if looked is not None:
+                looked.failed(lost.message)
+            raise lost from root_cause(error)
+        finally:
+            del place  # not when the traceback goes, which somebody may keep
+        ended = clock.monotonic()
+        response = RawResponse(incoming.status_code, headers, content)
+        self.throttle.observe(headers, now=clock.now(), monotonic=ended)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s %s: %d in %.0f ms", request.method, url, response.status, (ended - started) * 1000)
+        if looked is not None:
+            looked.answered(response.status, headers, content)
+        if body.problem is not None and incoming.is_success and request.decode is not decode_nothing:
+            raise APIResponseError(
+                f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
+            )
+        return response
+
+    def _send(self, outgoing: httpx.Request) -> httpx.Response:
+        try:
+            return self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
+        except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
+            return error.response
+
+    def receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
+        headers = headers_of(incoming)
+        body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
+        try:
+            if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
+                body = BodyReader(incoming.status_code, "")
+                body.feed(incoming.content)
+            elif body.problem is None and not incoming.is_closed:
+                self._read(incoming, body, give_up)
+        except HTTP_ERRORS:
+            if incoming.is_success:
+                raise  # else the status says it all, though the explanation is cut short
+        finally:
+            incoming.close()
+        return headers, body
+
+    def _read(self, incoming: httpx.Response, body: BodyReader, give_up: float) -> None:
+        cut = late = False
+        try:
+            for chunk in incoming.iter_raw():
+                if cut:
+                    break
+                cut = late or not body.feed(chunk)
+                if not cut:
+                    late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
+                    continue
+                if self.injected:
+                    break
+                incoming.close()  # our streams then end by themselves: nothing is left to be cleaned up later
+        except HTTP_ERRORS:
+            if not cut:
+                raise
+        if late and cut:
+            raise httpx.ReadTimeout("the answer was not complete at the deadline")
+
+    def _outgoing(
+        self, request: Request[T], url: str, time_left: float, payment: Payment | None, place: ReferenceType[Place]
+    ) -> httpx.Request:
+        headers = self._headers if request.body is None else self._headers_json
+        if headers is None:
+            headers = httpx.Headers(self.header_list(request.body))
+        if payment is not None:
+            headers = httpx.Headers([*headers.raw, payment.sent()])
+        timeout = self.timeout.within(time_left)
+        if self.injected:
+            outgoing = self.http.build_request(
+                request.method,
+                url,
+                headers=headers,
+                content=request.body,
+                timeout=httpx.Timeout(**timeout),
+                extensions=None if self.trace is None else {"trace": self.trace},
+            )
+            outgoing.url = parsed_url(url)  # default parameters of that client would replace the query
+            return outgoing
+        return httpx.Request(
+            request.method,
+            parsed_url(url),
+            headers=headers,
+            content=request.body,
+            extensions={"timeout": timeout, "deadline": time_left, "watch": self.watch, "place": place},
+        )
+
+    def header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
+        headers = [
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"gzip"),
+            (b"User-Agent", USER_AGENT),
+        ]
+        if self.key is not None:
+            headers.append((b"Authorization", self.key.header()))
+        if body is not None:
+            headers.append((b"Content-Type", b"application/json"))
+        return headers
+
+    def _wait_for_limit(self, request: Request[T], url: str, give_up: float) -> None:
+        while wait := self.throttle.claim(now := self.clock.monotonic()):
+            pause = with_jitter(wait)
+            if now + pause > give_up:
+                raise RateLimitError(
+                    f"not sent: the rate limit is used up for another {wait:.0f} s, which is past the deadline",
+                    method=request.method,
+                    url=url,
+                    status=429,
+                    code="rate_limited",
+                    retry_after=wait,
+                    retry_at=moment_after(self.clock.now(), wait),
+                    rate_limit=self.throttle.rate_limit,
+                )
+            logger.warning("the rate limit is used up; waiting %.1f s for the reset", pause)
+            sleep(self.clock, pause)
+
+    def close(self) -> None:
+        """Close the connections, unless they were handed in."""
+        if not self.injected:
+            self.http.close()
+
+
+def _without(payment: Payment, content: bytes, success: bool) -> bytes:
+    """What a service answers to a payment, should it repeat that: errors, logs and the ledger show what it says."""
+    if success and len(content) > _LOOKED_THROUGH and payment.sent()[1] not in content:
+        return content  # long ones are data: looking for parts as well would take longer than reading them
+    return payment.hidden_in(content.decode("latin-1")).encode("latin-1")
+
+
+def _is_surely_unsent(error: Exception, http: httpx.Client) -> bool:
+    """Whether an error of somebody else's client came before anything left. Its hooks may raise what they like."""
+    before = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+    return isinstance(error, before) and not http.event_hooks.get("response")

@@ -1,0 +1,122 @@
+# Generated from src/tradesdk/_async/stream_backfill.py by scripts/unasync.py: change that file instead.
+"""Reads the history for a live stream."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .._http.request import MAX_PAGE, endpoint, request
+from .._http.response import failure_of
+from .._http.retry import FailureCause, with_jitter
+from .._stream.backfill_window import Look
+from .._stream.events import HistoryPage, decode_history
+from .._stream.state_machine import Follower
+from ..errors import APIError, APIResponseError, AuthenticationError
+from .concurrency import Gate, Interrupted
+
+if TYPE_CHECKING:
+    from .session import Calls
+
+logger = logging.getLogger("tradesdk")
+
+_UNREADABLE = 2  # more tries, for an answer that makes no sense and for a 500
+_SHORT_PATIENCE = 30.0  # seconds; meanwhile the stream is not read
+
+
+class LookBack:
+    """Walks through the history, with waits of its own that can be cut short."""
+
+    def __init__(self, calls: Calls, gate: Gate, follower: Follower, chain: int, patience: float) -> None:
+        self._calls = calls
+        self._gate = gate
+        self._follower = follower
+        self._chain = chain
+        self._patience = patience
+
+    def before(self) -> None:
+        """What the history has already, before the stream is opened. When it cannot be read, nothing is lost."""
+        calls = self._calls
+        query = {"chain": self._chain, "limit": MAX_PAGE}
+        try:
+            page = self._ask(query, _SHORT_PATIENCE)
+        except APIError as error:
+            logger.info("the history could not be read before the stream: %s", error)
+            return
+        now = calls.clock.monotonic()
+        self._follower.told_time(page.headers, now, calls.clock.now())
+        self._follower.replay.without(page.signals, complete=page.next_cursor is None)
+
+    def look(self, *, audit: bool) -> None:
+        """One look, or a window of it.
+
+        Raises:
+            AuthenticationError: the key is not valid any more.
+        """
+        calls, follower = self._calls, self._follower
+        started = calls.clock.monotonic()
+        look = follower.begin_look(started, audit=audit)
+        again = audit or follower.looks_again  # then a failure is no gap yet
+        patience = min(self._patience, _SHORT_PATIENCE) if again else self._patience
+        reason = self._walk(look, patience)
+        ended = calls.clock.monotonic()
+        if reason is None:
+            follower.looked(look, ended, audit=audit)
+        else:
+            follower.look_failed(look, reason, ended, audit=audit)
+
+    def _walk(self, look: Look, patience: float) -> str | None:
+        """All pages of it; why not, if not. `patience`: seconds that may pass without one."""
+        calls, follower = self._calls, self._follower
+        give_up = calls.clock.monotonic() + patience
+        first, last = look.window
+        cursor: str | None = None
+        asked: set[str] = set()
+        tries = odd = 0
+        while True:
+            query = {"chain": self._chain, "from": first, "to": last, "limit": MAX_PAGE, "cursor": cursor}
+            try:
+                page = self._ask(query, patience)
+            except AuthenticationError:
+                raise
+            except APIError as error:
+                failure = failure_of(error)
+                tries += 1
+                if failure.cause is FailureCause.HOPELESS or failure.status == 500:
+                    odd += 1
+                now = calls.clock.monotonic()
+                wait = calls.policy.wait(tries, failure, now=calls.clock.now()).seconds
+                if odd > _UNREADABLE or _final(error) or now + wait > give_up:
+                    return f"the history cannot be read: {error}"
+                if self._gate.shut:
+                    raise Interrupted from None  # this error was made by closing
+                logger.warning("%s; trying again in %.1f s", error, wait)
+                self._gate.sleep(calls.clock, wait)
+                continue
+            now = calls.clock.monotonic()
+            tries, give_up = 0, now + patience
+            more = follower.add(look, page, now, calls.clock.now())
+            if not more or page.next_cursor is None:
+                return None
+            cursor = page.next_cursor
+            if cursor in asked:
+                return "the history repeats a cursor, so it would never end"
+            asked.add(cursor)
+
+    def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
+        calls = self._calls
+        while wait := calls.throttle.claim(calls.clock.monotonic()) if calls.throttled else 0.0:
+            wait = with_jitter(wait)
+            if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
+                logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
+            self._gate.sleep(calls.clock, wait)
+        asked = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
+        return calls.attempt(asked, calls.clock.monotonic() + max(patience, 1.0))
+
+
+def _final(error: APIError) -> bool:
+    """Whether the history has said no."""
+    status = getattr(error, "status", 0)
+    return not isinstance(error, APIResponseError) and 300 <= status < 500 and status != 429

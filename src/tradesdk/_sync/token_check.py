@@ -1,0 +1,73 @@
+# Generated from src/tradesdk/_async/token_check.py by scripts/unasync.py: change that file instead.
+"""Refuses symbols that nobody knows before anything is signed for them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from .._httpx import Place
+from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
+from ..errors import APIError
+from ..payments.errors import PaymentRefusedError
+from .concurrency import Turns
+
+if TYPE_CHECKING:
+    from .session import Calls
+
+logger = logging.getLogger("tradesdk")
+
+_KEPT = 3600.0
+"""Seconds that the list counts."""
+_AGAIN = 60.0
+"""Seconds after which it is read again for a symbol that it doesn't have, or because it could not be read."""
+_PATIENCE = 10.0
+
+
+class TokenCheck:
+    """Looks up symbols in the service's free list. A list that cannot be read holds nothing up."""
+
+    def __init__(self) -> None:
+        self._names: TokenNames | None = None
+        self._read = self._tried = -math.inf
+        self._turns = Turns()
+
+    def check(self, asked: MarketRequest[Any], calls: Calls, give_up: float) -> None:
+        """Ask for the list where it is needed.
+
+        Raises:
+            PaymentRefusedError: a symbol is not in it.
+        """
+        turn, place = self._turns.of(""), Place()
+        now = calls.clock.monotonic()
+        try:
+            if not turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
+                logger.warning("the symbols were not checked, because another call is still reading the list of tokens")
+                return
+            now = calls.clock.monotonic()
+            unknown = self._unknown(asked, now - self._read > _KEPT)
+            if unknown and now - self._tried > _AGAIN:
+                self._ask(calls, min(give_up, now + _PATIENCE))
+                unknown = self._unknown(asked, False)
+        finally:
+            turn.give_back(ref(place))
+        if unknown and self._names is not None and self._read == self._tried:
+            raise PaymentRefusedError(
+                self._names.refusal(unknown), code="unknown_token", hint=self._names.hint(unknown)
+            )
+
+    def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
+        names = TokenNames([], 0) if self._names is None or stale else self._names
+        return names.unknown(asked.to_look_up)
+
+    def _ask(self, calls: Calls, give_up: float) -> None:
+        self._tried = calls.clock.monotonic()
+        try:
+            found = calls.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
+        except APIError as error:
+            logger.warning("the symbols were not checked, because the list of tokens cannot be read: %s", error)
+        else:
+            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else it is no list to judge by
+                self._names, self._read = TokenNames(found.tokens, found.total), self._tried

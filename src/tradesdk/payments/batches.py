@@ -1,0 +1,187 @@
+"""Many tokens in batches: which ones there are, and how much the next one may cost. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from .._http.request import optional_text
+from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from ..errors import APIError, InvalidArgumentError
+from . import prices
+from .errors import PaymentError, PaymentRefusedError
+from .money import Usd, micro_usd, shown_usd, usd
+from .records import Payment
+from .results import MarketResult
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Generic[T]):
+    """One batch of a run.
+
+    Attributes:
+        number: its place in the run, from 1 on.
+        count: how many batches the run has.
+        tokens: the tokens that it is about, as they were named.
+        result: what was asked for, and what it cost.
+        spent: micro-dollars that the run has spent so far.
+        again: it was delivered to the same job before, or to another run of it meanwhile, and cost nothing now.
+    """
+
+    number: int
+    count: int
+    tokens: tuple[str, ...]
+    result: MarketResult[T]
+    spent: int
+    again: bool
+
+    @property
+    def data(self) -> T:
+        """What was asked for."""
+        return self.result.data
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """Dollars that the run has spent so far."""
+        return usd(self.spent)
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """A batch before it is bought.
+
+    Attributes:
+        tokens: the tokens that it is about.
+        asked: the request for them.
+    """
+
+    tokens: tuple[str, ...]
+    asked: MarketRequest[T]
+
+    @property
+    def amount(self) -> int:
+        """Its published price in micro-dollars."""
+        return prices.price(self.asked.request.path, self.asked.tokens or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What all runs take, checked.
+
+    Attributes:
+        size: tokens in a batch.
+        job: the name under which the ledger keeps the answers.
+        max_price: micro-dollars that one batch may cost.
+        max_total: micro-dollars that the run may spend.
+    """
+
+    size: int
+    job: str | None
+    max_price: int | None
+    max_total: int | None
+
+    @classmethod
+    def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
+        """Options as callers hand them over."""
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
+            raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
+        return cls(
+            size=size,
+            job=optional_text("job", job),
+            max_price=None if max_price is None else micro_usd("max_price", max_price),
+            max_total=None if max_total is None else micro_usd("max_total", max_total),
+        )
+
+
+class BatchPlan(Generic[T]):
+    """The batches of a run, how far it has come, and what it has spent.
+
+    Args:
+        tokens: all tokens, each one once.
+        ask: the request for some of them.
+        options: what the caller wants.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[TokenQuery],
+        ask: Callable[[Sequence[TokenQuery]], MarketRequest[T]],
+        options: BatchOptions,
+    ) -> None:
+        names = tuple(one.identifier for one in tokens)
+        self.parts: list[Part[T]] = []
+        for at in range(0, len(tokens), options.size):
+            # Symbols of later batches are looked up with these: nothing is bought of a run that cannot be finished.
+            asked = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
+            self.parts.append(Part(names[at : at + options.size], asked))
+        self.options = options
+        self.done = 0
+        self._paid: dict[str, int] = {}
+        # The ids of what paid for the newest batch, and for the one that is tried again although its answer was here.
+        self._newest = self._again = ""
+
+    @property
+    def amount(self) -> int:
+        """The published price of all batches in micro-dollars."""
+        return sum(part.amount for part in self.parts)
+
+    @property
+    def spent(self) -> int:
+        """Micro-dollars spent, with what may have been taken by payments that failed."""
+        return sum(self._paid.values())
+
+    def most(self, part: Part[T]) -> Decimal | None:
+        """Dollars that a batch may cost now; None for what the client allows anyway.
+
+        Raises:
+            PaymentRefusedError: `over_total`: it would pass what the run may spend.
+        """
+        most, total = self.options.max_price, self.options.max_total
+        if total is not None:
+            room = total - self.spent + self._paid.get(self._again, 0)
+            if part.amount > room:
+                raise PaymentRefusedError(
+                    f"the next batch costs {shown_usd(part.amount)}, and of max_total={shown_usd(total)} "
+                    f"{shown_usd(max(room, 0))} is left",
+                    code="over_total",
+                    hint="make the call again with a higher max_total= to go on; with job= nothing is paid for twice",
+                )
+            most = min(room, part.amount if most is None else most)
+        return None if most is None else usd(most)
+
+    def failed(self, error: BaseException) -> None:
+        """Count what may have been taken although a batch failed. The same payment counts once, however often.
+
+        A refusal took nothing: a payment that it names is one that was there before.
+        """
+        if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
+            self._count(error.payment)
+
+    def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
+        """Batch `number` (from 1 on) is here."""
+        self.done, self._newest, self._again = number, self._again, ""
+        if not result.again:
+            self._count(result.payment)
+            self._newest = "" if result.payment is None else result.payment.id
+        return Batch(
+            number=number,
+            count=len(self.parts),
+            tokens=self.parts[number - 1].tokens,
+            result=result,
+            spent=self.spent,
+            again=result.again,
+        )
+
+    def taken_back(self, number: int) -> None:
+        """Batch `number` did not reach the caller. The next attempt gets its answer, and needs no money for it."""
+        if self.done == number:
+            self.done, self._again = self.done - 1, self._newest
+
+    def _count(self, payment: Payment | None) -> None:
+        if payment is None or payment.charged is False:
+            return
+        self._paid[payment.id] = payment.amount

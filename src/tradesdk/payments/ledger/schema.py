@@ -1,0 +1,193 @@
+"""What is stored, and every statement that reads or changes it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ..records import FREE, LIVE, UNRESOLVED, Payment, PaymentState
+
+APPLICATION = 0x7452_4C67
+"""Marks a SQLite file as a ledger of ours."""
+
+
+def _words(states: frozenset[PaymentState]) -> str:
+    return ", ".join(sorted(f"'{state.value}'" for state in states))
+
+
+_LIVE = f"({_words(LIVE)})"
+_STANDING = f"({_words(LIVE | UNRESOLVED)})"
+_FREE = f"({_words(FREE)})"
+
+# Sums are kept by the second, minute and day, so that no window needs more than a few hundred rows. Triggers keep
+# them: whatever changes a state changes the sums in the same transaction. Span 0 is all there ever was, and -1 is what
+# is live.
+_SPANS = (
+    "INSERT INTO sums VALUES (1, NEW.second, {sign}NEW.amount), (60, NEW.second / 60, {sign}NEW.amount), "
+    "(86400, NEW.second / 86400, {sign}NEW.amount), (0, 0, {sign}NEW.amount) "
+    "ON CONFLICT (span, slot) DO UPDATE SET micro = micro + excluded.micro;"
+)
+_LIVE_SUM = (
+    "INSERT INTO sums VALUES (-1, 0, {sign}NEW.amount) ON CONFLICT (span, slot) DO UPDATE SET micro = micro + "
+    "excluded.micro;"
+)
+
+
+def _trigger(name: str, event: str, condition: str, action: str) -> str:
+    return f"CREATE TRIGGER {name} AFTER {event} ON payments WHEN {condition} BEGIN {action} END"
+
+
+_VERSION_1 = (
+    # `second` is the whole part of `created`. Rows are never deleted, so that `seq` only grows.
+    """
+    CREATE TABLE payments (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        state TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        method TEXT NOT NULL,
+        url TEXT NOT NULL,
+        body BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        network TEXT NOT NULL,
+        asset TEXT NOT NULL,
+        payer TEXT NOT NULL,
+        pay_to TEXT NOT NULL,
+        amount INTEGER NOT NULL CHECK (typeof(amount) = 'integer' AND amount >= 0),
+        nonce TEXT NOT NULL,
+        valid_after INTEGER NOT NULL,
+        valid_before INTEGER NOT NULL,
+        created REAL NOT NULL,
+        second INTEGER NOT NULL,
+        updated REAL NOT NULL,
+        header TEXT,
+        presentations INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        receipt TEXT,
+        identified INTEGER NOT NULL,
+        job TEXT,
+        reply BLOB,
+        superseded INTEGER NOT NULL,
+        owner TEXT,
+        until REAL NOT NULL DEFAULT 0
+    )
+    """,
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND state IN {_STANDING}",
+    f"CREATE INDEX counted ON payments (created) WHERE state NOT IN {_FREE}",
+    "CREATE INDEX by_state ON payments (state)",
+    f"CREATE INDEX live ON payments (url, valid_before) WHERE state IN {_LIVE}",
+    "CREATE INDEX by_job ON payments (job, fingerprint) WHERE job IS NOT NULL",
+    # Past 2**63, SQLite would go on with a float.
+    "CREATE TABLE sums (span INTEGER, slot INTEGER, micro INTEGER NOT NULL CHECK (typeof(micro) = 'integer'), "
+    "PRIMARY KEY (span, slot)) WITHOUT ROWID",
+    _trigger("count_new", "INSERT", f"NEW.state NOT IN {_FREE}", _SPANS.format(sign="")),
+    _trigger("live_new", "INSERT", f"NEW.state IN {_LIVE}", _LIVE_SUM.format(sign="")),
+    *(
+        _trigger(
+            name,
+            "UPDATE OF state",
+            f"OLD.state {before} {states} AND NEW.state {after} {states}",
+            action.format(sign=sign),
+        )
+        for name, states, before, after, action, sign in (
+            ("count_no_more", _FREE, "NOT IN", "IN", _SPANS, "-"),
+            ("count_again", _FREE, "IN", "NOT IN", _SPANS, ""),
+            ("live_no_more", _LIVE, "IN", "NOT IN", _LIVE_SUM, "-"),
+            ("live_again", _LIVE, "NOT IN", "IN", _LIVE_SUM, ""),
+        )
+    ),
+    "CREATE TABLE recipients (origin TEXT, address TEXT COLLATE NOCASE, since REAL NOT NULL, "
+    "PRIMARY KEY (origin, address))",
+    "CREATE TABLE budget (one INTEGER PRIMARY KEY CHECK (one = 1), per_call INTEGER, per_hour INTEGER, "
+    "per_day INTEGER, total INTEGER, unlimited INTEGER NOT NULL)",
+)
+
+# An answer is kept from the moment it is written down until its caller has it. Those of version 1 count as collected.
+_UNCOLLECTED = f"(collected = 0 OR state IN {_STANDING})"
+_VERSION_2 = (
+    "ALTER TABLE payments ADD COLUMN collected INTEGER NOT NULL DEFAULT 1",
+    "DROP INDEX standing",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED}",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+"""What leads from each version to the next. A step that has been released never changes."""
+
+COLUMNS = tuple(field.name for field in fields(Payment))
+_ROW = ", ".join(COLUMNS)
+
+ADD = (
+    f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - this statement and those below: our names
+    f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
+)
+BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
+# What stands in the way of another payment, or is an answer that nobody has collected and that is young enough. A job
+# finds its own answers by its name.
+STANDING = (
+    f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_UNCOLLECTED} AND "  # noqa: S608
+    f"(state IN {_STANDING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
+    "ORDER BY seq DESC LIMIT 1"
+)
+# A reservation is not replaced: it may still be signed, and be in doubt then.
+SUPERSEDE = (
+    f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
+    f"AND (state IN {_STANDING} OR job IS NULL) AND state <> 'reserved' "
+    "AND seq < (SELECT seq FROM payments WHERE id = ?)"
+)
+EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
+# The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays
+# so until its own service is asked, which may be never: nothing of that is read here.
+EXPIRING_OF = (
+    f"SELECT {_ROW} FROM payments INDEXED BY live WHERE state IN {_LIVE} "  # noqa: S608
+    "AND url >= ? || '/' AND url < ? || '0' AND valid_before <= ? ORDER BY seq"
+)
+CHANGE = (
+    "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "
+    "updated = ? WHERE id = ?"
+)
+KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
+COLLECT = """
+    UPDATE payments SET collected = 1, job = coalesce(job, :job),
+        reply = CASE WHEN :keep OR coalesce(job, :job) IS NOT NULL THEN reply END
+    WHERE id = :id AND state = 'delivered' AND collected = 0
+"""
+REOPEN = "UPDATE payments SET collected = 0, reply = coalesce(reply, ?) WHERE id = ? AND state = 'delivered'"
+CLAIMED = "SELECT owner, until FROM payments WHERE id = ?"
+CLAIM = "UPDATE payments SET owner = ?, until = ? WHERE id = ?"
+GIVE_BACK = "UPDATE payments SET owner = NULL, until = 0 WHERE id = ? AND owner = ?"
+DELIVERED = (
+    f"SELECT {_ROW} FROM payments WHERE job = ? AND fingerprint = ? AND state = 'delivered' "  # noqa: S608
+    "AND reply IS NOT NULL ORDER BY seq DESC LIMIT 1"
+)
+SEQ = "SELECT seq FROM payments WHERE id = ?"
+NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
+
+
+def newest_of(states: int) -> str:
+    """The newest of so many states. It takes state, seq and limit for each of them, then the limit once more."""
+    each = "SELECT * FROM (SELECT seq FROM payments WHERE state = ? AND seq < ? ORDER BY seq DESC LIMIT ?)"
+    return (
+        f"SELECT {_ROW} FROM payments WHERE seq IN ({' UNION ALL '.join([each] * states)}) "  # noqa: S608
+        "ORDER BY seq DESC LIMIT ?"
+    )
+
+
+# Since a moment: the rest of its second by rows, then of its minute by seconds, of its day by minutes, and whole days.
+SPENT = f"""
+    SELECT
+        (SELECT coalesce(sum(amount), 0) FROM payments
+            WHERE created > :since AND created < :second + 1 AND state NOT IN {_FREE})
+        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE
+            span = 1 AND slot > :second AND slot < (:minute + 1) * 60)
+        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE
+            span = 60 AND slot > :minute AND slot < (:day + 1) * 1440)
+        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 86400 AND slot > :day),
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 86400 AND slot >= :today),
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 0),
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = -1)
+"""  # noqa: S608
+COUNTED = f"SELECT created, amount FROM payments WHERE created > ? AND state NOT IN {_FREE} ORDER BY created"  # noqa: S608
+
+BUDGET = "SELECT per_call, per_hour, per_day, total, unlimited FROM budget"
+SET_BUDGET = "INSERT OR REPLACE INTO budget VALUES (1, ?, ?, ?, ?, ?)"
+TRUSTED = "SELECT address FROM recipients WHERE origin = ? ORDER BY since, rowid"
+TRUST = "INSERT OR IGNORE INTO recipients VALUES (?, ?, ?)"

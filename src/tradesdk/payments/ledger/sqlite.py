@@ -1,0 +1,387 @@
+"""The ledger: every payment and every budget, in one SQLite file that threads and processes share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from ...errors import InvalidArgumentError, printable, without_keys
+from ..budget import Budget, Spending
+from ..errors import LedgerError, PaymentRefusedError
+from ..purchase import origin_of
+from ..records import Payment, PaymentState, Receipt, SignedHeader, newer_receipt
+from . import errors as errors
+from . import rules as rules
+from . import schema as sql
+from . import steps as steps
+from .file import LedgerFile
+from .leases import holds
+from .opening import default_path
+from .rows import budget_row, plain, to_budget, to_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from typing import Any, Self
+
+_NEWEST = 2**63 - 1
+
+
+class Ledger:
+    """A `BudgetStore` in a SQLite file, mode 0600: it holds signed payments.
+
+    It is made and opened at first use, and every method that changes something has it synced when it returns. Threads
+    may share one ledger, processes a file; a forked child opens the file for itself. After a crash at any moment it
+    holds each step whole or not at all.
+
+    Args:
+        path: the file; without one `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
+        sync: False leaves out the syncing, for tests and benchmarks: a power cut may then undo what was written.
+        timeout: seconds to wait for another thread or process that writes.
+
+    Raises:
+        InvalidArgumentError: a path or a timeout that cannot be used.
+        ConfigError: no path, and there is no home folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
+        if path is not None and os.fspath(path) in ("", ":memory:"):
+            raise InvalidArgumentError("path must name a file; Ledger.memory() makes a ledger without one")
+        if not 0 <= timeout <= 3600:
+            raise InvalidArgumentError("timeout must be seconds from 0 to 3600")
+        self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
+        """The file; None for a ledger in memory."""
+        self._file = LedgerFile(os.fspath(self.path), sync=sync, timeout=timeout)
+
+    @classmethod
+    def memory(cls) -> Ledger:
+        """A ledger that lives in this process only, as long as the object: no child and no second run knows of it."""
+        ledger = cls.__new__(cls)
+        ledger.path = None
+        ledger._file = LedgerFile(None, sync=False, timeout=10.0)
+        return ledger
+
+    def __repr__(self) -> str:
+        if "path" not in vars(self):
+            return "<Ledger that could not be made>"
+        return "Ledger.memory()" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError("a ledger cannot be copied or pickled: open its path once more")
+
+    def find(self, fingerprint: str, *, now: float) -> Payment | None:
+        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded.
+
+        Or a delivered one without a job, with its `reply`, that came less than 60 seconds before `now` and that nobody
+        has collected.
+        """
+        with self._file.reading() as db:
+            return steps.standing(db, fingerprint, now)
+
+    def reserve(
+        self,
+        payment: Payment,
+        budget: Budget,
+        *,
+        origin: str,
+        pay_to: Sequence[str],
+        owner: str,
+        until: float,
+        expired: float,
+        now: float,
+        new_purchase: bool = False,
+    ) -> Payment:
+        """Set the money of `payment` aside and claim it, unless another one for the same call stands in the way.
+
+        When its job has paid for the same call already, or somebody has whose answer was not collected, the delivered
+        payment is the result, with its reply.
+        `BudgetStore.reserve` says in which order. `created` and `updated` become `now`. A refusal closes what has
+        expired, and changes nothing else.
+
+        Raises:
+            PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
+            LedgerError: it cannot be written.
+            InvalidArgumentError: the payment is not RESERVED.
+        """
+        if payment.state is not PaymentState.RESERVED:
+            raise InvalidArgumentError("payment must be in state RESERVED")
+        payment = replace(payment, created=now, updated=now, reason=plain(payment.reason))
+        with self._file.writing(errors.NOTHING_SENT) as db:
+            steps.close_expired(db, expired, now, origin)
+            if payment.job is not None and not new_purchase:
+                delivered = steps.one(db, sql.DELIVERED, (payment.job, payment.fingerprint))
+                if delivered is not None:
+                    return delivered
+            standing = steps.standing(db, payment.fingerprint, now)
+            if standing is not None and not new_purchase:
+                return standing
+            known = [] if pay_to else steps.trusted(db, origin)
+            refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
+            if refusal is None:
+                refusal = rules.budget_refusal(
+                    payment.amount,
+                    steps.spending(db, budget, now),
+                    now=now,
+                    last_hour=steps.counted(db, now - rules.HOUR),
+                )
+            if refusal is None:
+                db.execute(sql.ADD, [*to_row(payment), int(now // 1), owner, until])
+        if refusal is not None:
+            raise refusal
+        return payment
+
+    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+        """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation.
+
+        Only now its recipient is remembered, and what stood before it for the same call is superseded: a payment that
+        is never signed changes neither.
+
+        Raises:
+            PaymentRefusedError: `reservation_lost`: it is not RESERVED any more, and must not be sent.
+                `recipient_changed`: another recipient has been remembered meanwhile; it must not be sent either.
+            LedgerError: it cannot be written, and must not be sent.
+        """
+        with self._file.writing(errors.NOTHING_SENT) as db:
+            payment = _need(db, payment_id, errors.NOTHING_SENT)
+            if payment.state is not PaymentState.RESERVED:
+                raise PaymentRefusedError(
+                    "its reservation does not hold any more, so it was not sent",
+                    code="reservation_lost",
+                    hint="make the call again",
+                    payment=payment,
+                )
+            if not pay_to:
+                origin = origin_of(payment.url)
+                known = steps.trusted(db, origin)
+                refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=(), known=known)
+                if refusal is not None:
+                    refusal.payment = payment
+                    raise refusal
+                if not known:
+                    db.execute(sql.TRUST, (origin, payment.pay_to, now))
+            db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
+            self._file.mark_signed(errors.NOTHING_SENT)
+            return steps.change(
+                db, payment, state=PaymentState.PRESENTED, header=header, presentations=1, reason="", now=now
+            )
+
+    def present_again(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
+        """Count one more presentation, before it happens: what was REJECTED_LIVE is PRESENTED again.
+
+        Without a job it becomes one of `job`. What is no longer live is returned as it is, and must not be sent.
+
+        Raises:
+            PaymentRefusedError: `not_presented`: it has not been written down as signed.
+            LedgerError: it cannot be written.
+        """
+        told = "the payment was not sent once more"
+        with self._file.writing(told) as db:
+            payment = _need(db, payment_id, told)
+            if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
+                raise PaymentRefusedError(
+                    "it was never signed, so it cannot be sent", code="not_presented", payment=payment
+                )
+            if not payment.live:
+                return payment
+            # From here on it may be taken, whatever was known before.
+            state = PaymentState.PRESENTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
+            return steps.change(
+                db, payment, state=state, presentations=payment.presentations + 1, job=payment.job or job, now=now
+            )
+
+    def settle(
+        self,
+        payment_id: str,
+        state: PaymentState,
+        *,
+        reason: str = "",
+        receipt: Receipt | None = None,
+        reply: bytes | None = None,
+        presentations: int | None = None,
+        now: float,
+    ) -> Payment:
+        """Move a payment on; the result is what it is then. What is None stays, and a receipt of success before others.
+
+        A final state stays, and nothing else changes then, unless the same state is given once more. Two exceptions:
+        proof of payment (DELIVERED, PAID_UNDELIVERED) counts for one that was taken for unpaid or unknown, and
+        PAID_UNDELIVERED may still become DELIVERED. What is final has no `header` any more. The reply of what becomes
+        DELIVERED waits until it is collected.
+
+        Raises:
+            LedgerError: it cannot be written; what has been handed over is not undone by that.
+        """
+        told = "what became of the payment is not written down"
+        with self._file.writing(told) as db:
+            payment = _need(db, payment_id, told)
+            after = rules.state_after(payment.state, state)
+            if after is not state:
+                return payment
+            if state is PaymentState.DELIVERED is not payment.state and reply is not None:
+                db.execute(sql.KEEP, (payment_id,))
+            return steps.change(
+                db,
+                payment,
+                state=state,
+                reason=plain(reason) if reason or state is not payment.state else payment.reason,
+                receipt=newer_receipt(payment.receipt, receipt),
+                reply=payment.reply if reply is None else reply,
+                presentations=payment.presentations if presentations is None else presentations,
+                now=now,
+            )
+
+    def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
+        """What a person says of a payment that is unresolved (or live and expired).
+
+        Raises:
+            PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
+            InvalidArgumentError: there is no payment of that id.
+        """
+        with self._file.writing(errors.NOTHING_CHANGED) as db:
+            payment = steps.one(db, sql.BY_ID, (payment_id,))
+            if payment is None:
+                raise _no_payment(payment_id)
+            if not rules.may_be_marked(payment, now):
+                raise rules.not_unresolved(payment)
+            state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
+            return steps.change(db, payment, state=state, now=now)
+
+    def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
+        """Claim a payment for at most 300 seconds; False while another owner has it whose claim holds.
+
+        Raises:
+            InvalidArgumentError: there is no payment of that id.
+        """
+        with self._file.writing(errors.NOTHING_SENT) as db:
+            row = db.execute(sql.CLAIMED, (payment_id,)).fetchone()
+            if row is None:
+                raise _no_payment(payment_id)
+            holder, held_until = row
+            if holder is not None and holder != owner and holds(holder, held_until, now=now):
+                return False
+            db.execute(sql.CLAIM, (owner, until, payment_id))
+            return True
+
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
+        """Close the answer of a delivered payment: the caller has it, no other call gets it. The claim is given back.
+
+        The reply is kept for a job only, which may be `job` from here on, or with `keep`.
+        """
+        with self._file.writing("the answer is not closed, and the claim stays until its time has passed") as db:
+            db.execute(sql.COLLECT, {"id": payment_id, "keep": keep, "job": job})
+            db.execute(sql.GIVE_BACK, (payment_id, owner))
+
+    def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
+        """Undo `collect`, or make it unnecessary: the next equal call gets the answer. The claim is given back."""
+        with self._file.writing("the answer of the payment may be lost") as db:
+            db.execute(sql.REOPEN, (reply, payment_id))
+            db.execute(sql.GIVE_BACK, (payment_id, owner))
+
+    def give_back(self, payment_id: str, *, owner: str) -> None:
+        """Give a claim back. A claim of somebody else stays."""
+        with self._file.writing("the claim stays until its time has passed") as db:
+            db.execute(sql.GIVE_BACK, (payment_id, owner))
+
+    def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
+        """Close what has expired at `at` (the service's time in Unix seconds); what was closed, oldest first.
+
+        With `origin` (`https://host`) only payments for that service, whose time it is.
+        """
+        with self._file.writing(errors.NOTHING_CHANGED) as db:
+            return steps.close_expired(db, at, now, origin)
+
+    def get(self, payment_id: str) -> Payment | None:
+        """One payment; None when there is none of that id."""
+        with self._file.reading() as db:
+            return steps.one(db, sql.BY_ID, (payment_id,))
+
+    def history(
+        self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None
+    ) -> list[Payment]:
+        """Payments, newest first, of some states or all; `before` is the id of the last one of the page before.
+
+        Raises:
+            InvalidArgumentError: a limit below 1, or a `before` that is no payment here.
+        """
+        if limit < 1:
+            raise InvalidArgumentError("limit must be 1 or more")
+        with self._file.reading() as db:
+            seq, limit = _NEWEST, min(limit, _NEWEST)
+            if before is not None:
+                row = db.execute(sql.SEQ, (before,)).fetchone()
+                if row is None:
+                    raise _no_payment(before)
+                seq = row[0]
+            if not states:
+                return steps.every(db, sql.NEWEST, (seq, limit))
+            wanted = sorted({state.value for state in states})
+            each = [value for state in wanted for value in (state, seq, limit)]
+            return steps.every(db, sql.newest_of(len(wanted)), (*each, limit))
+
+    def delivered(self, job: str, fingerprint: str) -> Payment | None:
+        """The newest delivered payment of a job for a call whose `reply` was kept."""
+        with self._file.reading() as db:
+            return steps.one(db, sql.DELIVERED, (job, fingerprint))
+
+    def spending(self, budget: Budget, *, now: float) -> Spending:
+        """What is spent and reserved, and what `budget` and the store's own leave.
+
+        The last hour is `now - 3600 < created`, today is `created` from midnight UTC on. What was created after `now`,
+        by a clock that has been put back since, counts in both.
+        """
+        with self._file.reading() as db:
+            return steps.spending(db, budget, now)
+
+    def budget(self) -> Budget:
+        """The store's own budget."""
+        with self._file.reading() as db:
+            return to_budget(db.execute(sql.BUDGET).fetchone())
+
+    def set_budget(self, budget: Budget) -> None:
+        """Replace the store's own budget; `Budget()` takes it away."""
+        with self._file.writing(errors.NOTHING_CHANGED) as db:
+            db.execute(sql.SET_BUDGET, budget_row(budget))
+
+    def trusted(self, origin: str) -> list[str]:
+        """The recipients that are remembered or trusted for an origin, oldest first."""
+        with self._file.reading() as db:
+            return steps.trusted(db, origin)
+
+    def trust(self, origin: str, address: str, *, now: float) -> None:
+        """Accept one more recipient for an origin. Addresses are compared without regard to case."""
+        with self._file.writing(errors.NOTHING_CHANGED) as db:
+            db.execute(sql.TRUST, (origin, address, now))
+
+    def check(self) -> None:
+        """Read all of the file: `LedgerError` when any of it is damaged."""
+        with self._file.reading() as db:
+            steps.check(db)
+
+    def close(self) -> None:
+        """Close what is open. It opens again when it is used again. A ledger in memory keeps what it knows."""
+        self._file.close()
+
+
+def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
+    payment = steps.one(db, sql.BY_ID, (payment_id,))
+    if payment is None:
+        raise LedgerError(
+            f"payment {printable(without_keys(payment_id), 60)} is not in the ledger any more; {told}",
+            code="ledger_failed",
+            hint="was its file replaced by another one?",
+        )
+    return payment
+
+
+def _no_payment(payment_id: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"there is no payment {printable(without_keys(payment_id), 60)} in this ledger")

@@ -1,0 +1,299 @@
+"""Encrypted keystore files, version 3: how wallets keep a private key. eth-keyfile does the cryptography."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+import shlex
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._http.response import parse_json
+from ...errors import ConfigError, InvalidArgumentError, printable, without_keys
+from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
+
+Password = str | bytes | Callable[[], str | bytes]
+"""A password, or a function that is asked for it when everything else is in order. Text is taken as UTF-8."""
+
+WORK = 1 << 18
+"""How much work opening takes, as scrypt's n: 256 MiB and about a second."""
+
+_MOST_BYTES = 64 * 1024
+_MOST_MEMORY = 1 << 30  # of a file that came from elsewhere
+_MOST_WORK = 1 << 25
+_MOST_NEW_WORK = 1 << 20
+_MOST_ITERATIONS = 100_000_000
+_HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
+
+
+def create(
+    path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
+) -> str:
+    """Write a new keystore and give its address. The file is complete and synced, or it is not there.
+
+    Args:
+        path: the file; `~` is the home directory. Missing folders are made, with mode 0700; the file has 0600.
+        password: what will open it; there is no way in without it.
+        key: the private key to keep, in the form that `LocalSigner.from_key` takes; None: a new random one.
+        work: scrypt's n, a power of two: twice as much takes twice the time and memory to open, and to guess.
+
+    Raises:
+        ConfigError: the file exists already or cannot be written, the password is empty, or the key is none. The error
+            shows neither key nor password. What the password's function raises is not changed.
+        InvalidArgumentError: `work` is no power of two from 2 to 2^20.
+    """
+    if isinstance(work, bool) or not isinstance(work, int) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
+        raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
+    file, shown = _named(path)
+    if os.path.lexists(file):
+        raise _exists(shown)
+    raw = _new_key() if key is None else key_bytes(key)
+    if isinstance(raw, str):
+        del key
+        raise ConfigError(raw)
+    secret = _password(password)
+    document = _encrypted(raw, secret, work) if secret else None
+    del key, raw, password, secret
+    if document is None:
+        raise ConfigError("the password must not be empty")
+    if isinstance(document, str):
+        raise ConfigError(f"the keystore {shown} cannot be made: {document}")
+    _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
+    return checksummed(document["address"])
+
+
+def address(path: str | os.PathLike[str]) -> str:
+    """The address of a keystore's key, checksummed; it takes no password.
+
+    Raises:
+        ConfigError: the file is missing, unreadable, open to others, damaged, of another version or without an address.
+    """
+    file, shown = _named(path)
+    named = _address(_read(file, shown), shown)
+    if named is None:
+        raise ConfigError(f"the keystore {shown} does not name its address; only its password can tell it")
+    return named
+
+
+def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
+    """The key of a keystore, ready to sign.
+
+    Raises:
+        ConfigError: as `LocalSigner.from_keystore` has it.
+    """
+    file, shown = _named(path)
+    document = _read(file, shown)
+    named = _address(document, shown)
+    ready = _decrypted(document, _password(password))
+    del password
+    if isinstance(ready, str):
+        raise ConfigError(f"the keystore {shown} cannot be opened: {ready}")
+    if named is not None and ready.address != named:
+        raise ConfigError(f"the keystore {shown} is damaged: it says {named}, and its key is that of {ready.address}")
+    return ready
+
+
+def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """The file, and how errors show it."""
+    text: object = None
+    with contextlib.suppress(TypeError):
+        text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
+        raise ConfigError("path must be that of a keystore file")  # it may be a key, so it isn't shown
+    file = Path(os.path.expanduser(text))
+    return file, printable(without_keys(str(file)))
+
+
+def _password(password: Password) -> bytes:
+    given: object = password() if callable(password) else password
+    secret = None
+    with contextlib.suppress(UnicodeEncodeError):  # the error would hold the password
+        secret = given.encode() if isinstance(given, str) else given
+    kind = type(given).__name__
+    del given, password
+    if not isinstance(secret, bytes):
+        raise ConfigError(f"the password must be text or bytes, not {'such text' if kind == 'str' else kind}")
+    return secret
+
+
+# Reading
+
+
+def _read(file: Path, shown: str) -> dict[str, Any]:
+    """The document in a keystore file, once it is sure that it is one and that others can't get at it."""
+    try:
+        # Without waiting, should it be a pipe; what is checked is what is read.
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
+            about = os.fstat(stream.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ConfigError(f"the keystore {shown} is not a file")
+            if os.name != "nt" and about.st_mode & 0o077:
+                raise ConfigError(
+                    f"the keystore {shown} is open to others (mode {stat.S_IMODE(about.st_mode):04o}); "
+                    f"close it with: chmod 600 {shlex.quote(shown)}"
+                )
+            content = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no keystore {shown}") from None
+    except OSError as error:
+        raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}") from None
+    document, wrong = _parsed(content)
+    del content
+    if wrong:
+        del document
+        raise ConfigError(f"the keystore {shown} is {wrong}")
+    return document
+
+
+def _parsed(content: bytes) -> tuple[dict[str, Any], str]:
+    """The document in a file, and what is wrong with it. Nothing is raised from here: the file may hold a bare key."""
+    found = None
+    if len(content) <= _MOST_BYTES:
+        with contextlib.suppress(ValueError):
+            found = parse_json(content)
+    if not isinstance(found, dict):
+        return {}, "damaged, or no keystore: it is not a JSON object"
+    document = {str(name).lower(): value for name, value in found.items()}  # some wallets write "Crypto"
+    version = document.get("version")
+    if type(version) is not int or version != 3:
+        known = f"version {version}" if type(version) is int and abs(version) < 1000 else "no known version"
+        return document, f"of {known}; only version 3 can be opened"
+    wrong = _wrong(document)
+    return document, f"damaged: {wrong}" if wrong else ""
+
+
+def _wrong(document: Mapping[str, Any]) -> str:
+    """What is wrong with a document, in a few words: whatever would make the library fail, guess or work for hours."""
+    crypto = document.get("crypto")
+    if not isinstance(crypto, dict):
+        return "it has no crypto"
+    if crypto.get("cipher") != "aes-128-ctr":
+        return "its cipher is not aes-128-ctr"
+    cipher = crypto.get("cipherparams")
+    parameters = crypto.get("kdfparams")
+    if not isinstance(cipher, dict) or not isinstance(parameters, dict):
+        return "cipherparams or kdfparams are missing"
+    for name, value, lengths in (
+        ("ciphertext", crypto.get("ciphertext"), (32,)),
+        ("mac", crypto.get("mac"), (32,)),
+        ("iv", cipher.get("iv"), (16,)),
+        ("salt", parameters.get("salt"), range(1, 1025)),
+    ):
+        match = _HEX.fullmatch(value) if isinstance(value, str) else None
+        if match is None or len(match[1]) // 2 not in lengths:
+            return f"its {name} cannot be read"
+    numbers = {name: value for name, value in parameters.items() if type(value) is int and value > 0}
+    if not 32 <= numbers.get("dklen", 0) <= 128:
+        return "its dklen cannot be used"
+    if crypto.get("kdf") == "scrypt":
+        n, r, p = (numbers.get(name, 0) for name in "nrp")
+        usable = n > 1 and not n & (n - 1) and r and p and 128 * n * r <= _MOST_MEMORY and n * r * p <= _MOST_WORK
+        return "" if usable else "its n, r and p cannot be used"
+    if crypto.get("kdf") == "pbkdf2":
+        usable = parameters.get("prf") == "hmac-sha256" and 0 < numbers.get("c", 0) <= _MOST_ITERATIONS
+        return "" if usable else "its c and prf cannot be used"
+    return "its kdf is neither scrypt nor pbkdf2"
+
+
+def _address(document: Mapping[str, Any], shown: str) -> str | None:
+    named = document.get("address")
+    if named is None:
+        return None
+    with contextlib.suppress(ConfigError):
+        return checksummed(named)
+    raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read")
+
+
+def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
+    """The key; or why there is none. Nothing is raised from here, where everything is at hand."""
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import decode_keyfile_json
+    try:
+        return opened(decode_keyfile_json(document, secret))
+    except MemoryError:
+        return "there is not enough memory"
+    except Exception:  # the form has been checked, so it is the sum over key and password
+        return "the password is wrong, or the file is damaged"
+
+
+# Writing
+
+
+def _new_key() -> bytes:
+    while isinstance(raw := key_bytes(secrets.token_bytes(32)), str):  # one of 2^128 is none
+        pass
+    return raw
+
+
+def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
+    """The document; or why there is none. Nothing is raised from here, where everything is at hand."""
+    with recursion_limit_kept():
+        from eth_keyfile.keyfile import create_keyfile_json
+    try:
+        document = create_keyfile_json(raw, secret, kdf="scrypt", iterations=work)
+    except MemoryError:
+        return "there is not enough memory"
+    except Exception as error:
+        return type(error).__name__
+    return {**document, "address": document["address"].lower()}  # as other wallets write it
+
+
+def _exists(shown: str) -> ConfigError:
+    return ConfigError(f"{shown} exists already, and a keystore is never overwritten")
+
+
+def _write(file: Path, shown: str, text: bytes) -> None:
+    """Write a file that nobody else can read, whole or not at all, and never over another."""
+    half = file.with_name(f".{file.name[:200]}.{secrets.token_hex(8)}")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            _write_new(half, text)
+            try:
+                os.link(half, file)  # unlike a rename it refuses to replace
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without links: in one go, and only where nothing is
+                _write_new(file, text)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                half.unlink()
+        _sync_folder(file.parent)
+    except FileExistsError:
+        raise _exists(shown) from None
+    except OSError as error:
+        raise ConfigError(f"the keystore {shown} cannot be written: {error.strerror}") from None
+
+
+def _write_new(file: Path, text: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(file, flags, 0o600)
+    try:
+        with open(descriptor, "wb") as stream:
+            if os.name != "nt":
+                os.fchmod(descriptor, 0o600)  # whatever the umask is
+                if os.fstat(descriptor).st_mode & 0o077:
+                    raise OSError(errno.EPERM, "the file system does not keep others out")
+            stream.write(text)
+            stream.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.unlink()
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the name survives a power cut too. Not every system has this."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

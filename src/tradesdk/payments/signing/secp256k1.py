@@ -1,0 +1,171 @@
+"""Private keys, signatures and addresses: by coincurve where it is installed, otherwise by eth-keys. The same bytes.
+
+eth-keys is what eth-account signs with; by itself it takes a quarter of the time to import, and half of it to sign.
+
+What a library says of a key may show it: no error of theirs leaves this module, and none of ours has it in a frame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+from ...errors import ConfigError, without_keys
+from .eip3009 import keccak256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from eth_keys.datatypes import PrivateKey
+
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+"""How many points the curve has: keys and both halves of a signature are below it."""
+
+_V = (b"\x1b", b"\x1c")
+_HEX_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+_ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{40})")
+
+Sign = Callable[[bytes], bytes]
+"""32 bytes to 65: r, s, and v as 27 or 28; deterministic (RFC 6979), s in the lower half."""
+
+
+class Opened:
+    """A key that is ready to sign. (No dataclass: importing those would be a fifth of what the first signature costs.)
+
+    Attributes:
+        address: the address of the key, checksummed.
+        sign: signs 32 bytes; it holds the key, so it is not shown.
+    """
+
+    __slots__ = ("address", "sign")
+
+    def __init__(self, address: str, sign: Sign) -> None:
+        self.address = address
+        self.sign = sign
+
+    def __repr__(self) -> str:
+        return f"Opened({self.address})"
+
+
+@contextlib.contextmanager
+def recursion_limit_kept() -> Iterator[None]:
+    """For importing eth-keys and its kin: they raise the limit for everybody, to where the stack ends before it."""
+    limit = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def checksummed(address: str) -> str:
+    """The address with the capitals of EIP-55, as services compare and print it.
+
+    Raises:
+        ConfigError: it is not 40 hexadecimal digits after 0x.
+    """
+    match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    if match is None:
+        raise ConfigError("the signer has no usable address: 40 hexadecimal digits after 0x are needed")
+    digits = match[1].lower()
+    return "0x" + "".join(
+        digit.upper() if mark > "7" else digit
+        for digit, mark in zip(digits, keccak256(digits.encode()).hex(), strict=False)
+    )
+
+
+def looks_like_a_key(text: object) -> bool:
+    """Whether a text may be a private key, perhaps a mistyped one, rather than the path of a file."""
+    return isinstance(text, str) and without_keys(text).strip("\"' \n") == "****"
+
+
+def key_bytes(key: object) -> bytes | str:
+    """The 32 bytes of a key; or what is wrong with it, in words that don't show it. It never raises.
+
+    It is 32 bytes, or 64 hexadecimal digits with or without 0x.
+    """
+    if isinstance(key, str):
+        match = _HEX_KEY.fullmatch(key.strip())
+        if match is None:
+            return "the private key must be 64 hexadecimal digits, with or without 0x in front"
+        key = bytes.fromhex(match[1])
+    if not isinstance(key, bytes) or len(key) != 32:
+        return "the private key must be 32 bytes"
+    if not 0 < int.from_bytes(key, "big") < ORDER:
+        return "the private key is not a valid secp256k1 key"
+    return bytes(key)
+
+
+def opened(key: object) -> Opened | str:
+    """A key, ready to sign; or what is wrong with it. It takes what `key_bytes` takes, and never raises."""
+    raw = key_bytes(key)
+    if isinstance(raw, str):
+        return raw
+    with contextlib.suppress(Exception):
+        return _by_coincurve(raw) or _by_eth_keys(raw)
+    return "the private key could not be loaded: neither coincurve nor eth-keys works here"
+
+
+def _by_coincurve(key: bytes) -> Opened | None:
+    try:
+        from coincurve import PrivateKey  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
+    except ImportError:
+        return None
+    private = PrivateKey(key)
+    address = _address_of(private.public_key.format(compressed=False))
+    sign_recoverable = private.sign_recoverable
+
+    def sign(digest: bytes) -> bytes:
+        signature: bytes = sign_recoverable(digest, None)
+        return signature[:64] + _V[signature[64]]
+
+    return Opened(address, sign)
+
+
+class _Hidden:
+    """Keeps what would show itself when it is printed with a frame."""
+
+    __slots__ = ("private",)
+
+    def __init__(self, private: PrivateKey) -> None:
+        self.private = private
+
+
+def _by_eth_keys(key: bytes) -> Opened:
+    with recursion_limit_kept():
+        from eth_keys.datatypes import PrivateKey
+    # eth-account would make this object anew for every signature, which takes as long as signing.
+    hidden = _Hidden(PrivateKey(key))
+
+    def sign(digest: bytes) -> bytes:
+        signature: bytes = hidden.private.sign_msg_hash(digest).to_bytes()
+        return signature[:64] + _V[signature[64]]
+
+    return Opened(hidden.private.public_key.to_checksum_address(), sign)
+
+
+def recovered(digest: bytes, signature: bytes) -> str | None:
+    """The address whose key made a signature (r, s, v as 27 or 28); None when no key can have made it."""
+    raw = signature[:64] + bytes([signature[64] - 27])
+    with contextlib.suppress(Exception):  # each library has its own errors for a point that is not on the curve
+        return _recovered_by_coincurve(digest, raw) or _recovered_by_eth_keys(digest, raw)
+    return None
+
+
+def _recovered_by_coincurve(digest: bytes, raw: bytes) -> str | None:
+    try:
+        from coincurve import PublicKey  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
+    except ImportError:
+        return None
+    return _address_of(PublicKey.from_signature_and_message(raw, digest, hasher=None).format(compressed=False))
+
+
+def _recovered_by_eth_keys(digest: bytes, raw: bytes) -> str:
+    with recursion_limit_kept():
+        from eth_keys.datatypes import Signature
+    return Signature(raw).recover_public_key_from_msg_hash(digest).to_checksum_address()
+
+
+def _address_of(public_key: bytes) -> str:
+    """The address of a public key: 65 bytes, 4 and both coordinates."""
+    return checksummed(keccak256(public_key[1:])[-20:].hex())

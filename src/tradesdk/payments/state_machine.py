@@ -1,0 +1,118 @@
+"""What follows an answer to a payment: hand the same bytes over again, and when, or end. No I/O.
+
+```
+NEW → QUOTED → RESERVED → PRESENTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED
+                                      PENDING, UNKNOWN → the same bytes again, while they are valid
+after the authorization's end:        REJECTED_LIVE → EXPIRED_UNPAID      PENDING, UNKNOWN → EXPIRED_UNKNOWN
+```
+
+One call signs once. Neither a fresh 402 nor an error proves that a payment was not taken, so nothing in here ever asks
+for another signature.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .._http.retry import FailureCause, RetryPolicy
+from .classification import Answer, Verdict
+from .records import PaymentState
+
+MAX_REPEATS = 5
+MAX_AFTER_BARE = 2
+MARGIN = 6
+"""Seconds before an authorization's end from which on verifiers refuse it."""
+
+_IN_DOUBT = frozenset({PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN})
+_OPEN = {
+    Verdict.PENDING: PaymentState.PENDING,
+    Verdict.UNKNOWN: PaymentState.UNKNOWN,
+    Verdict.BARE: PaymentState.UNKNOWN,
+}
+_ENDS = {Verdict.DELIVERED: PaymentState.DELIVERED, Verdict.SPENT: PaymentState.PAID_UNDELIVERED}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next.
+
+    Attributes:
+        state: what the ledger is to say of the payment.
+        wait: seconds until the same bytes are handed over again; None: the call ends.
+    """
+
+    state: PaymentState
+    wait: float | None = None
+
+
+class Flow:
+    """The presentations of one payment in one call.
+
+    `state` is what the ledger says of it at the start: one that is in doubt may have been taken already.
+    """
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        *,
+        valid_before: int,
+        state: PaymentState = PaymentState.RESERVED,
+        presentations: int = 0,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._policy = policy
+        self._valid_before = valid_before
+        self._random = random
+        self._most = min(MAX_REPEATS, policy.max_retries)
+        self._bare = 0
+        self.repeats = 0
+        self.presentations = presentations
+        self.in_doubt = state in _IN_DOUBT
+
+    def is_presentable(self, at: float) -> bool:
+        """Whether a verifier would still look at it, at the service's time `at`."""
+        return at + MARGIN < self._valid_before
+
+    def next(self, answer: Answer, *, at: float, now: float, time_left: float) -> Step:
+        """The step after `answer`.
+
+        Args:
+            answer: what came.
+            at: the service's time in Unix seconds, the latest that it may be.
+            now: the local time in Unix seconds.
+            time_left: seconds until the call's deadline.
+        """
+        verdict = answer.verdict
+        if verdict is not Verdict.UNSEEN:
+            self.presentations += 1
+        if verdict is Verdict.SPENT and not self.in_doubt and not (answer.receipt and answer.receipt.success):
+            return Step(PaymentState.UNKNOWN)  # a nonce that nobody can have used before: who is wrong is not clear
+        if verdict in _ENDS:
+            return Step(_ENDS[verdict])
+        if verdict is Verdict.STRAY:
+            return Step(PaymentState.UNKNOWN)
+        if verdict in (Verdict.REJECTED, Verdict.REFUSED):
+            # After a presentation in doubt this proves nothing: it may be refused because it was taken.
+            return Step(PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE)
+        if verdict in _OPEN:
+            self.in_doubt = True
+            state = _OPEN[verdict]
+        else:
+            state = PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE
+        return Step(state, self._wait(answer, at=at, now=now, time_left=time_left))
+
+    def _wait(self, answer: Answer, *, at: float, now: float, time_left: float) -> float | None:
+        if answer.failure.cause is FailureCause.HOPELESS:
+            return None
+        self._bare += answer.verdict is Verdict.BARE
+        if self.repeats >= self._most or self._bare > MAX_AFTER_BARE:
+            return None
+        wait = self._policy.wait(self.repeats + 1, answer.failure, now=now, random=self._random)
+        if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
+            return None
+        if not self.is_presentable(at + wait.seconds):
+            return None
+        self.repeats += 1
+        return wait.seconds
