@@ -13,11 +13,11 @@ from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
 
+from tradesdk._values.payment import Payment, PaymentState, Receipt
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import Payment, PaymentState, Receipt
 
 ROUNDS = 60
 TIMES = 5

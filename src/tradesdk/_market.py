@@ -11,9 +11,11 @@ from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from ._http.request import Request, encode_body, endpoint, moment, shown
-from ._http.response import RawResponse, decode_raw, validated
+from ._http.response import decode_raw, validated
 from ._http.retry import Operation
-from .errors import APIResponseError, InvalidArgumentError, printable, without_keys
+from ._values.http import RawResponse
+from ._values.text import printable, without_keys
+from .errors import APIResponseError, InvalidArgumentError
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,

@@ -38,7 +38,8 @@ TradeError
 from __future__ import annotations
 
 import math
-import re
+
+from ._values.text import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,25 +47,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Literal
 
-    from ._http.response import RateLimit, RawResponse
-    from .payments.records import Charged, Payment
+    from ._values.http import RateLimit, RawResponse
+    from ._values.payment import Charged, Payment
 
     Outcome = Literal["none", "unknown"]
-
-
-def printable(text: str, limit: int = 500) -> str:
-    """`text` on one line, cut at `limit`: whatever could move a cursor or hide text is shown as an escape."""
-    if len(text) > limit:
-        text = text[:limit] + "…"
-    if text.isprintable():
-        return text
-    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in text)
-
-
-def without_keys(text: str) -> str:
-    """`text` that somebody typed, without what may be a private key, a mistyped one too: so long a row of letters and
-    digits is no address and no id."""
-    return re.sub("[0-9A-Za-z]{48,}", "****", text)
 
 
 def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> TradeError:

@@ -14,13 +14,13 @@ from tradesdk import APIConnectionError, InvalidArgumentError, RawResponse, Trad
 from tradesdk._async.batches import AsyncBatches, AsyncBatchRun
 from tradesdk._async.market_calls import AsyncMarketMethods
 from tradesdk._async.quotes import AsyncQuotes
-from tradesdk._http.response import Headers
 from tradesdk._market import MarketRequest, TokenQuery
+from tradesdk._values.http import Headers
+from tradesdk._values.payment import PaymentState
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments import prices
 from tradesdk.payments.batches import Batch
 from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.payments.records import PaymentState
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
 from .._payments import payment, quote, result

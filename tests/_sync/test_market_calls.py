@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from tradesdk import APIConnectionError, InvalidArgumentError, RawResponse, TradeError
-from tradesdk._http.response import Headers
 from tradesdk._market import MarketRequest, TokenQuery
 from tradesdk._sync.batches import Batches, BatchRun
 from tradesdk._sync.market_calls import MarketMethods
 from tradesdk._sync.quotes import Quotes
+from tradesdk._values.http import Headers
+from tradesdk._values.payment import PaymentState
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments import prices
 from tradesdk.payments.batches import Batch
 from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.payments.records import PaymentState
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
 from .._payments import payment, quote, result

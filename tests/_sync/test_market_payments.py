@@ -24,7 +24,7 @@ from tradesdk import (
     PaymentUndeliveredError,
     Reconciliation,
 )
-from tradesdk.payments.records import SignedHeader
+from tradesdk._values.payment import SignedHeader
 from tradesdk_mock import GapOptions, MockClock, MockService
 
 from .._clock import START

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tradesdk import LocalSigner, RawResponse
-from tradesdk._http.response import Headers
+from tradesdk._values.http import Headers
+from tradesdk._values.payment import PAYMENT_HEADER
 from tradesdk.payments.protocol import Authorization, Offer, encode_payment, parse_offer
 from tradesdk.payments.receipts import read_receipt, receipt_warnings
-from tradesdk.payments.records import PAYMENT_HEADER
 from tradesdk.payments.signing.eip3009 import authorization_digest
 
 from .._payments import payment

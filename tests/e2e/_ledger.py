@@ -16,7 +16,7 @@ from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.ledger.leases import owner_name
-from tradesdk.payments.records import FREE, PaymentState
+from tradesdk._values.payment import FREE, PaymentState
 
 path = sys.argv[1]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from tradesdk._values.payment import Payment, PaymentState, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import Payment, PaymentState, SignedHeader
 
 NOW = 1_760_000_000.0
 """Not the start of an hour, nor of a day."""

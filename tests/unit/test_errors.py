@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RateLimit, RawResponse, errors
-from tradesdk._http.response import Headers
+from tradesdk._values.http import Headers
+from tradesdk._values.text import printable
 from tradesdk.errors import (
     AmbiguousOutcomeError,
     APIConnectionError,
@@ -23,7 +24,6 @@ from tradesdk.errors import (
     RateLimitError,
     StreamError,
     TradeError,
-    printable,
 )
 
 from ._pickled import pickled

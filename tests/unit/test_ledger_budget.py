@@ -5,12 +5,12 @@ from decimal import Decimal
 
 import pytest
 
+from tradesdk._values.payment import FREE, LIVE, PaymentState
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import FREE, LIVE, PaymentState
 
 from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve
 

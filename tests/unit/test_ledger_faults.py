@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tradesdk._values.payment import Payment, PaymentState
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import Payment, PaymentState
 
 from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tradesdk import ConfigError, InvalidArgumentError
+from tradesdk._values.payment import PaymentState, SignedHeader
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import PaymentState, SignedHeader
 
 from ._ledger import NOW, PLENTY, draft, presented, reserve
 

@@ -13,7 +13,7 @@ from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import PaymentState
+from tradesdk._values.payment import PaymentState
 
 disk = sys.argv[1]
 

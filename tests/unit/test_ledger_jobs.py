@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tradesdk._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentState
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import FREE, LIVE, UNRESOLVED, Payment, PaymentState
 
 from ._ledger import NOW, OTHER, PLENTY, draft, in_state, presented, reserve
 

@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 from tradesdk.payments.budget import LIMITS, Budget
 from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 
 from ._ledger import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
 

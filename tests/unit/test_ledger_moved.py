@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk._values.payment import Payment
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.file import _after_fork, _before_fork
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import Payment
 
 from ._ledger import HEADER, NOW, PLENTY, presented, reserve
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tradesdk._values.payment import GRACE, LIVE, PaymentState
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import GRACE, LIVE, PaymentState
 
 from ._ledger import NOW, ORIGIN, draft, in_state, presented, reserve
 

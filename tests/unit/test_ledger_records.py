@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import Payment, PaymentState, Receipt, SignedHeader
 
 from ._ledger import HEADER, NOW, draft, presented, reserve
 from ._pickled import pickled

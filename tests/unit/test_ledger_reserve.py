@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tradesdk import InvalidArgumentError
+from tradesdk._values.payment import GRACE, LIVE, UNRESOLVED, PaymentState
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger.protocol import BudgetStore
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.records import GRACE, LIVE, UNRESOLVED, PaymentState
 
 from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tradesdk import APIResponseError, InvalidArgumentError, RawResponse
-from tradesdk._http.response import Headers
 from tradesdk._market import decode_answer, decode_by_path
+from tradesdk._values.http import Headers
 from tradesdk.models.market import AggregateMetrics, TokenPrice, TokenPricesData, TokenSignalsData
 
 URL = "https://service.example/v1/token-prices"

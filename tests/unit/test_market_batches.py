@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tradesdk import APIConnectionError, InvalidArgumentError
 from tradesdk._market import MarketRequest, TokenQuery, token_prices
+from tradesdk._values.payment import PaymentState
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.payments.records import PaymentState
 
 from .._payments import payment, result
 

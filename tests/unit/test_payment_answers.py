@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.response import Headers, RawResponse
 from tradesdk._http.retry import Failure, FailureCause
+from tradesdk._values.http import Headers, RawResponse
 from tradesdk.payments.classification import Verdict, judge, judge_failure
 
 BROKEN = Failure(FailureCause.STATUS, 402)

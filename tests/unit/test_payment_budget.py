@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, InvalidArgumentError
+from tradesdk._values.money import usd
 from tradesdk.payments.budget import LIMITS, Budget, Spending
-from tradesdk.payments.money import usd
 
 from ._pickled import pickled
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
+from tradesdk._values.payment import LIVE, PaymentState, Receipt
 from tradesdk.payments.classification import Answer, Verdict
-from tradesdk.payments.records import LIVE, PaymentState, Receipt
 from tradesdk.payments.state_machine import MAX_AFTER_BARE, MAX_REPEATS, Flow, Step
 
 NOW = 1_800_000_000.0

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError
-from tradesdk.payments.money import MICRO, micro_usd, shown_usd, usd
+from tradesdk._values.money import MICRO, shown_usd, usd
+from tradesdk.payments.money import micro_usd
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from tradesdk.payments.money import usd
+from tradesdk._values.money import usd
 from tradesdk.payments.prices import price
 
 PER_TOKEN = {

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError, RawResponse
-from tradesdk._http.response import Headers
+from tradesdk._values.http import Headers
+from tradesdk._values.payment import PAYMENT_HEADER
 from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.protocol import RECEIPT_HEADER, Authorization, Offer, encode_payment, offer_error, parse_offer
-from tradesdk.payments.records import PAYMENT_HEADER
 
 from ._offers import (
     PAY_TO,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tradesdk import RawResponse
-from tradesdk._http.response import Headers
+from tradesdk._values.http import Headers
 from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.protocol import MAX_OFFER, offer_error, parse_offer
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError
 from tradesdk._http.request import Request, raw_request
-from tradesdk._http.response import RawResponse, decode_raw
+from tradesdk._http.response import decode_raw
 from tradesdk._http.retry import Operation
+from tradesdk._values.http import RawResponse
 
 
 def raw(method: Any, path: Any, **more: Any) -> Request[RawResponse]:

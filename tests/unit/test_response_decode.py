@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import Account, Agent, APIResponseError, RawResponse, Signal, TradeDetail, Usage, Wallet, WalletBalance
-from tradesdk._http.response import Headers, decode_model, decode_nothing, decode_page, decode_raw, decode_with_headers
+from tradesdk._http.response import decode_model, decode_nothing, decode_page, decode_raw, decode_with_headers
+from tradesdk._values.http import Headers
 
 URL = "https://api.example.com/v1/account"
 ACCOUNT = {"id": "acc_1", "email": "a@example.com", "plan": "pro", "created_at": 1700000000, "api_key_last4": "wxyz"}

@@ -29,8 +29,9 @@ from tradesdk import (
     ServiceUnavailableError,
     UnprocessableEntityError,
 )
-from tradesdk._http.response import Headers, failure_of, moment_after, service_error, status_error
+from tradesdk._http.response import failure_of, moment_after, service_error, status_error
 from tradesdk._http.retry import FailureCause
+from tradesdk._values.http import Headers
 
 URL = "https://api.example.com/v1/agents/agt_1"
 NOW = 1_700_000_000.0

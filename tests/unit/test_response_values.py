@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import RateLimit, RawResponse
-from tradesdk._http.response import Headers, rate_limit, service_error
+from tradesdk._http.response import rate_limit, service_error
+from tradesdk._values.http import Headers
 
 from ._pickled import pickled
 

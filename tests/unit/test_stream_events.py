@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tradesdk import APIResponseError
-from tradesdk._http.response import Headers, RawResponse
 from tradesdk._stream.events import (
     MAX_RAW,
     Event,
@@ -26,6 +25,7 @@ from tradesdk._stream.events import (
     signal_reader,
     unix,
 )
+from tradesdk._values.http import Headers, RawResponse
 from tradesdk.models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
 from .._clock import START

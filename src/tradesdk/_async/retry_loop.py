@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .._http.request import Look, Request
 from .._http.response import decode_with_headers, failure_of
@@ -14,13 +14,32 @@ from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFound
 from .concurrency import sleep
 
 if TYPE_CHECKING:
-    from .session import AsyncCalls
+    from collections import deque
+
+    from .._http.retry import RetryBudget, RetryPolicy
+    from .._system.clock import Clock
+    from .._values.http import RawResponse
 
 T = TypeVar("T")
 
 logger = logging.getLogger("tradesdk")
 
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
+
+
+class AsyncSender(Protocol):
+    """What a retry needs of the session that it belongs to."""
+
+    base_url: str
+    clock: Clock
+    policy: RetryPolicy
+    budget: RetryBudget
+    made: deque[str]
+
+    async def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
+    async def attempt(self, request: Request[T], give_up: float) -> T: ...
+    def read(self, request: Request[T], response: RawResponse) -> T: ...
+    def alone_with(self, wanted: tuple[object, ...]) -> bool: ...
 
 
 class AsyncRetrial(Generic[T]):
@@ -30,7 +49,7 @@ class AsyncRetrial(Generic[T]):
     """
 
     def __init__(
-        self, calls: AsyncCalls, request: Request[T], give_up: float, *, began: tuple[float, float] | None
+        self, calls: AsyncSender, request: Request[T], give_up: float, *, began: tuple[float, float] | None
     ) -> None:
         self._calls = calls
         self._request = request

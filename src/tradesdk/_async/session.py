@@ -14,17 +14,18 @@ import httpx
 
 from .._http.rate_limit import Throttle
 from .._http.request import Request
-from .._http.response import BodyReader, Headers, RawResponse, decode_nothing, moment_after, status_error
+from .._http.response import BodyReader, decode_nothing, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.wire_logging import Exchange, wire
 from .._httpx import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
 from .._system.clock import Clock
+from .._values.http import Headers, RawResponse
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import sleep
 
 if TYPE_CHECKING:
-    from ..payments.records import Payment
+    from .._values.payment import Payment
 
 T = TypeVar("T")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from .response import RateLimit, rate_limit
+from .._values.http import RateLimit
+from .response import rate_limit
 from .retry import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute

@@ -13,13 +13,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
-from ..errors import InvalidArgumentError, printable
+from .._values.text import printable
+from ..errors import InvalidArgumentError
 from .response import decode_model, decode_page
 from .retry import Operation
 
 if TYPE_CHECKING:
+    from .._values.http import RawResponse
     from ..models._base import Model, Page
-    from .response import RawResponse
 
 M = TypeVar("M", bound="Model")
 T = TypeVar("T")

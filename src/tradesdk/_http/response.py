@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import APIConnectionError, APIResponseError, APIStatusError, printable, status_error_class
+from .._values.http import RateLimit, RawResponse
+from .._values.text import parse_json, printable
+from ..errors import APIConnectionError, APIResponseError, APIStatusError, status_error_class
 from .retry import Failure, FailureCause, reset_time, server_wait
 
 if TYPE_CHECKING:
@@ -25,73 +26,6 @@ _GZIP = b"\x1f\x8b"
 _MAX_MEMBERS = 10_000  # of a gzip body; empty ones would take time without end, and no room
 
 
-class Headers(Mapping[str, str]):
-    """Answer headers: names in any case; a header that came twice is joined by commas."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        values: dict[str, str] = {}
-        for name, value in items:
-            name = name.lower()
-            values[name] = f"{values[name]}, {value}" if name in values else value
-        self._values = values
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"Headers({self._values!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class RawResponse:
-    """An answer as it came.
-
-    Attributes:
-        status: the HTTP status.
-        headers: names in any case.
-        content: the body, after gzip.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def text(self) -> str:
-        """The body as text; bytes that are no UTF-8 are replaced."""
-        return self.content.decode("utf-8", "replace")
-
-    def json(self) -> Any:
-        """The body as JSON. Raises `ValueError` when it is none (`NaN` and `Infinity` are none)."""
-        return parse_json(self.content)
-
-    def __repr__(self) -> str:
-        return f"RawResponse(status={self.status}, {len(self.content)} bytes)"
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimit:
-    """The rate limit as an answer told it.
-
-    Attributes:
-        limit: requests per minute.
-        remaining: how many more may be sent before the reset.
-        reset: when the window ends (aware, UTC).
-    """
-
-    limit: int | None
-    remaining: int | None
-    reset: datetime | None
-
-
 def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
     """The three `X-RateLimit-*` headers; None when none of them is there."""
     limit = _count(headers.get("x-ratelimit-limit"))
@@ -104,16 +38,6 @@ def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
 
 def _count(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
-def parse_json(content: bytes) -> Any:
-    """Any JSON; `ValueError` when it is none, or is nested more than about 200 deep.
-
-    Not the standard library's parser: it overflows the stack when another library has raised the recursion limit.
-    """
-    from pydantic_core import from_json  # only where an answer is not read by a model
-
-    return from_json(content, allow_inf_nan=False)
 
 
 class BodyReader:

@@ -9,12 +9,16 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote, urlsplit
 
+from .._values.text import printable
 from .._version import __version__
-from ..errors import ConfigError, printable
+from ..errors import ConfigError
 from .retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
@@ -229,3 +233,22 @@ def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
     if max_retries is None:
         return given
     return replace(given, max_retries=max_retries)
+
+
+def data_folder(of: str) -> Path:
+    """`TRADE_HOME`, or else the platform's folder for data of `trade`. It need not be there.
+
+    Raises:
+        ConfigError: there is no home folder for `of`.
+    """
+    from pathlib import Path
+
+    home = os.environ.get("TRADE_HOME")
+    try:
+        if home:
+            return Path(home).expanduser()
+        from platformdirs import user_data_path
+
+        return user_data_path("trade", appauthor=False)
+    except RuntimeError:
+        raise ConfigError(f"there is no home folder for {of}: set TRADE_HOME to a folder") from None

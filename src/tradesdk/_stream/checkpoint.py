@@ -20,11 +20,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from .._http.response import parse_json
+from .._http.settings import data_folder
 from .._system import private_files as wholefile
 from .._system.file_lock import FileLock, InUseError
-from .._system.home import data_folder
-from ..errors import CheckpointError, InvalidArgumentError, printable
+from .._values.text import parse_json, printable
+from ..errors import CheckpointError, InvalidArgumentError
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024

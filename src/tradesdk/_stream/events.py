@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from .._http.request import MAX_PAGE
-from .._http.response import RawResponse, decode_page, parse_json
-from ..errors import APIResponseError, printable
+from .._http.response import decode_page
+from .._values.http import RawResponse
+from .._values.text import parse_json, printable
+from ..errors import APIResponseError
 from ..models.signals import Signal
 from ..models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 

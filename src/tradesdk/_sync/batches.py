@@ -11,9 +11,10 @@ from typing import Generic, Protocol, TypeVar
 
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from .._values.money import usd
 from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
 from ..payments.batches import Batch, BatchOptions, BatchPlan
-from ..payments.money import Usd, usd
+from ..payments.money import Usd
 from ..payments.results import MarketResult
 
 T = TypeVar("T")

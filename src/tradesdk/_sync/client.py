@@ -13,12 +13,14 @@ import httpx
 
 from .._http import settings
 from .._http.request import raw_request
-from .._http.response import RateLimit, RawResponse, decode_raw
+from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._httpx import NoCookies, parsed_url
 from .._system.clock import Clock, SystemClock
-from ..errors import ConfigError, printable
+from .._values.http import RateLimit, RawResponse
+from .._values.text import printable
+from ..errors import ConfigError
 from .session import Calls
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 import httpx
 
 from .._http import settings
-from .._http.response import RateLimit, RawResponse
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
 from .._market import raw as raw_request
 from .._system.clock import Clock, SystemClock
+from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError, InvalidArgumentError
 from ..payments.authorizer import Purse
 from ..payments.budget import Budget

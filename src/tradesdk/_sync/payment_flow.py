@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from .._http.request import Request
-from .._http.response import RawResponse
 from .._http.retry import Operation
 from .._httpx import Place
 from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
+from .._values.http import RawResponse
+from .._values.payment import Payment, PaymentState
 from ..errors import APIError, APIStatusError, ConfigError, TradeError
 from ..payments.authorizer import Purse
 from ..payments.errors import LedgerError, PaymentRefusedError
@@ -24,7 +25,6 @@ from ..payments.ledger.leases import ended, owner_name
 from ..payments.messages import in_the_way
 from ..payments.protocol import Offer, parse_offer
 from ..payments.purchase import Purchase, origin_of
-from ..payments.records import Payment, PaymentState
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
 from .concurrency import Turns, in_thread, shielded, sleep, surely

@@ -9,14 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._http.request import Request
-from .._http.response import RawResponse, failure_of
+from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
+from .._values.http import RawResponse
+from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, TradeError
 from ..payments.classification import Answer, Verdict, judge, judge_failure
 from ..payments.errors import LedgerError
 from ..payments.messages import error_of, in_doubt, in_the_way
 from ..payments.receipts import receipt_warnings
-from ..payments.records import Payment, PaymentState
 from ..payments.results import MarketResult, Quote
 from ..payments.state_machine import Flow, Step
 from .concurrency import in_thread, shielded, sleep, surely

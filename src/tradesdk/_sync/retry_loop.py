@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .._http.request import Look, Request
 from .._http.response import decode_with_headers, failure_of
@@ -15,7 +15,11 @@ from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFound
 from .concurrency import sleep
 
 if TYPE_CHECKING:
-    from .session import Calls
+    from collections import deque
+
+    from .._http.retry import RetryBudget, RetryPolicy
+    from .._system.clock import Clock
+    from .._values.http import RawResponse
 
 T = TypeVar("T")
 
@@ -24,13 +28,30 @@ logger = logging.getLogger("tradesdk")
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
 
 
+class Sender(Protocol):
+    """What a retry needs of the session that it belongs to."""
+
+    base_url: str
+    clock: Clock
+    policy: RetryPolicy
+    budget: RetryBudget
+    made: deque[str]
+
+    def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
+    def attempt(self, request: Request[T], give_up: float) -> T: ...
+    def read(self, request: Request[T], response: RawResponse) -> T: ...
+    def alone_with(self, wanted: tuple[object, ...]) -> bool: ...
+
+
 class Retrial(Generic[T]):
     """What follows when the first attempt of a call has failed.
 
     `began` says when a create began, by the monotonic clock and by the wall.
     """
 
-    def __init__(self, calls: Calls, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> None:
+    def __init__(
+        self, calls: Sender, request: Request[T], give_up: float, *, began: tuple[float, float] | None
+    ) -> None:
         self._calls = calls
         self._request = request
         self._give_up = give_up

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from .._http.request import endpoint, request
-from .._http.response import Headers, RawResponse, decode_nothing
+from .._http.response import decode_nothing
 from .._http.wire_logging import Exchange, wire
 from .._httpx import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._stream.events import Gzip
-from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError, printable
+from .._values.http import Headers, RawResponse
+from .._values.text import printable
+from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
 from .concurrency import Gate, finished
 
 if TYPE_CHECKING:

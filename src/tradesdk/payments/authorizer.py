@@ -14,16 +14,16 @@ from uuid import uuid4
 
 from .._http.settings import is_loopback
 from .._system.clock import Clock
+from .._values.money import shown_usd
+from .._values.payment import Payment, PaymentState, SignedHeader
 from ..errors import TradeError
 from .budget import Budget, Spending
 from .errors import LedgerError, PaymentError, PaymentRefusedError
 from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
 from .messages import in_the_way
-from .money import shown_usd
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .purchase import Prepared, Purchase, origin_of
-from .records import Payment, PaymentState, SignedHeader
 from .results import DryRun, Quote
 from .service_clock import MAX_DIFFERENCE, ServiceTime
 from .signing.eip3009 import authorization_digest, new_nonce

@@ -9,11 +9,12 @@ from typing import Generic, TypeVar
 
 from .._http.request import optional_text
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from .._values.money import shown_usd, usd
+from .._values.payment import Payment
 from ..errors import APIError, InvalidArgumentError
 from . import prices
 from .errors import PaymentError, PaymentRefusedError
-from .money import Usd, micro_usd, shown_usd, usd
-from .records import Payment
+from .money import Usd, micro_usd
 from .results import MarketResult
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from .._values.money import shown_usd, usd
 from ..errors import ConfigError, InvalidArgumentError
-from .money import Usd, micro_usd, shown_usd, usd
+from .money import Usd, micro_usd
 
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 _VARIABLES = {

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .._http.response import RawResponse
 from .._http.retry import Failure, FailureCause
-from ..errors import printable
+from .._values.http import RawResponse
+from .._values.payment import Payment, Receipt
+from .._values.text import printable
 from .protocol import offer_error
 from .receipts import read_receipt
-from .records import Payment, Receipt
 
 
 class Verdict(StrEnum):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..errors import TradeError, printable
+from .._values.text import printable
+from ..errors import TradeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._http.response import RawResponse
-    from .records import Charged, Payment
+    from .._values.http import RawResponse
+    from .._values.payment import Charged, Payment
 
 
 class PaymentError(TradeError):

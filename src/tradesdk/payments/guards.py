@@ -10,9 +10,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from .._http.settings import is_loopback
-from ..errors import ConfigError, printable
+from .._values.money import shown_usd
+from .._values.text import printable
+from ..errors import ConfigError
 from .errors import PaymentRefusedError
-from .money import shown_usd
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"

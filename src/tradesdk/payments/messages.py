@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from .._http.response import RawResponse
+from .._values.http import RawResponse
+from .._values.money import shown_usd
+from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
 from .classification import Answer, Verdict
 from .errors import (
     PaymentError,
@@ -13,8 +15,6 @@ from .errors import (
     PaymentRejectedError,
     PaymentUndeliveredError,
 )
-from .money import shown_usd
-from .records import GRACE, UNRESOLVED, Payment, PaymentState
 
 _FUNDS = "put USDC on Base into {payer}; no ETH is needed, the service pays for gas"
 _REMEDIES = {

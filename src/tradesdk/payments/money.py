@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from ..errors import InvalidArgumentError, printable, without_keys
+from .._values.money import MICRO
+from .._values.text import printable, without_keys
+from ..errors import InvalidArgumentError
 
-MICRO = 1_000_000
 Usd = str | Decimal
 """US dollars: `"0.10"`, `"5"`, `Decimal("0.03")`.
 
@@ -41,14 +42,3 @@ def micro_usd(name: str, value: Usd) -> int:
             f"not {printable(text, 40) if text.strip() else repr(text[:40])}"
         )
     return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))
-
-
-def usd(micro: int) -> Decimal:
-    """Dollars of micro-dollars, exact."""
-    return Decimal(f"{micro}E-6")  # not scaleb, which rounds as the caller's context says
-
-
-def shown_usd(micro: int) -> str:
-    """`$0.03`, `$0.000001`: at least two decimals, no zeros after them."""
-    whole, part = divmod(micro, MICRO)
-    return f"${whole}.{f'{part:06}'.rstrip('0').ljust(2, '0')}"

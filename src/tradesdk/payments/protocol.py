@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .._http.response import RawResponse, parse_json
-from ..errors import InvalidArgumentError, printable
+from .._values.http import RawResponse
+from .._values.text import parse_json, printable
+from ..errors import InvalidArgumentError
 from .errors import PaymentRefusedError
 
 RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from .._values.payment import Payment
 from . import prices
-from .records import Payment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import printable
-from .money import shown_usd
+from .._values.money import shown_usd
+from .._values.payment import Payment, Receipt
+from .._values.text import printable
 from .protocol import MAX_OFFER, RECEIPT_HEADER, read_base64
-from .records import Payment, Receipt
 
 _AMOUNT = re.compile(r"[0-9]{1,78}", re.ASCII)
 _SAME_CHAIN = frozenset({"base", "eip155:8453"})

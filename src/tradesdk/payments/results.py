@@ -7,10 +7,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
+from .._values.money import usd
+from .._values.payment import Charged, Payment, Receipt
 from ..errors import TradeError
 from .budget import Spending
-from .money import usd
-from .records import Charged, Payment, Receipt
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .._http.retry import FailureCause, RetryPolicy
+from .._values.payment import PaymentState
 from .classification import Answer, Verdict
-from .records import PaymentState
 
 MAX_REPEATS = 5
 MAX_AFTER_BARE = 2

@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 
-from ...errors import printable
+from ..._values.text import printable
 from ..errors import LedgerError
 
 NOTHING_SENT = "nothing was sent"

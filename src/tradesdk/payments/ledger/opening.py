@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from ..._system.home import data_folder
+from ..._http.settings import data_folder
 from . import errors as errors
 from . import schema as sql
 

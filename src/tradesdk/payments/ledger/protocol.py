@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader
 from ..budget import Budget, Spending
-from ..records import Payment, PaymentState, Receipt, SignedHeader
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader
 from ..budget import LIMITS, Budget
-from ..records import Payment, PaymentState, Receipt, SignedHeader
 from .schema import COLUMNS
 
 

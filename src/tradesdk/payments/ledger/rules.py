@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ...errors import printable
+from ..._values.money import shown_usd
+from ..._values.payment import GRACE, LIVE, UNRESOLVED, Payment, PaymentState
+from ..._values.text import printable
 from ..budget import Spending
 from ..errors import PaymentRefusedError
 from ..messages import already_known, still_live
-from ..money import shown_usd
-from ..records import GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 
 HOUR = 3600.0
 DAY = 86400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ..records import FREE, LIVE, UNRESOLVED, Payment, PaymentState
+from ..._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentState
 
 APPLICATION = 0x7452_4C67
 """Marks a SQLite file as a ledger of ours."""

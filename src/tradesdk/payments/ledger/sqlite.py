@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from ...errors import InvalidArgumentError, printable, without_keys
+from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader, newer_receipt
+from ..._values.text import printable, without_keys
+from ...errors import InvalidArgumentError
 from ..budget import Budget, Spending
 from ..errors import LedgerError, PaymentRefusedError
 from ..purchase import origin_of
-from ..records import Payment, PaymentState, Receipt, SignedHeader, newer_receipt
 from . import errors as errors
 from . import rules as rules
 from . import schema as sql

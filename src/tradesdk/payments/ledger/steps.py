@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..._values.payment import GRACE, LIVE, Payment, PaymentState
 from ..budget import Budget, Spending
-from ..records import GRACE, LIVE, Payment, PaymentState
 from . import rules as rules
 from . import schema as sql
 from .rows import receipt_text, to_budget, to_payment

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._http.response import parse_json
-from ...errors import ConfigError, InvalidArgumentError, printable, without_keys
+from ..._values.text import parse_json, printable, without_keys
+from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]

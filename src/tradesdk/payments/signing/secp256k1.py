@@ -12,7 +12,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from ...errors import ConfigError, without_keys
+from ..._values.text import without_keys
+from ...errors import ConfigError
 from .eip3009 import keccak256
 
 TYPE_CHECKING = False

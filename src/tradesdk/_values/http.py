@@ -1,0 +1,77 @@
+"""What came back from the service: status, headers, body, and the rate limit in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .text import parse_json
+
+
+class Headers(Mapping[str, str]):
+    """Answer headers: names in any case; a header that came twice is joined by commas."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        values: dict[str, str] = {}
+        for name, value in items:
+            name = name.lower()
+            values[name] = f"{values[name]}, {value}" if name in values else value
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._values!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponse:
+    """An answer as it came.
+
+    Attributes:
+        status: the HTTP status.
+        headers: names in any case.
+        content: the body, after gzip.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are no UTF-8 are replaced."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises `ValueError` when it is none (`NaN` and `Infinity` are none)."""
+        return parse_json(self.content)
+
+    def __repr__(self) -> str:
+        return f"RawResponse(status={self.status}, {len(self.content)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """The rate limit as an answer told it.
+
+    Attributes:
+        limit: requests per minute.
+        remaining: how many more may be sent before the reset.
+        reset: when the window ends (aware, UTC).
+    """
+
+    limit: int | None
+    remaining: int | None
+    reset: datetime | None
