@@ -41,6 +41,7 @@ HTTPX_ROOMS = {
         for room in ("calls", "client", "market", "network", "streamlink", "transport")
     ),
     "tradesdk_mock/in_process/httpx_transport.py",
+    "tradesdk_mock/in_process/reply_stream.py",
 }
 MOCK_ROOMS = (
     "tradesdk_cli/context.py",
@@ -195,6 +196,7 @@ def test_mock_knows_nothing_of_ours() -> None:
     extra = {
         "tradesdk_mock/api/openapi.py": {"yaml"},
         "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
+        "tradesdk_mock/in_process/reply_stream.py": {"httpx"},
         "tradesdk_mock/pytest_plugin.py": {"pytest"},
     }
     allowed = sys.stdlib_module_names | MOCK_THIRD_PARTY | {"tradesdk_mock"}
