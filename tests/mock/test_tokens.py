@@ -32,7 +32,7 @@ def test_the_tokens_of_a_chain(chain_id: int, every: int, live: int) -> None:
         assert token.logo.endswith(".png")
         for name in (token.symbol, token.coin_id, token.address):
             for spelled in (name, name.lower(), name.upper()):
-                assert find(7, chain_id, spelled) is token
+                assert find(7, chain_id, spelled) == token
     assert find(7, chain_id, "no such token") is find(7, chain_id, "") is None
     # A larger market has a smaller rank.
     caps = [token.market_cap for token in sorted(found, key=lambda token: token.market_cap_rank)]
