@@ -45,7 +45,7 @@ def test_the_table_of_faults_agrees_with_the_mock() -> None:
 
 def test_every_code_of_a_payment_is_explained() -> None:
     """The page says of each of them what happened to the money."""
-    rooms = [*(SDK / "payments").glob("*.py"), SDK / "_async" / "paying.py", SDK / "_async" / "payments.py"]
+    rooms = [*(SDK / "payments").rglob("*.py"), SDK / "_async/payment_flow.py", SDK / "_async/payment_history.py"]
     source = "\n".join(room.read_text(encoding="utf-8") for room in rooms)
     codes = set(re.findall(r'(?:\bcode=|_Refusal\(\s*\d+,\s*|\brefused\(|_error\(\s*)"([a-z_]+)"', source))
     assert len(codes) > 40

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 # is: those that make the file count as well. A kill, unlike a power cut, needs no syncing.
 KILLED = """
 import sqlite3
-from tradesdk.payments import ledger_open
+from tradesdk.payments.ledger import opening
 
 STEPS = ("reserve", "present", "present_again", "settle")
 STATES = [None, PaymentState.RESERVED, PaymentState.PRESENTED, PaymentState.PRESENTED, PaymentState.DELIVERED]

@@ -49,8 +49,8 @@ from tradesdk import RetryPolicy, TradeClient
 
 faulthandler.dump_traceback_later(100, exit=True)
 logging.disable()
-OPCODES = ("tradesdk/_sync/primitives.py", "lib/python3.%d/threading.py" % sys.version_info[1])
-LINES = ("_sync/stream.py", "_sync/streamlink.py", "_sync/lookback.py")
+OPCODES = ("tradesdk/_sync/concurrency.py", "lib/python3.%d/threading.py" % sys.version_info[1])
+LINES = ("_sync/signal_stream.py", "_sync/stream_connection.py", "_sync/stream_backfill.py")
 opened = closed = left = 0
 
 class Body(httpx.SyncByteStream):

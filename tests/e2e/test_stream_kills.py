@@ -24,8 +24,9 @@ DRIVER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 import anyio
-from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient, _checkpoint
-from tradesdk import _wholefile as wholefile
+from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient
+from tradesdk._stream import checkpoint
+from tradesdk._system import private_files
 import tradesdk._async.signal_stream, tradesdk._sync.signal_stream, httpx_sse
 
 url, key, folder, flavour, manual, since, times, seed = json.loads(sys.argv[1])
@@ -100,9 +101,9 @@ def child(run, deadly):
         return pid
     try:
         # The whole state for each signal, for every few, or nearly always a line behind it.
-        _checkpoint.OFTEN, _checkpoint.SHARE = (0.0, 0.2, 1.0)[run // 3 % 3], 0
+        checkpoint.OFTEN, checkpoint.SHARE = (0.0, 0.2, 1.0)[run // 3 % 3], 0
         if deadly is not None:
-            wholefile.os = Deadly(*deadly)
+            private_files.os = Deadly(*deadly)
         blocking(run) if flavour == "blocking" else anyio.run(awaiting, run)
     except BaseException as error:
         note(run, "failed", repr(error).replace("\\n", " ")[:2000])

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no kil
 AT_ANY_MOMENT = """
 import os, random, signal, sys, time
 from tests.unit._checkpoints import checkpoint, state, NOW
-from tradesdk import _checkpoint
+from tradesdk._stream import checkpoint as checkpoint_module
 
 LINES = 5
-_checkpoint.monotonic = lambda: 1.0
+checkpoint_module.monotonic = lambda: 1.0
 
 path, kills = sys.argv[1], int(sys.argv[2])
 random.seed(kills)
@@ -84,10 +84,10 @@ def test_at_many_moments(tmp_path: Path) -> None:
 AT_EVERY_STEP = """
 import os, signal, sys
 from tests.unit._checkpoints import checkpoint, state, NOW
-from tradesdk import _checkpoint
+from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointState
 
-_checkpoint.monotonic = lambda: 1.0
+checkpoint_module.monotonic = lambda: 1.0
 path = sys.argv[1]
 file = checkpoint(path)
 file.open()

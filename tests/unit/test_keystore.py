@@ -175,7 +175,9 @@ def test_a_limit_on_the_size_of_files_leaves_nothing_behind(tmp_path: Path) -> N
     """The real thing: the system takes the first bytes and refuses the rest."""
     resource = pytest.importorskip("resource", reason="limits of a process are POSIX's")
     code = (
-        "import resource, signal, sys; from tradesdk import ConfigError; from tradesdk.payments import keystore\n"
+        "import resource, signal, sys\n"
+        "from tradesdk import ConfigError\n"
+        "from tradesdk.payments.signing import keystore\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "try: keystore.create(sys.argv[1], 'a password', work=2)\n"
         "except ConfigError as error: print(error)"
@@ -210,7 +212,7 @@ def test_what_is_no_key_makes_no_keystore(tmp_path: Path, seen: Seen, key: Any) 
 
 def test_opening_leaves_the_limit_of_recursion_alone(path: Path) -> None:
     code = (
-        "import sys; from tradesdk.payments import keystore; before = sys.getrecursionlimit();"
+        "import sys; from tradesdk.payments.signing import keystore; before = sys.getrecursionlimit();"
         f"keystore.unlock({str(path)!r}, {PASSWORD!r}); keystore.create({str(path) + '2'!r}, 'x', work=2);"
         "assert sys.getrecursionlimit() == before"
     )

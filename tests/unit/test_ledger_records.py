@@ -77,7 +77,7 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
         lines = []
         while error is not None:
             walk = traceback.TracebackException.from_exception(error, capture_locals=True)
-            lines += [repr(frame.locals) for frame in walk.stack if Path(frame.filename).parts[-2:-1] == ("payments",)]
+            lines += [repr(frame.locals) for frame in walk.stack if "payments" in Path(frame.filename).parts]
             error = error.__cause__ or error.__context__
         assert lines
         return "\n".join(lines)

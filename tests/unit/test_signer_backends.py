@@ -138,4 +138,4 @@ def test_without_coincurve_the_maker_is_still_found() -> None:
 
 
 def test_nothing_is_loaded_before_a_key_is_there() -> None:
-    assert run("import sys\nfrom tradesdk.payments import signer, keystore\n" + LOADED) == ""
+    assert run("import sys\nfrom tradesdk.payments.signing import signer, keystore\n" + LOADED) == ""

@@ -117,8 +117,8 @@ def copied(
     return Copy(root, script, capsys)
 
 
-CALLS = "src/tradesdk/_sync/calls.py"
-SOURCE = "src/tradesdk/_async/calls.py"
+CALLS = "src/tradesdk/_sync/session.py"
+SOURCE = "src/tradesdk/_async/session.py"
 
 
 def test_a_current_tree_is_current(copied: Copy) -> None:
@@ -196,15 +196,15 @@ def test_a_word_of_async_that_is_left_over_is_found(copied: Copy, line: str, wor
 
 @pytest.mark.parametrize("side", ["_async", "_sync"])
 def test_a_hand_written_twin_has_the_same_names(copied: Copy, side: str) -> None:
-    copied.edit(f"src/tradesdk/{side}/primitives.py", lambda text: text + "\n\ndef only_here() -> None: ...\n")
+    copied.edit(f"src/tradesdk/{side}/concurrency.py", lambda text: text + "\n\ndef only_here() -> None: ...\n")
     assert copied.run("--check") == (
         1,
-        "src/tradesdk/_sync/primitives.py: does not define the same names as its twin\n",
+        "src/tradesdk/_sync/concurrency.py: does not define the same names as its twin\n",
     )
 
 
 def test_a_hand_written_twin_is_there_and_is_never_written(copied: Copy) -> None:
-    twin = copied.root / "src/tradesdk/_sync/primitives.py"
+    twin = copied.root / "src/tradesdk/_sync/concurrency.py"
     twin.unlink()
     status, said = copied.run()
     assert status == 1
