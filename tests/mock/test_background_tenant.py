@@ -1,4 +1,4 @@
-"""The tenant that trades in the background: market data is mostly about it. The sums themselves: test_books."""
+"""The tenant that trades in the background: market data is mostly about it. The sums themselves: test_ledger."""
 
 from __future__ import annotations
 
