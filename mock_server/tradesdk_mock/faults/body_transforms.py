@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -40,7 +39,7 @@ class Raw(bytes):
 
 
 class TransformedSteps(Steps):
-    """Steps that faults have changed. Closing them closes their source too, from any thread."""
+    """Steps that faults have changed. Closing them closes their source too."""
 
     def __init__(self, source: Steps, changed: Steps) -> None:
         self._source = source
@@ -53,8 +52,7 @@ class TransformedSteps(Steps):
         for steps in (self._source, self._changed):
             close = getattr(steps, "close", None)
             if close is not None:
-                with contextlib.suppress(ValueError):  # another thread is reading a step
-                    close()
+                close()
 
 
 def is_signal(step: bytes) -> bool:
