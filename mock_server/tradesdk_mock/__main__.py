@@ -78,18 +78,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = {name: value for name, _, value in (text.partition("=") for text in options.gap)}
         GapOptions().changed(**chosen)
-        from .serving.uvicorn_server import MockServer
+        from .serving.uvicorn_server import MockServer, stopped_by_signals, wait_for
 
-        with MockServer(
-            seed=options.seed,
-            host=options.host,
-            port=options.port,
-            db=options.db,
-            gaps=chosen,
-            scenario=options.scenario,
-            signals=options.market,
-            allow_remote_control=options.allow_remote_control,
-        ) as server:
+        # Before the address is printed: whoever reads it may stop the server at once.
+        with (
+            stopped_by_signals() as stop,
+            MockServer(
+                seed=options.seed,
+                host=options.host,
+                port=options.port,
+                db=options.db,
+                gaps=chosen,
+                scenario=options.scenario,
+                signals=options.market,
+                allow_remote_control=options.allow_remote_control,
+            ) as server,
+        ):
             if server.world.market_before is not None:
                 print(
                     f"the market of {options.db} was {server.world.market_before}, and is {options.market} from now on",
@@ -101,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(server.url, flush=True)
             if server.market_url != server.url:
                 print(server.market_url, flush=True)
-            server.wait()
+            wait_for(stop)
     except (MockServerError, ModuleNotFoundError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

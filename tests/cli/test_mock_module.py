@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -41,6 +42,30 @@ def test_options() -> None:
         assert process.wait(30) == 0
 
 
+class SignalOnFirstLine(io.StringIO):
+    """Standard output whose reader stops the server as soon as it knows the address."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self._number = number
+
+    def write(self, text: str) -> int:
+        if not self.getvalue():
+            super().write(text)
+            signal.raise_signal(self._number)
+            return len(text)
+        return super().write(text)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_has_the_address_can_stop_it(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = SignalOnFirstLine(number)
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["--port", "0"]) == 0
+    assert out.getvalue().startswith("http://127.0.0.1:")
+
+
 @pytest.mark.parametrize("speed", ["0", "-1", "nan", "1e7"])
 def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--port", "0", "--speed", speed]) == 1
@@ -61,7 +86,7 @@ def test_remote_control_is_off_unless_asked_for(monkeypatch: pytest.MonkeyPatch)
         original(server)
 
     monkeypatch.setattr(MockServer, "__init__", looked_at)
-    monkeypatch.setattr(MockServer, "wait", lambda server: None)
+    monkeypatch.setattr("tradesdk_mock.serving.uvicorn_server.wait_for", lambda stop: None)
     assert main(["--port", "0"]) == 0
     assert main(["--port", "0", "--allow-remote-control"]) == 0
     assert allowed == [False, True]

@@ -11,8 +11,8 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..api.pipeline import TOO_LONG
@@ -127,17 +127,8 @@ class MockServer(MockService):
 
     def wait(self) -> None:
         """Serve until SIGINT or SIGTERM. For the main thread of a program that only serves."""
-        ended = threading.Event()
-
-        def end(number: int, frame: FrameType | None) -> None:
-            ended.set()
-
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            ended.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with stopped_by_signals() as stop:
+            wait_for(stop)
 
     def __enter__(self) -> Self:
         try:
@@ -178,6 +169,24 @@ class MockServer(MockService):
             raise MockServerError("the server isn't started, so it has no address: use `with MockServer() as server:`")
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{port}"
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """What SIGINT and SIGTERM set, from the first line of the block on. For the main thread."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def wait_for(stop: threading.Event) -> None:
+    """Wait in short turns: Python looks for signals between them, and one that came just before a wait can't end it."""
+    while not stop.wait(0.5):
+        pass
 
 
 def _listen(host: str, port: int) -> socket.socket:

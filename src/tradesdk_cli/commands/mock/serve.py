@@ -194,7 +194,9 @@ def _told_to_stop() -> Iterator[threading.Event]:
 
 
 def _wait_for(stop: threading.Event) -> None:
-    stop.wait()
+    # In short turns: Python looks for signals between them, and one that came just before a wait can't end it.
+    while not stop.wait(0.5):
+        pass
 
 
 def _gap_options(words: list[str]) -> dict[str, Any]:
