@@ -88,7 +88,7 @@ PUBLIC = {
     "Batch",
     "TokenQuery",
     "Budget",
-    "BudgetStore",
+    "LedgerStore",
     "Spending",
     "Ledger",
     "Quote",

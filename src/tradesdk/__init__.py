@@ -100,7 +100,7 @@ if TYPE_CHECKING:
         PaymentRejectedError,
         PaymentUndeliveredError,
     )
-    from .payments.ledger.protocol import BudgetStore
+    from .payments.ledger.protocol import LedgerStore
     from .payments.ledger.sqlite import Ledger
     from .payments.results import DryRun, MarketResult, Quote, Reconciliation
     from .payments.signing.keystore import address as keystore_address
@@ -206,7 +206,7 @@ _HOMES = {
         "Quote",
         "Reconciliation",
     ),
-    "payments.ledger.protocol": ("BudgetStore",),
+    "payments.ledger.protocol": ("LedgerStore",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _NAMED_THERE = {"create_keystore": "create", "keystore_address": "address"}
@@ -240,7 +240,7 @@ __all__ = [
     "wallet_message",
     # payments
     "Budget",
-    "BudgetStore",
+    "LedgerStore",
     "DryRun",
     "Ledger",
     "MarketResult",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import AsyncTradeClient
-from tradesdk._async.connection_pool import AsyncConnections
+from tradesdk._async.connection_pool import AsyncConnectionPool
 
 from .._answers import BASE, KEY
 from .._clock import VirtualClock
@@ -36,7 +36,7 @@ def connected(url: str, **options: Any) -> AsyncTradeClient:
 def at_most(connections: int, url: str, **options: Any) -> AsyncTradeClient:
     """As `connected`, with fewer connections than the 100 that a client allows itself."""
     client = connected(url, **options)
-    client._calls.http = httpx.AsyncClient(transport=AsyncConnections(max_connections=connections))
+    client._session.http = httpx.AsyncClient(transport=AsyncConnectionPool(max_connections=connections))
     return client
 
 

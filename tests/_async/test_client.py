@@ -248,8 +248,8 @@ async def test_closing_a_copy_closes_nothing() -> None:
         async with client.with_options(max_retries=0) as copy:
             pass
         await copy.aclose()
-        assert not client._calls.http.is_closed
-    assert client._calls.http.is_closed
+        assert not client._session.http.is_closed
+    assert client._session.http.is_closed
     for closed in (client, copy):
         with pytest.raises(TradeError, match="closed"):
             await closed.account.get()
@@ -271,7 +271,7 @@ async def test_a_pager_may_outlive_many_calls() -> None:
 async def test_never_printed_nor_pickled() -> None:
     client = client_of(Service())
     assert repr(client).endswith(f"{BASE}>")
-    assert KEY not in repr(client) + repr(vars(client)) + repr(client._calls.key)
+    assert KEY not in repr(client) + repr(vars(client)) + repr(client._session.key)
     with pytest.raises(TypeError):
         pickle.dumps(client)
 

@@ -249,8 +249,8 @@ def test_closing_a_copy_closes_nothing() -> None:
         with client.with_options(max_retries=0) as copy:
             pass
         copy.close()
-        assert not client._calls.http.is_closed
-    assert client._calls.http.is_closed
+        assert not client._session.http.is_closed
+    assert client._session.http.is_closed
     for closed in (client, copy):
         with pytest.raises(TradeError, match="closed"):
             closed.account.get()
@@ -272,7 +272,7 @@ def test_a_pager_may_outlive_many_calls() -> None:
 def test_never_printed_nor_pickled() -> None:
     client = client_of(Service())
     assert repr(client).endswith(f"{BASE}>")
-    assert KEY not in repr(client) + repr(vars(client)) + repr(client._calls.key)
+    assert KEY not in repr(client) + repr(vars(client)) + repr(client._session.key)
     with pytest.raises(TypeError):
         pickle.dumps(client)
 

@@ -228,7 +228,7 @@ def test_cookies_are_never_kept() -> None:
     with facing(always(answer(json.dumps(ACCOUNT).encode(), set_cookie="a=1; Path=/"))) as (server, client):
         client.account.get()
         client.account.get()
-        assert len(client._calls.http.cookies) == 0
+        assert len(client._session.http.cookies) == 0
         assert [b"cookie" in visit.head.lower() for visit in server.visits] == [False, False]
 
 

@@ -184,18 +184,18 @@ def test_while_another_create_alike_is_under_way_what_is_found_may_be_the_others
     service = Service(lost(), ok(page([summary("a9")])))
     client = client_of(service)
     another = Place()
-    client._calls.creating[ref(another)] = ("mine", "w1", 8453)
+    client._session.creating[ref(another)] = ("mine", "w1", 8453)
     with pytest.raises(AmbiguousOutcomeError) as caught:
         create(client)
     assert caught.value.candidates == ("a9",)
-    assert list(client._calls.creating) == [ref(another)]
+    assert list(client._session.creating) == [ref(another)]
 
 
 def test_an_interrupted_create_stands_in_nobodys_way() -> None:
     service = Service(lost(), ok(page([summary("a9")])), ok(agent("a9")))
     client = client_of(service)
     interrupted = Place()
-    client._calls.creating[ref(interrupted)] = ("mine", "w1", 8453)
+    client._session.creating[ref(interrupted)] = ("mine", "w1", 8453)
     del interrupted
     assert (create(client)).id == "a9"
 

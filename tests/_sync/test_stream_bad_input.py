@@ -318,7 +318,7 @@ def test_the_stream_is_quiet_about_its_key(caplog: pytest.LogCaptureFixture) -> 
         for item in stream:
             assert KEY not in repr(item)
             assert KEY not in repr(stream)
-            assert KEY not in repr(vars(stream._follower))
+            assert KEY not in repr(vars(stream._state))
             if getattr(item, "id", "") == "end":
                 break
         assert KEY not in repr(stream.stats)

@@ -230,7 +230,7 @@ def no_limits(*_: Any) -> Budget:
         ("tradesdk_mock.MockServer.add_fault", only_faults_of_the_stream, "not handed over twice"),
         ("tradesdk_cli.demo.live.five_signals", everything_twice, "a signal came twice"),
         ("tradesdk_cli.demo.live.publish", one_is_lost, "signals are missing: 1"),
-        ("tradesdk.payments.authorizer.Purse.limits", no_limits, "a call beyond the limit was paid"),
+        ("tradesdk.payments.authorizer.PaymentAuthorizer.limits", no_limits, "a call beyond the limit was paid"),
         ("tradesdk_mock.payments.report.MockPayments.spent", nothing, "it is not $0.17 that was spent"),
     ],
 )

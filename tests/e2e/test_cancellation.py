@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient
-from tradesdk._async.connection_pool import AsyncConnections
+from tradesdk._async.connection_pool import AsyncConnectionPool
 
 from .._answers import ACCOUNT, KEY, Service, failed, page, summary
 from .._answers import agent as whole
@@ -34,7 +34,7 @@ HALFWAY = {"waiting for the answer": b"", "in its headers": GOOD[:20], "in its b
 def single(url: str) -> AsyncTradeClient:
     """A client with one connection: a place that is lost blocks it for good."""
     client = AsyncTradeClient(api_key=KEY, base_url=url, clock=VirtualClock())
-    client._calls.http = httpx.AsyncClient(transport=AsyncConnections(max_connections=1))
+    client._session.http = httpx.AsyncClient(transport=AsyncConnectionPool(max_connections=1))
     return client
 
 
@@ -307,7 +307,7 @@ def test_a_create_at_every_suspension(lost: bool) -> None:
 
             async def next_one() -> None:
                 assert (await asyncio.wait_for(client.account.get(), 5)).id == "acc_1"
-                assert client._calls.creating == {}
+                assert client._session.creating == {}
 
             def create() -> Awaitable[object]:
                 return client.agents.create(name=next(names), wallet_id="w1", chain_id=8453)

@@ -26,7 +26,7 @@ import pytest
 from tradesdk import Account, Timeout, TradeClient
 from tradesdk._httpx import Place
 from tradesdk._sync import concurrency
-from tradesdk._sync.concurrency import Slots
+from tradesdk._sync.concurrency import Semaphore
 
 from .._answers import ACCOUNT, KEY
 from .._answers import agent as whole
@@ -105,7 +105,7 @@ def client_of(server: HostileServer, connections: int = 1) -> TradeClient:
     client = TradeClient(
         api_key=KEY, base_url=server.url, clock=VirtualClock(), timeout=Timeout(pool=0.5), max_retries=0
     )
-    client._calls.http._transport._slots = Slots(connections)  # type: ignore[attr-defined] # of our own transport
+    client._session.http._transport._slots = Semaphore(connections)  # type: ignore[attr-defined] # of our own transport
     return client
 
 
@@ -173,7 +173,7 @@ def test_as_many_at_once_as_before(count: int | None) -> None:
 def test_while_waiting_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left behind by somebody who waited is seen by those who wait after."""
     monkeypatch.setattr(concurrency, "_LOOK_AGAIN", 0.002)
-    slots, at, left = Slots(1), 0, 0
+    slots, at, left = Semaphore(1), 0, 0
     while not left:
         at += 1
         first, second, third = Place(), Place(), Place()

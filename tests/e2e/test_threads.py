@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tradesdk import TradeClient
-from tradesdk._sync.connection_pool import Connections
+from tradesdk._sync.connection_pool import ConnectionPool
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
@@ -37,7 +37,7 @@ def test_connections_are_handed_over_safely(expiry: float) -> None:
 
     with hostile(answering) as server:
         client = TradeClient(api_key=KEY, base_url=server.url, clock=VirtualClock())
-        client._calls.http = httpx.Client(transport=Connections(max_connections=6, keepalive_expiry=expiry))
+        client._session.http = httpx.Client(transport=ConnectionPool(max_connections=6, keepalive_expiry=expiry))
 
         def work() -> int:
             return sum(client.account.get().id == "acc_1" for _ in range(25))

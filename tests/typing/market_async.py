@@ -16,10 +16,10 @@ from tradesdk import (
     AsyncMarketClient,
     Batch,
     Budget,
-    BudgetStore,
     Clock,
     DryRun,
     Ledger,
+    LedgerStore,
     LocalSigner,
     MarketResult,
     Payment,
@@ -135,7 +135,7 @@ async def failed(market: AsyncMarketClient) -> None:
         assert_type(error.payment, Payment | None)
 
 
-async def opened(signer: Signer, store: BudgetStore, http: httpx.AsyncClient, clock: Clock) -> None:
+async def opened(signer: Signer, store: LedgerStore, http: httpx.AsyncClient, clock: Clock) -> None:
     AsyncMarketClient()
     AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
     AsyncMarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)

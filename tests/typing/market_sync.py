@@ -15,10 +15,10 @@ from tradesdk import (
     Batch,
     BatchRun,
     Budget,
-    BudgetStore,
     Clock,
     DryRun,
     Ledger,
+    LedgerStore,
     LocalSigner,
     MarketClient,
     MarketResult,
@@ -135,7 +135,7 @@ def failed(market: MarketClient) -> None:
         assert_type(error.payment, Payment | None)
 
 
-def opened(signer: Signer, store: BudgetStore, http: httpx.Client, clock: Clock) -> None:
+def opened(signer: Signer, store: LedgerStore, http: httpx.Client, clock: Clock) -> None:
     MarketClient()
     MarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
     MarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from tradesdk import Signal
-from tradesdk._stream.backfill_window import Look
+from tradesdk._stream.backfill_window import BackfillWindow
 from tradesdk._stream.checkpoint import CheckpointState
-from tradesdk._stream.deduplication import Replay
+from tradesdk._stream.deduplication import Deduplicator
 from tradesdk.models.stream import Gap, StreamItem, StreamSignal
 
 from .._clock import START
@@ -63,18 +63,18 @@ class History:
     def add(self, signal_id: str, at: float) -> None:
         insort(self.entries, (math.floor(START + at), len(self.entries), signal_id))
 
-    def _bounds(self, look: Look) -> tuple[int, int]:
+    def _bounds(self, look: BackfillWindow) -> tuple[int, int]:
         first, last = look.window
         high = len(self.entries) if last is None else bisect_left(self.entries, (last + 1,))
         return bisect_left(self.entries, (max(first, self.since + START),)), high
 
-    def page(self, look: Look, offset: int) -> list[Signal]:
+    def page(self, look: BackfillWindow, offset: int) -> list[Signal]:
         self.pages += 1
         low, high = self._bounds(look)
         found = self.entries[max(low, high - offset - 100) : max(low, high - offset)]
         return [listed(signal_id, when - START) for when, _, signal_id in reversed(found)]
 
-    def goes_on(self, look: Look, offset: int) -> bool:
+    def goes_on(self, look: BackfillWindow, offset: int) -> bool:
         low, high = self._bounds(look)
         return high - offset > low
 
@@ -83,7 +83,7 @@ class Follows:
     """One consumer's view: what was yielded, in order. All times are seconds after the beginning."""
 
     def __init__(self, *, history: History | None = None, acknowledging: bool = False, **options: Any) -> None:
-        self.replay = Replay(settle=SETTLE, acknowledging=acknowledging, **options)
+        self.replay = Deduplicator(settle=SETTLE, acknowledging=acknowledging, **options)
         self.history = history or History()
         self.out: deque[StreamItem] = deque()
         self.yielded: list[StreamSignal] = []
@@ -132,7 +132,7 @@ class Follows:
     def audit(self, now: float) -> list[str]:
         return self._looks(now, lambda: self.replay.audit(START + now), None)
 
-    def _looks(self, now: float, begin: Callable[[], Look], breaks: int | None) -> list[str]:
+    def _looks(self, now: float, begin: Callable[[], BackfillWindow], breaks: int | None) -> list[str]:
         """All windows of a look; `breaks`: the number of the page, over all windows, that cannot be read."""
         handed: list[str] = []
         pages = 0

@@ -8,7 +8,7 @@ from tradesdk import InvalidArgumentError
 from tradesdk._values.payment import GRACE, LIVE, UNRESOLVED, PaymentState
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import PaymentRefusedError
-from tradesdk.payments.ledger.protocol import BudgetStore
+from tradesdk.payments.ledger.protocol import LedgerStore
 from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
@@ -31,8 +31,8 @@ def refused(ledger: Ledger, code: str, **changes: object) -> PaymentRefusedError
 
 
 def test_it_is_a_budget_store(ledger: Ledger) -> None:
-    store: BudgetStore = ledger
-    assert isinstance(store, BudgetStore)
+    store: LedgerStore = ledger
+    assert isinstance(store, LedgerStore)
 
 
 def test_a_reservation_is_kept_as_it_was_given(ledger: Ledger) -> None:

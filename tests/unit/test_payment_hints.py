@@ -12,7 +12,7 @@ import pytest
 from tradesdk import ConfigError, MarketClient, PaymentError, PaymentRefusedError, PaymentState, TradeError
 from tradesdk._sync.payment_history import Payments
 from tradesdk.payments.ledger.rules import not_unresolved, recipient_refusal
-from tradesdk.payments.messages import in_doubt, in_the_way, undelivered
+from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
 
 from .._payments import payment
 
@@ -44,8 +44,8 @@ def errors() -> list[PaymentError]:
     return [
         in_doubt(open_, "status 500"),
         undelivered(spoiled, "no JSON"),
-        in_the_way(open_),
-        in_the_way(spoiled),
+        blocking_error(open_),
+        blocking_error(spoiled),
         not_unresolved(open_),
         not_unresolved(payment(state=PaymentState.DELIVERED)),
     ]
@@ -82,7 +82,7 @@ def test_what_became_of_it_is_said() -> None:
 
 def test_when_time_is_up_it_says_from_when_on() -> None:
     open_ = payment(state=PaymentState.UNKNOWN)
-    error = in_the_way(open_)
+    error = blocking_error(open_)
     assert error.code == "time_is_up"
     assert "has ended, or is about to" in error.message
     assert re.match(r"from \d\d:\d\d:\d\d UTC on look at the wallet", error.hint)

@@ -12,7 +12,7 @@ import pytest
 from tradesdk import InvalidArgumentError
 from tradesdk._http.settings import ApiKey
 from tradesdk._stream.checkpoint import CheckpointFile, fingerprint
-from tradesdk._stream.options import Asked, stream_options
+from tradesdk._stream.options import StreamOptions, stream_options
 
 from .._answers import BASE, KEY
 from .._clock import START
@@ -36,7 +36,7 @@ USUAL: dict[str, Any] = {
 }
 
 
-def options(**changes: Any) -> tuple[Asked, CheckpointFile | None]:
+def options(**changes: Any) -> tuple[StreamOptions, CheckpointFile | None]:
     return stream_options(BASE, ApiKey(KEY), **USUAL | changes)
 
 

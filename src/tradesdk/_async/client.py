@@ -20,7 +20,7 @@ from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from .._values.text import printable
 from ..errors import ConfigError
-from .session import AsyncCalls
+from .session import AsyncSession
 
 if TYPE_CHECKING:
     from .resources.account import AsyncAccountResource
@@ -81,7 +81,7 @@ class AsyncTradeClient:
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
-        self._calls = AsyncCalls(
+        self._session = AsyncSession(
             base_url=url,
             key=key,
             timeout=Timeout.of(timeout),
@@ -98,52 +98,52 @@ class AsyncTradeClient:
         """Who the key belongs to, and what is used up."""
         from .resources.account import AsyncAccountResource
 
-        return AsyncAccountResource(self._calls)
+        return AsyncAccountResource(self._session)
 
     @cached_property
     def agents(self) -> AsyncAgentsResource:
         """Trading agents."""
         from .resources.agents import AsyncAgentsResource
 
-        return AsyncAgentsResource(self._calls)
+        return AsyncAgentsResource(self._session)
 
     @cached_property
     def wallets(self) -> AsyncWalletsResource:
         """Connected wallets and what they hold."""
         from .resources.wallets import AsyncWalletsResource
 
-        return AsyncWalletsResource(self._calls)
+        return AsyncWalletsResource(self._session)
 
     @cached_property
     def trades(self) -> AsyncTradesResource:
         """What agents bought and sold."""
         from .resources.trades import AsyncTradesResource
 
-        return AsyncTradesResource(self._calls)
+        return AsyncTradesResource(self._session)
 
     @cached_property
     def positions(self) -> AsyncPositionsResource:
         """What agents hold now."""
         from .resources.positions import AsyncPositionsResource
 
-        return AsyncPositionsResource(self._calls)
+        return AsyncPositionsResource(self._session)
 
     @cached_property
     def signals(self) -> AsyncSignalsResource:
         """BUY and SELL signals."""
         from .resources.signals import AsyncSignalsResource
 
-        return AsyncSignalsResource(self._calls)
+        return AsyncSignalsResource(self._session)
 
     @property
     def base_url(self) -> str:
         """Where the service is, without `/v1`."""
-        return self._calls.base_url
+        return self._session.base_url
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit as the last answer told it; None while none has."""
-        return self._calls.throttle.rate_limit
+        return self._session.throttle.rate_limit
 
     async def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None
@@ -158,7 +158,7 @@ class AsyncTradeClient:
             query: its values are quoted here; None is left out.
             json: the body.
         """
-        return await self._calls.call(raw_request(method, path, decode_raw, query=query, body=json))
+        return await self._session.call(raw_request(method, path, decode_raw, query=query, body=json))
 
     def with_options(
         self,
@@ -170,9 +170,9 @@ class AsyncTradeClient:
         """A copy with other settings that shares the connections. Closing the copy closes nothing."""
         copy = object.__new__(type(self))
         copy._owner = False
-        copy._calls = self._calls.copy_with(
+        copy._session = self._session.copy_with(
             timeout=None if timeout is None else Timeout.of(timeout),
-            policy=settings.policy(self._calls.policy, max_retries),
+            policy=settings.policy(self._session.policy, max_retries),
             deadline=None if deadline is None else settings.deadline(deadline),
         )
         return copy
@@ -180,7 +180,7 @@ class AsyncTradeClient:
     async def aclose(self) -> None:
         """Close the connections. An `http_client` that was handed in stays open."""
         if self._owner:
-            await self._calls.aclose()
+            await self._session.aclose()
 
     async def __aenter__(self) -> AsyncTradeClient:
         return self
@@ -194,7 +194,7 @@ class AsyncTradeClient:
         await self.aclose()
 
     def __repr__(self) -> str:
-        where = self._calls.base_url if "_calls" in vars(self) else "that could not be made"
+        where = self._session.base_url if "_session" in vars(self) else "that could not be made"
         return f"<{type(self).__name__} {where}>"
 
     def __reduce__(self) -> NoReturn:
@@ -215,6 +215,6 @@ def open_http_client(base_url: str) -> httpx.AsyncClient:
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
     # Here, because whoever hands in a client has no use for what this loads.
-    from .connection_pool import AsyncConnections
+    from .connection_pool import AsyncConnectionPool
 
-    return httpx.AsyncClient(transport=AsyncConnections(), trust_env=False, cookies=cookies)
+    return httpx.AsyncClient(transport=AsyncConnectionPool(), trust_env=False, cookies=cookies)

@@ -21,7 +21,7 @@ from ..errors import TradeError
 T = TypeVar("T")
 
 
-class AsyncSlots:
+class AsyncSemaphore:
     """A number of places; `take` waits for a free one."""
 
     def __init__(self, places: int) -> None:
@@ -56,7 +56,7 @@ class Interrupted(Exception):
     """Somebody has shut the gate behind which this waited."""
 
 
-class AsyncGate:
+class AsyncInterruptible:
     """Lets one consumer in at a time, and can send it away from whatever it waits for."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class AsyncGate:
         return False
 
 
-class AsyncHome:
+class AsyncLoopBinding:
     """The event loop that connections belong to."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def shielded() -> AbstractContextManager[object]:
     return anyio.CancelScope(shield=True)
 
 
-async def finished(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
@@ -169,7 +169,7 @@ async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | Non
         raise
 
 
-async def surely(function: Callable[[], T]) -> T:
+async def run_uninterrupted(function: Callable[[], T]) -> T:
     """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards.
 
     Nothing is waited for between the end of it and the return.
@@ -212,12 +212,12 @@ async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
     return results[0], cancelled
 
 
-class AsyncTurns:
+class AsyncKeyedLock:
     """One at a time for each key."""
 
     def __init__(self) -> None:
-        self._of: WeakValueDictionary[str, AsyncSlots] = WeakValueDictionary()
+        self._of: WeakValueDictionary[str, AsyncSemaphore] = WeakValueDictionary()
 
-    def of(self, key: str) -> AsyncSlots:
+    def of(self, key: str) -> AsyncSemaphore:
         """The one place that there is for this key."""
-        return self._of.get(key) or self._of.setdefault(key, AsyncSlots(1))
+        return self._of.get(key) or self._of.setdefault(key, AsyncSemaphore(1))

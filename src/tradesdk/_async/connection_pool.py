@@ -18,21 +18,21 @@ import httpcore
 import httpx
 
 from .._httpx import Place
-from .concurrency import AsyncHome, AsyncSlots
-from .deadline_stream import AsyncTimedConnection
+from .concurrency import AsyncLoopBinding, AsyncSemaphore
+from .deadline_stream import AsyncDeadlineConnection
 
 _ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
 
-class AsyncConnections(httpx.AsyncBaseTransport):
+class AsyncConnectionPool(httpx.AsyncBaseTransport):
     """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
 
     def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
-        self._home = AsyncHome()
+        self._home = AsyncLoopBinding()
         self._max_connections = max_connections
-        self._slots = AsyncSlots(max_connections)
+        self._slots = AsyncSemaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[AsyncTimedConnection]] = {}
+        self._idle: dict[tuple[bytes, bytes, int | None], list[AsyncDeadlineConnection]] = {}
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
@@ -80,17 +80,17 @@ class AsyncConnections(httpx.AsyncBaseTransport):
         # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
         self._of_parent = self._idle
         self._idle = {}
-        self._slots = AsyncSlots(self._max_connections)
-        self._home = AsyncHome()
+        self._slots = AsyncSemaphore(self._max_connections)
+        self._home = AsyncLoopBinding()
 
-    async def _connection(self, url: httpx.URL) -> AsyncTimedConnection:
+    async def _connection(self, url: httpx.URL) -> AsyncDeadlineConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
         while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
         secure = url.scheme == "https"
-        return AsyncTimedConnection(
+        return AsyncDeadlineConnection(
             httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
             self._tls_context() if secure else None,
             self._keepalive_expiry,
@@ -101,7 +101,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    async def finished(self, url: httpx.URL, connection: AsyncTimedConnection, *, whole: bool) -> None:
+    async def finished(self, url: httpx.URL, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it.
 
         What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
@@ -135,7 +135,7 @@ class AsyncConnections(httpx.AsyncBaseTransport):
                 await connection.aclose()
 
 
-def _taken(idle: list[AsyncTimedConnection] | None) -> AsyncTimedConnection | None:
+def _taken(idle: list[AsyncDeadlineConnection] | None) -> AsyncDeadlineConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -148,9 +148,9 @@ class AsyncBody(httpx.AsyncByteStream):
 
     def __init__(
         self,
-        connections: AsyncConnections,
+        connections: AsyncConnectionPool,
         request: httpx.Request,
-        connection: AsyncTimedConnection,
+        connection: AsyncDeadlineConnection,
         response: httpcore.Response,
     ) -> None:
         self._connections = connections

@@ -19,7 +19,7 @@ from .._httpx import Place
 from .concurrency import shielded
 
 
-class AsyncTimedConnection(httpcore.AsyncHTTPConnection):
+class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
     """A connection whose every read and write ends by `give_up`, a time of the computer's monotonic clock."""
 
     def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
@@ -54,7 +54,7 @@ class AsyncTimedConnection(httpcore.AsyncHTTPConnection):
 
 
 class _AsyncBackend(httpcore.AsyncNetworkBackend):
-    def __init__(self, connection: AsyncTimedConnection) -> None:
+    def __init__(self, connection: AsyncDeadlineConnection) -> None:
         self._connection = connection
         self._inner = cast(httpcore.AsyncNetworkBackend, httpcore.AnyIOBackend())
 
@@ -73,7 +73,7 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
 
 
 class _AsyncStream(httpcore.AsyncNetworkStream):
-    def __init__(self, connection: AsyncTimedConnection, inner: httpcore.AsyncNetworkStream) -> None:
+    def __init__(self, connection: AsyncDeadlineConnection, inner: httpcore.AsyncNetworkStream) -> None:
         self._connection = connection
         self._inner = inner
 

@@ -18,17 +18,17 @@ from .._market import raw as raw_request
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from ..errors import ConfigError, InvalidArgumentError
-from ..payments.authorizer import Purse
+from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
 from ..payments.guards import Guards
-from ..payments.ledger.protocol import BudgetStore
+from ..payments.ledger.protocol import LedgerStore
 from ..payments.ledger.sqlite import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer, checksummed
 from .client import open_http_client
 from .market_calls import AsyncMarketMethods
-from .payment_flow import AsyncPaying
-from .session import AsyncCalls
+from .payment_flow import AsyncPaymentFlow
+from .session import AsyncSession
 
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult
@@ -89,7 +89,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         *,
         signer: Signer | None = None,
         budget: Budget | None = None,
-        ledger: BudgetStore | None = None,
+        ledger: LedgerStore | None = None,
         pay_to: Sequence[str] = (),
         base_url: str | None = None,
         send_api_key: bool = False,
@@ -110,7 +110,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
-        settings.instance("ledger", ledger, BudgetStore, "a Ledger")
+        settings.instance("ledger", ledger, LedgerStore, "a Ledger")
         if api_key is not None and not send_api_key:
             raise ConfigError("api_key= is sent only with send_api_key=True: market data is paid, not keyed")
         recipients = _recipients(pay_to)
@@ -124,7 +124,7 @@ class AsyncMarketClient(AsyncMarketMethods):
             why_https=settings.NOT_PAID_THERE,
         )
         clock = clock or SystemClock()
-        calls = AsyncCalls(
+        session = AsyncSession(
             base_url=url,
             key=settings.api_key(api_key) if send_api_key else None,
             timeout=Timeout.of(timeout),
@@ -139,7 +139,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
-        purse = Purse(
+        authorizer = PaymentAuthorizer(
             store=ledger,
             signer=signer if signer is not None else _signer_of_environment(),
             budget=(budget or Budget()).strictest(Budget.from_environment()),
@@ -147,8 +147,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             pay_to=recipients,
             clock=clock,
         )
-        self._paying = AsyncPaying(
-            calls, _for_payments(calls, timeout), purse, reuse_offers=reuse_offers, check_tokens=check_tokens
+        self._paying = AsyncPaymentFlow(
+            session, _for_payments(session, timeout), authorizer, reuse_offers=reuse_offers, check_tokens=check_tokens
         )
 
     @cached_property
@@ -175,12 +175,12 @@ class AsyncMarketClient(AsyncMarketMethods):
     @property
     def base_url(self) -> str:
         """Where the service is, without `/v1`."""
-        return self._paying.calls.base_url
+        return self._paying.session.base_url
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit as the last answer told it; None while none has."""
-        return self._paying.calls.throttle.rate_limit
+        return self._paying.session.throttle.rate_limit
 
     @overload
     async def request(
@@ -273,9 +273,9 @@ class AsyncMarketClient(AsyncMarketMethods):
         copy._owner = False
         copy._ledger = None
         copy._paying = self._paying.copy_with(
-            lambda calls, paid: calls.copy_with(
+            lambda session, paid: session.copy_with(
                 timeout=None if timeout is None else Timeout.of(timeout),
-                policy=settings.policy(calls.policy, max_retries),
+                policy=settings.policy(session.policy, max_retries),
                 deadline=None if deadline is None else settings.deadline(deadline),
             )
         )
@@ -284,7 +284,7 @@ class AsyncMarketClient(AsyncMarketMethods):
     async def aclose(self) -> None:
         """Close the connections, and the ledger if it was opened here. What was handed in stays open."""
         if self._owner:
-            await self._paying.calls.aclose()
+            await self._paying.session.aclose()
             if self._ledger is not None:
                 self._ledger.close()
 
@@ -317,8 +317,8 @@ def _timeout_for(timeout: float | Timeout | None, *, paid: bool) -> Timeout | No
     return Timeout(read=_PAID_READ) if paid else None
 
 
-def _for_payments(calls: AsyncCalls, timeout: float | Timeout | None) -> AsyncCalls:
-    return calls.copy_with(timeout=_timeout_for(timeout, paid=True), policy=None, deadline=None)
+def _for_payments(session: AsyncSession, timeout: float | Timeout | None) -> AsyncSession:
+    return session.copy_with(timeout=_timeout_for(timeout, paid=True), policy=None, deadline=None)
 
 
 def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ..errors import APIResponseError
 
 if TYPE_CHECKING:
     from ..models._base import Model, Page
-    from .session import AsyncCalls
+    from .session import AsyncSession
 
 M = TypeVar("M", bound="Model")
 
@@ -34,14 +34,14 @@ class AsyncPager(Generic[M]):
 
     def __init__(
         self,
-        calls: AsyncCalls,
+        session: AsyncSession,
         listing: Listing[M],
         *,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,
     ) -> None:
-        self._calls = calls
+        self._session = session
         self._listing = listing
         self._limit = page_size(limit) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
@@ -61,13 +61,13 @@ class AsyncPager(Generic[M]):
 
     async def first(self) -> M | None:
         """The first item; None when the list is empty. Asks for one item only."""
-        single = AsyncPager(self._calls, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
+        single = AsyncPager(self._session, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
         async for item in single:
             return item
         return None
 
     def _pages(self) -> _AsyncPages[M]:
-        return _AsyncPages(self._calls, self._listing, self._limit, self._cursor, self._max_items)
+        return _AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -78,9 +78,9 @@ class AsyncPager(Generic[M]):
 
 class _AsyncPages(Generic[M]):
     def __init__(
-        self, calls: AsyncCalls, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
+        self, session: AsyncSession, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
     ) -> None:
-        self._calls = calls
+        self._session = session
         self._listing = listing
         self._limit = limit
         self._cursor = cursor
@@ -98,7 +98,7 @@ class _AsyncPages(Generic[M]):
         if self._cursor is not None and self._cursor in self._asked:
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
-        page = await self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
+        page = await self._session.call(self._listing.page(limit=limit, cursor=self._cursor))
         if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
             raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
@@ -115,7 +115,7 @@ class _AsyncPages(Generic[M]):
         return APIResponseError(
             f"{what}, so it would never end",
             method="GET",
-            url=self._calls.base_url + self._listing.path,
+            url=self._session.base_url + self._listing.path,
             code="pagination_loop",
         )
 

@@ -18,20 +18,20 @@ from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIError, APIStatusError, ConfigError, TradeError
-from ..payments.authorizer import Purse
+from ..payments.authorizer import PaymentAuthorizer
 from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.ledger.leases import ended, owner_name
-from ..payments.messages import in_the_way
+from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
-from ..payments.purchase import Purchase, origin_of
+from ..payments.purchase import PurchaseIntent, origin_of
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
-from .concurrency import AsyncTurns, in_thread, shielded, sleep, surely
-from .payment_submission import AsyncDelivery, AsyncErrand, AsyncPresentation
+from .concurrency import AsyncKeyedLock, in_thread, run_uninterrupted, shielded, sleep
+from .payment_submission import AsyncDelivery, AsyncSubmission, AsyncSubmissionContext
 from .token_check import AsyncTokenCheck
 
 if TYPE_CHECKING:
-    from .session import AsyncCalls
+    from .session import AsyncSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,31 +44,37 @@ _HANDED_OVER = frozenset(
 _LONGEST_PAUSE = 1.0
 
 
-class AsyncPaying:
+class AsyncPaymentFlow:
     """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
 
     def __init__(
-        self, calls: AsyncCalls, paid: AsyncCalls, purse: Purse, *, reuse_offers: bool, check_tokens: bool
+        self,
+        session: AsyncSession,
+        paid: AsyncSession,
+        authorizer: PaymentAuthorizer,
+        *,
+        reuse_offers: bool,
+        check_tokens: bool,
     ) -> None:
-        self.calls = calls
+        self.session = session
         self.paid = paid
-        self.purse = purse
+        self.authorizer = authorizer
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
-        self._turns = AsyncTurns()
+        self._turns = AsyncKeyedLock()
         self._check = AsyncTokenCheck() if check_tokens else None
 
-    def copy_with(self, change: Callable[[AsyncCalls, bool], AsyncCalls]) -> AsyncPaying:
+    def copy_with(self, change: Callable[[AsyncSession, bool], AsyncSession]) -> AsyncPaymentFlow:
         """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
         twin = copy.copy(self)
-        twin.calls = change(self.calls, False)
+        twin.session = change(self.session, False)
         twin.paid = change(self.paid, True)
         return twin
 
     async def quote(self, asked: MarketRequest[Any], max_price: int | None = None) -> Quote:
         """The published price, and what the budgets leave."""
         purchase = self._purchase(asked, max_price=max_price)
-        return await in_thread(lambda: self.purse.quote(purchase))
+        return await in_thread(lambda: self.authorizer.quote(purchase))
 
     async def buy(
         self,
@@ -85,25 +91,25 @@ class AsyncPaying:
         call gets it. After that step nothing is waited for.
         """
         purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
-        if purchase.amount == 0 or not self.purse.can_pay:
+        if purchase.amount == 0 or not self.authorizer.can_pay:
             quote = await self.quote(asked, max_price)
-            found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+            found = await self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.purse.payer  # says that there is no signer
+            _ = self.authorizer.payer  # says that there is no signer
         give_up = self._give_up()
         quote, fingerprint = await in_thread(
-            lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer))
+            lambda: (self.authorizer.quote(purchase), purchase.fingerprint(self.authorizer.payer))
         )
-        errand = AsyncErrand(asked.request, quote, owner_name(), give_up, job=job)
+        context = AsyncSubmissionContext(asked.request, quote, owner_name(), give_up, job=job)
         turn, place = self._turns.of(fingerprint), Place()
         delivery: AsyncDelivery[T] | None = None
         try:
-            if not await turn.take(self.calls.deadline, ref(place)):
+            if not await turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            delivery = await self._buy(asked, purchase, errand)
+            delivery = await self._buy(asked, purchase, context)
             given = finish(delivery.result)
-            await self._close(delivery, errand)
+            await self._close(delivery, context)
             turn.give_back(ref(place))
             return given
         except BaseException as error:
@@ -111,27 +117,27 @@ class AsyncPaying:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(delivery, errand, error)
+            await self._open_again(delivery, context, error)
             raise
 
     async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """What a job has got already for a call; None when it has nothing."""
-        if not self.purse.can_pay:
+        if not self.authorizer.can_pay:
             return None
         purchase = self._purchase(asked, job=job)
-        earlier = await in_thread(lambda: self.purse.delivered(purchase))
+        earlier = await in_thread(lambda: self.authorizer.delivered(purchase))
         if earlier is None or earlier.reply is None:
             return None
-        quote = await in_thread(lambda: self.purse.quote(purchase))
+        quote = await in_thread(lambda: self.authorizer.quote(purchase))
         return self._again(asked.request, quote, earlier)
 
     async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
         """What would be signed."""
         purchase = self._purchase(asked, max_price=max_price)
-        quote = await in_thread(lambda: self.purse.quote(purchase))
-        found = await self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+        quote = await in_thread(lambda: self.authorizer.quote(purchase))
+        found = await self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
         offer = None if isinstance(found, MarketResult) else found
-        return await in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
+        return await in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
 
     async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
         """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
@@ -140,7 +146,7 @@ class AsyncPaying:
             PaymentError: it cannot be handed over any more; it says what is known.
             ConfigError: it belongs to another service than this client's.
         """
-        base = self.calls.base_url
+        base = self.session.base_url
         if origin_of(payment.url) != origin_of(base) or not payment.url.startswith(base + "/"):
             raise ConfigError(f"payment {payment.id} is for {origin_of(payment.url)}, and this client is for {base}")
         path = payment.url[len(base) :]
@@ -151,17 +157,19 @@ class AsyncPaying:
             return decode_by_path(path, method, url, response)
 
         request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
-        spending = await in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
+        spending = await in_thread(
+            lambda: self.authorizer.store.spending(self.authorizer.budget, now=self.session.clock.now())
+        )
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        errand = AsyncErrand(request, quote, owner_name(), self._give_up(), keep=True)
+        context = AsyncSubmissionContext(request, quote, owner_name(), self._give_up(), keep=True)
         turn, place = self._turns.of(payment.fingerprint), Place()
         delivery: AsyncDelivery[Any] | None = None
         try:
-            if not await turn.take(self.calls.deadline, ref(place)):
+            if not await turn.take(self.session.deadline, ref(place)):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            delivery = await self._resume(payment, errand)
+            delivery = await self._resume(payment, context)
             given = finish(delivery.result)
-            await self._close(delivery, errand)
+            await self._close(delivery, context)
             turn.give_back(ref(place))
             return given
         except BaseException as error:
@@ -169,17 +177,17 @@ class AsyncPaying:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(delivery, errand, error)
+            await self._open_again(delivery, context, error)
             raise
 
-    async def _resume(self, payment: Payment, errand: AsyncErrand[Any]) -> AsyncDelivery[Any]:
-        await in_thread(partial(self.purse.expire, origin_of(payment.url)))
-        current = await in_thread(lambda: self.purse.store.get(payment.id)) or payment
+    async def _resume(self, payment: Payment, context: AsyncSubmissionContext[Any]) -> AsyncDelivery[Any]:
+        await in_thread(partial(self.authorizer.expire, origin_of(payment.url)))
+        current = await in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
         if current.state is PaymentState.DELIVERED and current.reply is not None:
-            return AsyncDelivery(self._again(errand.request, errand.quote, current), current)
+            return AsyncDelivery(self._again(context.request, context.quote, current), current)
         if current.state not in _HANDED_OVER or current.header is None:
-            raise in_the_way(current)
-        delivery = await self._hand_over(errand, current)
+            raise blocking_error(current)
+        delivery = await self._hand_over(context, current)
         if delivery is None:
             raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
         return delivery
@@ -188,20 +196,20 @@ class AsyncPaying:
         """The caller of `resume` does not get these answers after all."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                await self._undone(partial(self.purse.reopen, payment, owner_name()))
+                await self._undone(partial(self.authorizer.reopen, payment, owner_name()))
 
     async def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
         free = supported_tokens(limit=1).request
         try:
-            response = await self.calls.exchange(free, self._give_up())
+            response = await self.session.exchange(free, self._give_up())
         except APIError as error:
             logger.debug("the service's time is not known: %s", error)
         else:
-            self.purse.observe(response.headers)
+            self.authorizer.observe(response.headers)
 
     def _give_up(self) -> float:
-        return self.calls.clock.monotonic() + self.calls.deadline
+        return self.session.clock.monotonic() + self.session.deadline
 
     def _purchase(
         self,
@@ -210,11 +218,11 @@ class AsyncPaying:
         max_price: int | None = None,
         new_purchase: bool = False,
         job: str | None = None,
-    ) -> Purchase:
+    ) -> PurchaseIntent:
         request = asked.request
-        return Purchase(
+        return PurchaseIntent(
             method=request.method,
-            url=self.calls.base_url + request.target,
+            url=self.session.base_url + request.target,
             body=request.body or b"",
             path=request.path,
             tokens=asked.tokens,
@@ -223,41 +231,49 @@ class AsyncPaying:
             job=job,
         )
 
-    async def _buy(self, asked: MarketRequest[T], purchase: Purchase, errand: AsyncErrand[T]) -> AsyncDelivery[T]:
-        clock, purse, quote, give_up, pause = self.calls.clock, self.purse, errand.quote, errand.give_up, 0.05
-        standing = await in_thread(lambda: purse.delivered(purchase) or purse.standing(purchase))
+    async def _buy(
+        self, asked: MarketRequest[T], purchase: PurchaseIntent, context: AsyncSubmissionContext[T]
+    ) -> AsyncDelivery[T]:
+        clock, authorizer, quote, give_up, pause = (
+            self.session.clock,
+            self.authorizer,
+            context.quote,
+            context.give_up,
+            0.05,
+        )
+        standing = await in_thread(lambda: authorizer.delivered(purchase) or authorizer.standing(purchase))
         while True:
             if standing is None:
                 found = await self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
                     return AsyncDelivery(found)
                 if self._check is not None:
-                    await self._check.check(asked, self.calls, give_up)
-                prepare = partial(purse.prepare, purchase, found, errand.owner)
-                errand.claimed = (prepared := await in_thread(prepare, undo=self._unsent(errand.owner))).payment
+                    await self._check.check(asked, self.session, give_up)
+                prepare = partial(authorizer.prepare, purchase, found, context.owner)
+                context.claimed = (prepared := await in_thread(prepare, undo=self._unsent(context.owner))).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
-                    delivery = await AsyncPresentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    delivery = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
                     return delivery
                 standing = prepared.payment
-            if not purse.time.is_known and purse.is_over(standing):
+            if not authorizer.time.is_known and authorizer.is_over(standing):
                 await self.look_at_the_clock()  # only the service can tell whether its money is free
-                standing = await in_thread(lambda: purse.standing(purchase))
+                standing = await in_thread(lambda: authorizer.standing(purchase))
                 if standing is None:
                     continue
             if standing.state is PaymentState.DELIVERED and standing.reply is not None:
-                again = await self._pick_up(errand, standing)
+                again = await self._pick_up(context, standing)
             elif not standing.live:
-                raise in_the_way(standing)
+                raise blocking_error(standing)
             else:
-                purse.check_standing(standing, purchase)
-                errand.claimed = standing
+                authorizer.check_standing(standing, purchase)
+                context.claimed = standing
                 if standing.header is not None:
-                    again = await self._hand_over(errand, standing)
-                elif await in_thread(partial(purse.abandoned, standing, errand.owner)):
-                    standing = await in_thread(lambda: purse.standing(purchase))
+                    again = await self._hand_over(context, standing)
+                elif await in_thread(partial(authorizer.abandoned, standing, context.owner)):
+                    standing = await in_thread(lambda: authorizer.standing(purchase))
                     continue
                 else:
                     again = None
@@ -268,74 +284,76 @@ class AsyncPaying:
                 raise _busy("the same call is under way in another process and has not ended in time", standing)
             await sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            standing = await in_thread(lambda: purse.standing(purchase))
+            standing = await in_thread(lambda: authorizer.standing(purchase))
 
-    async def _pick_up(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
+    async def _pick_up(self, context: AsyncSubmissionContext[T], payment: Payment) -> AsyncDelivery[T] | None:
         """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
-        result = self._again(errand.request, errand.quote, payment)
+        result = self._again(context.request, context.quote, payment)
         if payment.job is not None:  # whoever asks for the job gets it
             return AsyncDelivery(result)
-        errand.claimed, owner = payment, errand.owner
-        take = partial(self.purse.answer_taken, payment, owner)
+        context.claimed, owner = payment, context.owner
+        take = partial(self.authorizer.answer_taken, payment, owner)
         if not await in_thread(take, undo=lambda _: self._untake(owner, payment)):
             return None
-        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        shown = replace(payment, job=context.job, reply=None if context.job is None else payment.reply)
         return AsyncDelivery(replace(result, payment=shown), payment)
 
-    async def _hand_over(self, errand: AsyncErrand[T], payment: Payment) -> AsyncDelivery[T] | None:
+    async def _hand_over(self, context: AsyncSubmissionContext[T], payment: Payment) -> AsyncDelivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
-        errand.claimed, owner = payment, errand.owner
-        current = await in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
+        context.claimed, owner = payment, context.owner
+        current = await in_thread(partial(self.authorizer.taken, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
         if current.state not in _HANDED_OVER or current.header is None:
-            await surely(partial(self._untake, owner, current))
+            await run_uninterrupted(partial(self._untake, owner, current))
             return None
-        if self.purse.latest() + MARGIN >= current.valid_before:
-            await surely(partial(self._untake, owner, current))
-            raise in_the_way(current)
-        return await AsyncPresentation(self.paid, self.purse, errand, current, current.state).run()
+        if self.authorizer.latest() + MARGIN >= current.valid_before:
+            await run_uninterrupted(partial(self._untake, owner, current))
+            raise blocking_error(current)
+        return await AsyncSubmission(self.paid, self.authorizer, context, current, current.state).run()
 
-    async def _close(self, delivery: AsyncDelivery[Any], errand: AsyncErrand[Any]) -> None:
+    async def _close(self, delivery: AsyncDelivery[Any], context: AsyncSubmissionContext[Any]) -> None:
         """The caller has the answer from here on. Nothing may be waited for after this."""
         payment = delivery.payment
         if payment is None:
             return
-        close = partial(self.purse.store.collect, payment.id, owner=errand.owner, keep=errand.keep, job=errand.job)
+        close = partial(
+            self.authorizer.store.collect, payment.id, owner=context.owner, keep=context.keep, job=context.job
+        )
         try:
-            await surely(close)
+            await run_uninterrupted(close)
         except LedgerError as problem:
-            ended(errand.owner)  # its claim would hold up the next equal call
+            ended(context.owner)  # its claim would hold up the next equal call
             logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
 
     async def _open_again(
-        self, delivery: AsyncDelivery[Any] | None, errand: AsyncErrand[Any], error: BaseException
+        self, delivery: AsyncDelivery[Any] | None, context: AsyncSubmissionContext[Any], error: BaseException
     ) -> None:
         """The caller does not get the answer, so that somebody else may, or hand the payment over."""
         if isinstance(error, LedgerError) and error.payment is None:
-            error.payment = errand.claimed
-        payment = errand.claimed if delivery is None else delivery.payment
+            error.payment = context.claimed
+        payment = context.claimed if delivery is None else delivery.payment
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return
         if delivery is None:
-            await self._undone(partial(self.purse.give_back, payment.id, errand.owner))
+            await self._undone(partial(self.authorizer.give_back, payment.id, context.owner))
         else:
-            await self._undone(partial(self.purse.reopen, payment, errand.owner))
+            await self._undone(partial(self.authorizer.reopen, payment, context.owner))
 
     async def _undone(self, undo: Callable[[], None]) -> None:
         """What ends the call is worth more than a ledger that cannot be written."""
         try:
             with shielded():
-                await surely(undo)
+                await run_uninterrupted(undo)
         except LedgerError as problem:
             logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
-            self.purse.give_back(payment.id, owner)
+            self.authorizer.give_back(payment.id, owner)
 
     async def _offer(
-        self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
+        self, asked: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
     ) -> Offer | MarketResult[T]:
         # Taken out, and put back after a success: one that the service takes no longer is used once at most.
         known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
@@ -344,18 +362,18 @@ class AsyncPaying:
     async def _ask(self, asked: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
         """What the answer costs; the answer itself when it costs nothing."""
         try:
-            data = await self.calls.call(asked.request, give_up=give_up)
+            data = await self.session.call(asked.request, give_up=give_up)
         except APIStatusError as refused:
             if refused.status != 402 or refused.response is None:
                 raise
-            self.purse.observe(refused.response.headers)
+            self.authorizer.observe(refused.response.headers)
             return parse_offer(refused.response)
-        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.calls.clock.now(), UTC))
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
 
     def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
         """What an earlier payment brought, from the ledger."""
         return MarketResult(
-            data=self.calls.read(request, RawResponse(200, {}, payment.reply or b"")),
+            data=self.session.read(request, RawResponse(200, {}, payment.reply or b"")),
             quote=quote,
             payment=payment,
             receipt=payment.receipt,
@@ -365,20 +383,20 @@ class AsyncPaying:
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
-        purse = self.purse
+        authorizer = self.authorizer
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
                 try:
-                    purse.store.settle(
+                    authorizer.store.settle(
                         prepared.payment.id,
                         PaymentState.REJECTED_LIVE,
                         reason="cancelled before it was sent",
                         presentations=0,
-                        now=purse.clock.now(),
+                        now=authorizer.clock.now(),
                     )
                 finally:
-                    purse.give_back(prepared.payment.id, owner)
+                    authorizer.give_back(prepared.payment.id, owner)
 
         return undo
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from .._http.request import Look, Request
+from .._http.request import CreateLookup, Request
 from .._http.response import decode_with_headers, failure_of
 from .._http.retry import Retries, server_now
 from ..errors import AmbiguousOutcomeError, APIError, APIResponseError, NotFoundError, TradeError
@@ -42,20 +42,20 @@ class AsyncSender(Protocol):
     def alone_with(self, wanted: tuple[object, ...]) -> bool: ...
 
 
-class AsyncRetrial(Generic[T]):
+class AsyncRetryLoop(Generic[T]):
     """What follows when the first attempt of a call has failed.
 
     `began` says when a create began, by the monotonic clock and by the wall.
     """
 
     def __init__(
-        self, calls: AsyncSender, request: Request[T], give_up: float, *, began: tuple[float, float] | None
+        self, session: AsyncSender, request: Request[T], give_up: float, *, began: tuple[float, float] | None
     ) -> None:
-        self._calls = calls
+        self._session = session
         self._request = request
         self._give_up = give_up
         self._began = began
-        self._retries = Retries(calls.policy, calls.budget, request.operation, can_look=request.look is not None)
+        self._retries = Retries(session.policy, session.budget, request.operation, can_look=request.look is not None)
         self._sent_again = 0
         self._pause = 0.0
         self._last: APIError | None = None
@@ -65,7 +65,7 @@ class AsyncRetrial(Generic[T]):
         if not isinstance(problem, APIError):
             return False
         self._last = problem
-        clock = self._calls.clock
+        clock = self._session.clock
         problem.retries = self._sent_again
         wait = self._retries.next(failure_of(problem), now=clock.now(), time_left=self._give_up - clock.monotonic())
         if wait is None:
@@ -84,11 +84,11 @@ class AsyncRetrial(Generic[T]):
         result: T = await AsyncRetrying(
             retry=retry_if_exception(self.worth_it), wait=lambda state: self._pause, sleep=self._sleep, reraise=True
         )(self._attempt)
-        self._calls.budget.give_back(self._retries.spent or 1)
+        self._session.budget.give_back(self._retries.spent or 1)
         return result
 
     async def _sleep(self, seconds: float) -> None:
-        await sleep(self._calls.clock, seconds)
+        await sleep(self._session.clock, seconds)
 
     async def _attempt(self) -> T:
         try:
@@ -102,34 +102,34 @@ class AsyncRetrial(Generic[T]):
             raise self._ambiguous(f"it may have been carried out, and trying again failed: {why}") from error
 
     async def _look_and_send(self) -> T:
-        calls, request = self._calls, self._request
+        session, request = self._session, self._request
         if self._retries.look and request.look is not None:
             found = await self._look(request.look)
             if found is not None:
                 return found
-        if self._last is not None and calls.clock.monotonic() >= self._give_up:
+        if self._last is not None and session.clock.monotonic() >= self._give_up:
             raise self._last  # nothing is sent when there is no time left for its answer
         self._sent_again += 1
         try:
-            return await calls.attempt(request, self._give_up)
+            return await session.attempt(request, self._give_up)
         except NotFoundError as gone:
             if request.method == "DELETE" and self._retries.outcome_unknown and gone.response is not None:
-                return calls.read(request, gone.response)  # an earlier attempt has deleted it
+                return session.read(request, gone.response)  # an earlier attempt has deleted it
             raise
 
-    async def _look(self, look: Look[T]) -> T | None:
+    async def _look(self, look: CreateLookup[T]) -> T | None:
         """The thing that an earlier attempt created after all; None when there is none."""
-        calls = self._calls
+        session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
         try:
             new, unsure = await self._matches(look)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and calls.alone_with(look.wanted):
-                calls.made.append(new[0].id)
+            if len(new) == 1 and not unsure and session.alone_with(look.wanted):
+                session.made.append(new[0].id)
                 found: T = (
-                    new[0] if look.fetch is None else await calls.call(look.fetch(new[0].id), give_up=self._give_up)
+                    new[0] if look.fetch is None else await session.call(look.fetch(new[0].id), give_up=self._give_up)
                 )
                 logger.info("%s: an earlier attempt had succeeded, nothing was sent again", self._request.path)
                 return found
@@ -146,13 +146,13 @@ class AsyncRetrial(Generic[T]):
         return AmbiguousOutcomeError(
             message,
             method=self._request.method,
-            url=self._calls.base_url + self._request.target,
+            url=self._session.base_url + self._request.target,
             candidates=[candidate.id for candidate in candidates],
         )
 
-    async def _matches(self, look: Look[T]) -> tuple[list[Any], list[Any]]:
+    async def _matches(self, look: CreateLookup[T]) -> tuple[list[Any], list[Any]]:
         """What matches and was not created by another call of this client: newer than this call, and perhaps newer."""
-        calls = self._calls
+        session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
         cursor: str | None = None
@@ -162,10 +162,10 @@ class AsyncRetrial(Generic[T]):
             with_headers = Request(
                 listing.method, listing.path, decode_with_headers(listing.decode), query=listing.query
             )
-            page, headers = await calls.call(with_headers, give_up=self._give_up)
+            page, headers = await session.call(with_headers, give_up=self._give_up)
             since, surely_before = self._since(headers)
             for item in page.data:
-                if look.identity(item) != look.wanted or item.id in calls.made:
+                if look.identity(item) != look.wanted or item.id in session.made:
                     continue
                 created = item.created_at.timestamp()
                 if created >= since:
@@ -179,7 +179,7 @@ class AsyncRetrial(Generic[T]):
                 raise APIResponseError(
                     "the list repeats a cursor",
                     method="GET",
-                    url=calls.base_url + listing.target,
+                    url=session.base_url + listing.target,
                     code="pagination_loop",
                 )
             seen.add(cursor)
@@ -189,7 +189,7 @@ class AsyncRetrial(Generic[T]):
 
         What is created is stamped in whole seconds, perhaps by another machine than the one that writes `Date`.
         """
-        clock = self._calls.clock
+        clock = self._session.clock
         monotonic, wall = self._began or (clock.monotonic(), clock.now())
         # The monotonic clock may stand still while a machine sleeps, and the wall's may be put back.
         ago = max(clock.monotonic() - monotonic, clock.now() - wall)

@@ -12,12 +12,12 @@ from weakref import ReferenceType, ref
 
 import httpx
 
-from .._http.rate_limit import Throttle
+from .._http.rate_limit import RateLimiter
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
-from .._http.wire_logging import Exchange, wire
+from .._http.wire_logging import LoggedExchange, wire
 from .._httpx import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
 from .._system.clock import Clock
 from .._values.http import Headers, RawResponse
@@ -35,7 +35,7 @@ _LOOKED_THROUGH = 32 * 1024
 
 
 @dataclass
-class AsyncCalls:
+class AsyncSession:
     """How a client sends. Copies with other settings share the connections, the throttle and the retry budget."""
 
     base_url: str
@@ -47,7 +47,7 @@ class AsyncCalls:
     policy: RetryPolicy
     deadline: float
     hold_back: bool
-    throttle: Throttle = field(default_factory=Throttle)
+    throttle: RateLimiter = field(default_factory=RateLimiter)
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
     """Ids of what this client created: none of them can be the outcome of another create."""
@@ -69,14 +69,14 @@ class AsyncCalls:
         self._headers = httpx.Headers(self.header_list(None)) if fixed else None
         self._headers_json = httpx.Headers(self.header_list(b"")) if fixed else None
 
-    def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> AsyncCalls:
+    def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> AsyncSession:
         twin = copy.copy(self)
         twin.timeout = timeout or self.timeout
         twin.policy = policy or self.policy
         twin.deadline = deadline or self.deadline
         return twin
 
-    def for_stream(self, watch: Callable[[object], None], trace: Callable[..., object]) -> AsyncCalls:
+    def for_stream(self, watch: Callable[[object], None], trace: Callable[..., object]) -> AsyncSession:
         """A copy that waits for nothing by itself, and whose reading can be cut off."""
         twin = copy.copy(self)
         twin.hold_back, twin.throttled = False, self.hold_back
@@ -106,9 +106,9 @@ class AsyncCalls:
         try:
             result = await self.attempt(request, give_up)
         except APIError as error:
-            from .retry_loop import AsyncRetrial  # only when something failed
+            from .retry_loop import AsyncRetryLoop  # only when something failed
 
-            retrial = AsyncRetrial(self, request, give_up, began=began)
+            retrial = AsyncRetryLoop(self, request, give_up, began=began)
             if not retrial.worth_it(error):
                 raise
         else:
@@ -156,11 +156,11 @@ class AsyncCalls:
         clock = self.clock
         started = clock.monotonic()
         place = Place()  # nothing else holds it
-        looked: Exchange | None = None
+        looked: LoggedExchange | None = None
         try:
             outgoing = self._outgoing(request, url, give_up - started, payment, ref(place))
             if wire.level:
-                looked = Exchange(  # no name for the headers: a traceback would show what it stands for
+                looked = LoggedExchange(  # no name for the headers: a traceback would show what it stands for
                     request.method, str(outgoing.url), outgoing.headers.multi_items(), request.body, clock.monotonic
                 )
             incoming = await self._send(outgoing)

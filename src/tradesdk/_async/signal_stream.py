@@ -13,16 +13,16 @@ from .._http.retry import Operation, Retries
 from .._httpx import Place
 from .._stream.checkpoint import CheckpointFile, CheckpointState
 from .._stream.events import unix
-from .._stream.state_machine import Do, Follower
+from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import AsyncGate, AsyncSlots, Interrupted, surely
-from .stream_backfill import AsyncLookBack
-from .stream_connection import AsyncStreamLink
+from .concurrency import AsyncInterruptible, AsyncSemaphore, Interrupted, run_uninterrupted
+from .stream_backfill import AsyncBackfill
+from .stream_connection import AsyncStreamConnection
 
 if TYPE_CHECKING:
-    from .._stream.options import Asked
-    from .session import AsyncCalls
+    from .._stream.options import StreamOptions
+    from .session import AsyncSession
 
 ItemT = TypeVar("ItemT", bound=StreamItem)
 
@@ -53,18 +53,20 @@ class AsyncSignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, calls: AsyncCalls, asked: Asked, checkpoint: CheckpointFile | None) -> None:
+    def __init__(self, session: AsyncSession, asked: StreamOptions, checkpoint: CheckpointFile | None) -> None:
         self.chain = asked.chain
         self._asked = asked
-        self._gate = AsyncGate()
-        self._calls = calls.for_stream(self._gate.watch, self._gate.trace)
-        clock = calls.clock
-        self._follower = Follower(asked, calls.policy, mono=clock.monotonic(), local=clock.now())
-        self._items = self._follower.items
-        self._link = AsyncStreamLink(self._calls, self._gate, asked.chain)
-        self._look_back = AsyncLookBack(self._calls, self._gate, self._follower, asked.chain, asked.recovery_timeout)
+        self._interruptible = AsyncInterruptible()
+        self._session = session.for_stream(self._interruptible.watch, self._interruptible.trace)
+        clock = session.clock
+        self._state = StreamState(asked, session.policy, mono=clock.monotonic(), local=clock.now())
+        self._items = self._state.items
+        self._connection = AsyncStreamConnection(self._session, self._interruptible, asked.chain)
+        self._backfill = AsyncBackfill(
+            self._session, self._interruptible, self._state, asked.chain, asked.recovery_timeout
+        )
         self._checkpoint = checkpoint
-        self._saving = AsyncSlots(1)
+        self._saving = AsyncSemaphore(1)
         self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
         self._unsaved = False  # whether the checkpoint lacks an acknowledgement
         self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
@@ -76,12 +78,12 @@ class AsyncSignalStream(Generic[ItemT]):
     @property
     def stats(self) -> StreamStats:
         """What it has seen so far."""
-        return self._follower.stats
+        return self._state.stats
 
     @property
     def catching_up(self) -> bool:
         """Whether it is not connected, or still reads from the history what it missed: more may follow at any time."""
-        return self._follower.catching_up
+        return self._state.catching_up
 
     async def ack(self, signal: StreamSignal) -> None:
         """The signal is dealt with: after a restart it does not come again.
@@ -103,7 +105,7 @@ class AsyncSignalStream(Generic[ItemT]):
         await self._saving.take(None, ref(place))
         try:
             behind = self._unsaved  # an earlier one failed, or was interrupted
-            self._unsaved |= self._follower.acknowledge(signal.id)
+            self._unsaved |= self._state.acknowledge(signal.id)
             if behind or (self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp))):
                 await self._save_state(checkpoint)
             self._unsaved = False
@@ -119,8 +121,8 @@ class AsyncSignalStream(Generic[ItemT]):
             self._saving.give_back(ref(place))
 
     async def _save_state(self, checkpoint: CheckpointFile) -> None:
-        state = self._follower.state()
-        await surely(lambda: checkpoint.save(state))
+        state = self._state.state()
+        await run_uninterrupted(lambda: checkpoint.save(state))
         self._kept_from = state.begin
 
     # iterating
@@ -129,23 +131,23 @@ class AsyncSignalStream(Generic[ItemT]):
         return self
 
     async def __anext__(self) -> ItemT:
-        if self._items and self._checkpoint is None and not self._gate.shut:
+        if self._items and self._checkpoint is None and not self._interruptible.shut:
             return self._items.popleft()  # type: ignore[return-value] # what was asked for
-        if self._gate.foreign:
+        if self._interruptible.foreign:
             raise TradeError("this stream belongs to the process that this one was forked from: open another one here")
-        if self._gate.shut and not self._entered:
+        if self._interruptible.shut and not self._entered:
             raise StopAsyncIteration  # the checkpoint is given back already
         if self._taken is not None:
             await self._acknowledge_taken()
-        if self._gate.shut:
+        if self._interruptible.shut:
             raise StopAsyncIteration
         if not self._items:
             try:
-                await self._gate.run(self._advance)
+                await self._interruptible.run(self._advance)
             except Interrupted:
-                await self._link.aclose()
+                await self._connection.aclose()
                 raise StopAsyncIteration from None
-        if self._checkpoint is not None and self._follower.replay.begin < self._kept_from:
+        if self._checkpoint is not None and self._state.replay.begin < self._kept_from:
             await self._save(self._checkpoint)  # the first signal showed that it begins earlier
         item = self._items.popleft()
         if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
@@ -159,16 +161,16 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def _advance(self) -> None:
         """Until there is something to yield."""
-        follower, items = self._follower, self._items
+        state, items = self._state, self._items
         if self._over is not None:
             raise TradeError(f"this stream is over: {self._over}")
         try:
             if not self._opened:
                 await self._open()
             while True:
-                while follower.flowing and not items and not self._gate.shut:
+                while state.flowing and not items and not self._interruptible.shut:
                     await self._read()
-                if self._gate.shut:
+                if self._interruptible.shut:
                     raise Interrupted
                 if items:
                     return
@@ -177,59 +179,59 @@ class AsyncSignalStream(Generic[ItemT]):
         except Interrupted:
             raise
         except TradeError as error:
-            await self._link.aclose()
+            await self._connection.aclose()
             self._over = error
             raise
         except BaseException:
             # A cancelled read has cut the connection; what it would have brought is found in the history.
             try:
-                await self._link.aclose()
+                await self._connection.aclose()
             finally:
-                self._follower.interrupted(self._calls.clock.monotonic())
+                self._state.interrupted(self._session.clock.monotonic())
             raise
 
     async def _step(self) -> bool:
-        follower, clock = self._follower, self._calls.clock
-        do, seconds = follower.step(clock.monotonic())
+        state, clock = self._state, self._session.clock
+        do, seconds = state.step(clock.monotonic())
         match do:
-            case Do.YIELD:
+            case NextAction.YIELD:
                 return False
-            case Do.READ:
+            case NextAction.READ:
                 await self._read()
-            case Do.WAIT:
-                await self._gate.sleep(clock, seconds)
-            case Do.CONNECT:
+            case NextAction.WAIT:
+                await self._interruptible.sleep(clock, seconds)
+            case NextAction.CONNECT:
                 await self._reconnect()
-            case Do.LOOK | Do.AUDIT:
-                await self._look_back.look(audit=do is Do.AUDIT)
-                self._link.watch()
+            case NextAction.LOOK | NextAction.AUDIT:
+                await self._backfill.look(audit=do is NextAction.AUDIT)
+                self._connection.watch()
         return True
 
     async def _read(self) -> None:
-        follower, clock = self._follower, self._calls.clock
-        if follower.rest:
-            follower.go_on()
+        state, clock = self._state, self._session.clock
+        if state.rest:
+            state.go_on()
             return
         silent = False
         began = clock.monotonic()
         try:
-            chunk = await self._link.read(follower.vitals.patience)
+            chunk = await self._connection.read(state.vitals.patience)
         except APITimeoutError:
-            reason, silent = follower.silence(), True
+            reason, silent = state.silence(), True
         except APIError as error:
             reason = error.message
         else:
             if chunk is None:
                 reason = "the service closed it"
             else:
-                told = follower.feed(chunk, began, clock.monotonic())
+                told = state.feed(chunk, began, clock.monotonic())
                 if told is None:
                     return
                 reason, silent = told, True
-        await self._link.aclose()
-        if not follower.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
+        await self._connection.aclose()
+        if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
             raise StreamError(
-                f"given up: {reason}", method="GET", url=self._link.url, retries=follower.vitals.tries - 1
+                f"given up: {reason}", method="GET", url=self._connection.url, retries=state.vitals.tries - 1
             )
 
     # opening
@@ -238,11 +240,11 @@ class AsyncSignalStream(Generic[ItemT]):
         """For the first time. That keeps to the rules of calls: a few tries, then the error."""
         if self._opened:
             return
-        clock, calls = self._calls.clock, self._calls
+        clock, session = self._session.clock, self._session
         if not self._begun:
             await self._begin()
-        give_up = clock.monotonic() + calls.deadline
-        retries = Retries(calls.policy, calls.budget, Operation.READ)
+        give_up = clock.monotonic() + session.deadline
+        retries = Retries(session.policy, session.budget, Operation.READ)
         while True:
             try:
                 await self._connect()
@@ -253,10 +255,10 @@ class AsyncSignalStream(Generic[ItemT]):
                 if wait is None:
                     raise
                 logger.warning("%s; trying again in %.1f s", error, wait)
-                await self._gate.sleep(clock, wait)
+                await self._interruptible.sleep(clock, wait)
             else:
                 break
-        calls.budget.give_back(retries.spent or 1)
+        session.budget.give_back(retries.spent or 1)
         self._opened = True
         if self._checkpoint is not None:
             await self._save(self._checkpoint)
@@ -265,10 +267,10 @@ class AsyncSignalStream(Generic[ItemT]):
         state = None
         if self._checkpoint is not None:
             state = await self._open_checkpoint(self._checkpoint)
-        self._follower.begin(state)
+        self._state.begin(state)
         self._begun = True
         if state is None and self._asked.since is None:
-            await self._look_back.before()
+            await self._backfill.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
         found: CheckpointState | None = None
@@ -279,27 +281,27 @@ class AsyncSignalStream(Generic[ItemT]):
             found = checkpoint.open()
 
         try:
-            await surely(opening)
+            await run_uninterrupted(opening)
         except BaseException:  # the next try opens it again
-            await surely(checkpoint.close)
+            await run_uninterrupted(checkpoint.close)
             raise
         return found
 
     async def _connect(self) -> None:
-        clock = self._calls.clock
-        self._follower.connecting(clock.monotonic())
-        headers = await self._link.open(self._follower.vitals.limit, self._follower.decoder.last_event_id)
-        self._follower.connected(headers, clock.monotonic(), clock.now())
+        clock = self._session.clock
+        self._state.connecting(clock.monotonic())
+        headers = await self._connection.open(self._state.vitals.limit, self._state.decoder.last_event_id)
+        self._state.connected(headers, clock.monotonic(), clock.now())
 
     async def _reconnect(self) -> None:
-        follower, clock = self._follower, self._calls.clock
+        state, clock = self._state, self._session.clock
         try:
             await self._connect()
         except StreamError:
             raise
         except APIError as error:
-            if not follower.disconnected(str(error), clock.monotonic(), clock.now(), failure=failure_of(error)):
-                error.retries = follower.vitals.tries - 1
+            if not state.disconnected(str(error), clock.monotonic(), clock.now(), failure=failure_of(error)):
+                error.retries = state.vitals.tries - 1
                 raise
 
     # closing
@@ -307,25 +309,25 @@ class AsyncSignalStream(Generic[ItemT]):
     async def aclose(self) -> None:
         """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
         try:
-            if self._gate.close():
-                await self._link.aclose()
+            if self._interruptible.close():
+                await self._connection.aclose()
         finally:
             if not self._entered:
                 await self._release()
 
     async def _release(self) -> None:
         if self._checkpoint is not None:
-            await surely(self._checkpoint.close)
+            await run_uninterrupted(self._checkpoint.close)
 
     async def __aenter__(self) -> AsyncSignalStream[ItemT]:
         self._entered = True
         try:
-            await self._gate.run(self._open)
+            await self._interruptible.run(self._open)
         except Interrupted:  # somebody has closed it: there is nothing to iterate
-            await self._link.aclose()
+            await self._connection.aclose()
         except BaseException:
             try:
-                await self._link.aclose()
+                await self._connection.aclose()
             finally:
                 await self._release()
             raise
@@ -347,4 +349,4 @@ class AsyncSignalStream(Generic[ItemT]):
             await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of chain {self.chain} at {self._calls.base_url}>"
+        return f"<{type(self).__name__} of chain {self.chain} at {self._session.base_url}>"

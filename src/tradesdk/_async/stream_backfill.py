@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause, with_jitter
-from .._stream.backfill_window import Look
+from .._stream.backfill_window import BackfillWindow
 from .._stream.events import HistoryPage, decode_history
-from .._stream.state_machine import Follower
+from .._stream.state_machine import StreamState
 from ..errors import APIError, APIResponseError, AuthenticationError
-from .concurrency import AsyncGate, Interrupted
+from .concurrency import AsyncInterruptible, Interrupted
 
 if TYPE_CHECKING:
-    from .session import AsyncCalls
+    from .session import AsyncSession
 
 logger = logging.getLogger("tradesdk")
 
@@ -25,27 +25,29 @@ _UNREADABLE = 2  # more tries, for an answer that makes no sense and for a 500
 _SHORT_PATIENCE = 30.0  # seconds; meanwhile the stream is not read
 
 
-class AsyncLookBack:
+class AsyncBackfill:
     """Walks through the history, with waits of its own that can be cut short."""
 
-    def __init__(self, calls: AsyncCalls, gate: AsyncGate, follower: Follower, chain: int, patience: float) -> None:
-        self._calls = calls
-        self._gate = gate
-        self._follower = follower
+    def __init__(
+        self, session: AsyncSession, gate: AsyncInterruptible, state: StreamState, chain: int, patience: float
+    ) -> None:
+        self._session = session
+        self._interruptible = gate
+        self._follower = state
         self._chain = chain
         self._patience = patience
 
     async def before(self) -> None:
         """What the history has already, before the stream is opened. When it cannot be read, nothing is lost."""
-        calls = self._calls
+        session = self._session
         query = {"chain": self._chain, "limit": MAX_PAGE}
         try:
             page = await self._ask(query, _SHORT_PATIENCE)
         except APIError as error:
             logger.info("the history could not be read before the stream: %s", error)
             return
-        now = calls.clock.monotonic()
-        self._follower.told_time(page.headers, now, calls.clock.now())
+        now = session.clock.monotonic()
+        self._follower.told_time(page.headers, now, session.clock.now())
         self._follower.replay.without(page.signals, complete=page.next_cursor is None)
 
     async def look(self, *, audit: bool) -> None:
@@ -54,22 +56,22 @@ class AsyncLookBack:
         Raises:
             AuthenticationError: the key is not valid any more.
         """
-        calls, follower = self._calls, self._follower
-        started = calls.clock.monotonic()
-        look = follower.begin_look(started, audit=audit)
-        again = audit or follower.looks_again  # then a failure is no gap yet
+        session, state = self._session, self._follower
+        started = session.clock.monotonic()
+        look = state.begin_look(started, audit=audit)
+        again = audit or state.looks_again  # then a failure is no gap yet
         patience = min(self._patience, _SHORT_PATIENCE) if again else self._patience
         reason = await self._walk(look, patience)
-        ended = calls.clock.monotonic()
+        ended = session.clock.monotonic()
         if reason is None:
-            follower.looked(look, ended, audit=audit)
+            state.looked(look, ended, audit=audit)
         else:
-            follower.look_failed(look, reason, ended, audit=audit)
+            state.look_failed(look, reason, ended, audit=audit)
 
-    async def _walk(self, look: Look, patience: float) -> str | None:
+    async def _walk(self, look: BackfillWindow, patience: float) -> str | None:
         """All pages of it; why not, if not. `patience`: seconds that may pass without one."""
-        calls, follower = self._calls, self._follower
-        give_up = calls.clock.monotonic() + patience
+        session, state = self._session, self._follower
+        give_up = session.clock.monotonic() + patience
         first, last = look.window
         cursor: str | None = None
         asked: set[str] = set()
@@ -85,18 +87,18 @@ class AsyncLookBack:
                 tries += 1
                 if failure.cause is FailureCause.HOPELESS or failure.status == 500:
                     odd += 1
-                now = calls.clock.monotonic()
-                wait = calls.policy.wait(tries, failure, now=calls.clock.now()).seconds
+                now = session.clock.monotonic()
+                wait = session.policy.wait(tries, failure, now=session.clock.now()).seconds
                 if odd > _UNREADABLE or _final(error) or now + wait > give_up:
                     return f"the history cannot be read: {error}"
-                if self._gate.shut:
+                if self._interruptible.shut:
                     raise Interrupted from None  # this error was made by closing
                 logger.warning("%s; trying again in %.1f s", error, wait)
-                await self._gate.sleep(calls.clock, wait)
+                await self._interruptible.sleep(session.clock, wait)
                 continue
-            now = calls.clock.monotonic()
+            now = session.clock.monotonic()
             tries, give_up = 0, now + patience
-            more = follower.add(look, page, now, calls.clock.now())
+            more = state.add(look, page, now, session.clock.now())
             if not more or page.next_cursor is None:
                 return None
             cursor = page.next_cursor
@@ -105,14 +107,14 @@ class AsyncLookBack:
             asked.add(cursor)
 
     async def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
-        calls = self._calls
-        while wait := calls.throttle.claim(calls.clock.monotonic()) if calls.throttled else 0.0:
+        session = self._session
+        while wait := session.throttle.claim(session.clock.monotonic()) if session.throttled else 0.0:
             wait = with_jitter(wait)
             if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
                 logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
-            await self._gate.sleep(calls.clock, wait)
+            await self._interruptible.sleep(session.clock, wait)
         asked = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
-        return await calls.attempt(asked, calls.clock.monotonic() + max(patience, 1.0))
+        return await session.attempt(asked, session.clock.monotonic() + max(patience, 1.0))
 
 
 def _final(error: APIError) -> bool:

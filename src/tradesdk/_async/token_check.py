@@ -11,10 +11,10 @@ from .._httpx import Place
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from ..errors import APIError
 from ..payments.errors import PaymentRefusedError
-from .concurrency import AsyncTurns
+from .concurrency import AsyncKeyedLock
 
 if TYPE_CHECKING:
-    from .session import AsyncCalls
+    from .session import AsyncSession
 
 logger = logging.getLogger("tradesdk")
 
@@ -31,24 +31,24 @@ class AsyncTokenCheck:
     def __init__(self) -> None:
         self._names: TokenNames | None = None
         self._read = self._tried = -math.inf
-        self._turns = AsyncTurns()
+        self._turns = AsyncKeyedLock()
 
-    async def check(self, asked: MarketRequest[Any], calls: AsyncCalls, give_up: float) -> None:
+    async def check(self, asked: MarketRequest[Any], session: AsyncSession, give_up: float) -> None:
         """Ask for the list where it is needed.
 
         Raises:
             PaymentRefusedError: a symbol is not in it.
         """
         turn, place = self._turns.of(""), Place()
-        now = calls.clock.monotonic()
+        now = session.clock.monotonic()
         try:
             if not await turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
                 logger.warning("the symbols were not checked, because another call is still reading the list of tokens")
                 return
-            now = calls.clock.monotonic()
+            now = session.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
             if unknown and now - self._tried > _AGAIN:
-                await self._ask(calls, min(give_up, now + _PATIENCE))
+                await self._ask(session, min(give_up, now + _PATIENCE))
                 unknown = self._unknown(asked, False)
         finally:
             turn.give_back(ref(place))
@@ -61,10 +61,10 @@ class AsyncTokenCheck:
         names = TokenNames([], 0) if self._names is None or stale else self._names
         return names.unknown(asked.to_look_up)
 
-    async def _ask(self, calls: AsyncCalls, give_up: float) -> None:
-        self._tried = calls.clock.monotonic()
+    async def _ask(self, session: AsyncSession, give_up: float) -> None:
+        self._tried = session.clock.monotonic()
         try:
-            found = await calls.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
+            found = await session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
         except APIError as error:
             logger.warning("the symbols were not checked, because the list of tokens cannot be read: %s", error)
         else:

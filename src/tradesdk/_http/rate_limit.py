@@ -13,7 +13,7 @@ _WINDOW = 60.0  # limits are per minute
 _FARTHEST = _WINDOW + 5  # a reset further away is no reset, or is read against a clock that is wrong
 
 
-class Throttle:
+class RateLimiter:
     """Counts what is left of the current window: what the service said last, less what was sent since.
 
     When nothing is left, requests wait for the reset. After it the same limit is assumed until an answer says

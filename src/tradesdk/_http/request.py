@@ -42,7 +42,7 @@ _OPERATIONS: dict[str, Operation] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look(Generic[T]):
+class CreateLookup(Generic[T]):
     """How to find out whether a create happened: what to list, which item is the one, how to read it whole.
 
     Attributes:
@@ -82,7 +82,7 @@ class Request(Generic[T]):
     query: str = ""
     body: bytes | None = None
     operation: Operation = Operation.READ
-    look: Look[T] | None = None
+    look: CreateLookup[T] | None = None
 
     @property
     def target(self) -> str:
@@ -118,7 +118,7 @@ def request(
     *,
     query: Mapping[str, Any] | None = None,
     body: Mapping[str, Any] | None = None,
-    look: Look[T] | None = None,
+    look: CreateLookup[T] | None = None,
 ) -> Request[T]:
     """A request to one of the known endpoints; values that are None are left out of query and body."""
     return Request(
@@ -139,7 +139,7 @@ def model_request(
     *,
     query: Mapping[str, Any] | None = None,
     body: Mapping[str, Any] | None = None,
-    look: Look[M] | None = None,
+    look: CreateLookup[M] | None = None,
 ) -> Request[M]:
     """A request that is answered with one model."""
     return request(method, path, partial(decode_model, model), query=query, body=body, look=look)

@@ -39,7 +39,7 @@ _FIELD = re.compile(
 )
 
 
-class Exchange:
+class LoggedExchange:
     """One request and what came of it, in the log. Nothing of it is ever put into a message of an error."""
 
     def __init__(

@@ -13,7 +13,7 @@ MOST_HELD = 10_000
 
 
 @dataclass
-class Look:
+class BackfillWindow:
     """One walk through the history, newest first as the service lists it.
 
     Attributes:

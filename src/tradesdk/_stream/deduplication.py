@@ -1,7 +1,7 @@
 """Which signals were seen, which may be missing, what to ask the history for and in which order to yield. No I/O.
 
 All times are Unix seconds of the service. A stream gives no place to go on from, so every time it is opened again the
-history is asked for what came in between: a `Look`. What it finds and was not seen is released oldest first.
+history is asked for what came in between: a `BackfillWindow`. What it finds and was not seen is released oldest first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from ..models.signals import Signal
 from ..models.stream import Gap, StreamItem, StreamSignal
-from .backfill_window import Look
+from .backfill_window import BackfillWindow
 from .checkpoint import CheckpointState
 from .events import fingerprint, marked, unix, utc
 from .seen_ids import SeenIds
@@ -31,7 +31,7 @@ _MOST_KEPT = 1_000  # ids that a checkpoint names so that the next run can look 
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
 
-class Replay:
+class Deduplicator:
     """What one stream has seen. `wanted` keeps back signals that nobody asked for."""
 
     def __init__(
@@ -169,13 +169,13 @@ class Replay:
 
     # looking back
 
-    def look(self, now: float, *, attached: float | None = None) -> Look:
+    def look(self, now: float, *, attached: float | None = None) -> BackfillWindow:
         """After the stream was opened again at `attached`; without it, the first of the two looks."""
         settled = now - self._settle - 1
         start = max(self.position - OVERLAP, self.begin)
         cut = settled if attached is None else math.floor(attached)
         until = self._windows[0] if self._windows else None
-        return Look(start, cut, now, until, holds=attached is not None, anchor=self._anchor(start, settled))
+        return BackfillWindow(start, cut, now, until, holds=attached is not None, anchor=self._anchor(start, settled))
 
     def _anchor(self, start: float, settled: float) -> float:
         """The time of a signal that a history from `start` on must have; -inf when there is none."""
@@ -186,13 +186,13 @@ class Replay:
             return self._listed[1]  # nothing was seen yet, but something was there before
         return seen if start <= seen <= settled else -math.inf
 
-    def audit(self, now: float) -> Look:
+    def audit(self, now: float) -> BackfillWindow:
         """For what the stream left out without a word. One that ran out of pages is gone on with."""
         start = max(self._through - OVERLAP, self.begin)
         until, cut = self._unaudited or (None, now - self._settle - 1)
-        return Look(start, cut, now, until, holds=until is None, audit=True, pages_left=AUDITED_PAGES)
+        return BackfillWindow(start, cut, now, until, holds=until is None, audit=True, pages_left=AUDITED_PAGES)
 
-    def add(self, look: Look, signals: Collection[Signal]) -> tuple[bool, list[Signal]]:
+    def add(self, look: BackfillWindow, signals: Collection[Signal]) -> tuple[bool, list[Signal]]:
         """A page of the history. Whether to read on, and what comes again with other content."""
         conflicts = []
         look.pages_left -= 1
@@ -218,7 +218,7 @@ class Replay:
                 look.hold(signal, when, fingerprint(signal, when))
         return (not signals or newest >= look.begin) and look.pages_left > 0, conflicts
 
-    def found(self, look: Look, now: float, out: deque[StreamItem]) -> Gap | None:
+    def found(self, look: BackfillWindow, now: float, out: deque[StreamItem]) -> Gap | None:
         """The walk is done. A gap when the history does not reach back to what was seen, or is in no order and too
         long to be sorted here.
         """
@@ -251,7 +251,7 @@ class Replay:
             self._unaudited = None
         return gap
 
-    def _out_of_reach(self, look: Look, position: float) -> Gap | None:
+    def _out_of_reach(self, look: BackfillWindow, position: float) -> Gap | None:
         """What the history has let go already: it shows nothing as old as what was seen last."""
         if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
             return None
@@ -272,7 +272,7 @@ class Replay:
         for when, signal in signals if ahead else ():
             self._take(signal, when, now, out, replayed=True)
 
-    def goes_on(self, look: Look) -> bool:
+    def goes_on(self, look: BackfillWindow) -> bool:
         """Whether another walk belongs to this look, because there is more than is held at once."""
         more = look.truncated and look.released > 0
         if look.audit or (look.until is None and not more):
@@ -287,7 +287,7 @@ class Replay:
         """It is over, or cannot be gone on with."""
         self._windows = []
 
-    def failed(self, look: Look, reason: str, now: float, out: deque[StreamItem]) -> Gap:
+    def failed(self, look: BackfillWindow, reason: str, now: float, out: deque[StreamItem]) -> Gap:
         """The walk broke off: what it has found is the newest part, and before that there is a gap."""
         start, end, through = self.position, look.end, self._through
         newest_first = all(newer[0] >= older[0] for newer, older in pairwise(look.found))

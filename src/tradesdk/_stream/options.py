@@ -17,7 +17,7 @@ from .checkpoint import CheckpointFile, default_path, fingerprint
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StreamOptions:
     """What a consumer asked for; checked.
 
     Attributes:
@@ -58,7 +58,7 @@ def stream_options(
     settle: float,
     recovery_timeout: float,
     max_reconnects: int | None,
-) -> tuple[Asked, CheckpointFile | None]:
+) -> tuple[StreamOptions, CheckpointFile | None]:
     """The arguments of `signals.stream`, and the checkpoint that they name."""
     chain = checked_chain("chain", chain)
     wanted = _wanted(confidence(min_confidence), direction, token)
@@ -70,7 +70,7 @@ def stream_options(
     file = _checkpoint_file(checkpoint, base_url, key, chain)
     if manual_ack and file is None:
         raise InvalidArgumentError("manual_ack=True needs a checkpoint=, which remembers what was acknowledged")
-    asked = Asked(
+    asked = StreamOptions(
         chain=chain,
         since=first,
         wanted=wanted,

@@ -11,7 +11,7 @@ AHEAD = 60.0
 A_DAY = 86_400.0
 
 
-class StreamClock:
+class ServerClock:
     """Follows the dates of answers; where there are none the first event, and events that are ahead of it."""
 
     def __init__(self, *, mono: float, local: float) -> None:

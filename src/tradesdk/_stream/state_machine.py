@@ -12,15 +12,15 @@ from pydantic import ValidationError
 
 from .._http.retry import Failure, RetryPolicy
 from ..models.stream import Heartbeat, InvalidEvent, StreamItem, StreamSignal, StreamStats, UnknownEvent
-from .backfill_window import Look
+from .backfill_window import BackfillWindow
 from .checkpoint import CheckpointState
-from .deduplication import Replay
+from .deduplication import Deduplicator
 from .events import Event, HistoryPage, conflict, of_another_chain, read_other, signal_reader, unix, utc
-from .options import Asked
+from .options import StreamOptions
 from .reports import Reports
-from .server_clock import A_DAY, StreamClock
+from .server_clock import A_DAY, ServerClock
 from .sse import SSEDecoder
-from .watchdog import Vitals
+from .watchdog import Watchdog
 
 AUDIT_EVERY = 300.0
 _AT_ONCE = 64  # events
@@ -30,7 +30,7 @@ _AUDIT_SOON = 30.0
 _SLOW = 1.0  # seconds that a first connection may take without anything being missed meanwhile
 
 
-class Do(Enum):
+class NextAction(Enum):
     """What a stream needs next."""
 
     YIELD = "yield"
@@ -44,18 +44,18 @@ class Do(Enum):
     READ = "read"
 
 
-class Follower:
+class StreamState:
     """One stream over all its connections. `mono` is a monotonic time, `local` the local wall's."""
 
-    def __init__(self, asked: Asked, policy: RetryPolicy, *, mono: float, local: float) -> None:
+    def __init__(self, asked: StreamOptions, policy: RetryPolicy, *, mono: float, local: float) -> None:
         self._asked = asked
         self._lock = threading.Lock()  # signals may be acknowledged from other threads
         self.items: deque[StreamItem] = deque()
-        self.replay = Replay(settle=asked.settle, wanted=asked.wanted, acknowledging=asked.checkpointed)
-        self.vitals = Vitals(policy, asked.idle_timeout)
+        self.replay = Deduplicator(settle=asked.settle, wanted=asked.wanted, acknowledging=asked.checkpointed)
+        self.vitals = Watchdog(policy, asked.idle_timeout)
         self.decoder = SSEDecoder()
         self.attached = False
-        self.clock = StreamClock(mono=mono, local=local)
+        self.clock = ServerClock(mono=mono, local=local)
         self._due = mono
         self._attached_at = 0.0
         self._settle_at: float | None = None
@@ -92,23 +92,23 @@ class Follower:
 
     # what to do
 
-    def step(self, mono: float) -> tuple[Do, float]:
+    def step(self, mono: float) -> tuple[NextAction, float]:
         """What is needed now; for a wait, the seconds."""
         if self.items:
-            return Do.YIELD, 0.0
+            return NextAction.YIELD, 0.0
         if self.rest:
-            return Do.READ, 0.0
+            return NextAction.READ, 0.0
         if not self.attached:
-            return (Do.WAIT, self._due - mono) if self._due > mono else (Do.CONNECT, 0.0)
+            return (NextAction.WAIT, self._due - mono) if self._due > mono else (NextAction.CONNECT, 0.0)
         if self._first_look:
-            return Do.LOOK, 0.0
+            return NextAction.LOOK, 0.0
         if self._settle_at is not None:
-            return (Do.WAIT, self._settle_at - mono) if self._settle_at > mono else (Do.LOOK, 0.0)
+            return (NextAction.WAIT, self._settle_at - mono) if self._settle_at > mono else (NextAction.LOOK, 0.0)
         # What lies in a buffer comes before an audit: it would be taken for left out.
         if mono >= self._audit_at and (self.vitals.caught_up or self._is_up_to_date(mono)):
-            return Do.AUDIT, 0.0
+            return NextAction.AUDIT, 0.0
         self.flowing = True
-        return Do.READ, 0.0
+        return NextAction.READ, 0.0
 
     def _is_up_to_date(self, mono: float) -> bool:
         """Where signals never stop coming, no read has to wait; their times show how far it is."""
@@ -284,7 +284,7 @@ class Follower:
             self._first_look or self._settle_at is not None or (not self.attached and self._reports.stats.connects > 0)
         )
 
-    def begin_look(self, mono: float, *, audit: bool = False) -> Look:
+    def begin_look(self, mono: float, *, audit: bool = False) -> BackfillWindow:
         """What to ask the history for."""
         now = self.clock.now(mono)
         if audit:
@@ -292,7 +292,7 @@ class Follower:
         attached = None if self._first_look else self._attached_at
         return self.replay.look(now, attached=attached)
 
-    def add(self, look: Look, page: HistoryPage, mono: float, local: float) -> bool:
+    def add(self, look: BackfillWindow, page: HistoryPage, mono: float, local: float) -> bool:
         """A page of it. Whether to read on."""
         self.told_time(page.headers, mono, local)
         with self._lock:
@@ -305,7 +305,7 @@ class Follower:
                 self._reports.invalid(invalid)
         return more and page.next_cursor is not None
 
-    def looked(self, look: Look, mono: float, *, audit: bool = False) -> None:
+    def looked(self, look: BackfillWindow, mono: float, *, audit: bool = False) -> None:
         """The walk is done. One that found too much at once goes on after that has been handed out."""
         with self._lock:
             gap = self.replay.found(look, self.clock.now(mono), self.items)
@@ -314,7 +314,7 @@ class Follower:
         if not self.replay.goes_on(look):
             self._look_is_over(mono, audit=audit)
 
-    def look_failed(self, look: Look, reason: str, mono: float, *, audit: bool = False) -> None:
+    def look_failed(self, look: BackfillWindow, reason: str, mono: float, *, audit: bool = False) -> None:
         """The history could not be read."""
         if audit or self._first_look:
             self._reports.not_looked(reason)  # the second look will find what this would have

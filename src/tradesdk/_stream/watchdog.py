@@ -19,7 +19,7 @@ _HOPELESS_IN_A_ROW = 10
 _AT_ONCE = 0.005  # seconds that a read takes for which everything was there
 
 
-class Vitals:
+class Watchdog:
     """The life of one stream over all its connections.
 
     Only events count as life, not bytes: a proxy can send comments for ever.

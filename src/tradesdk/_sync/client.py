@@ -21,7 +21,7 @@ from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
 from .._values.text import printable
 from ..errors import ConfigError
-from .session import Calls
+from .session import Session
 
 if TYPE_CHECKING:
     from .resources.account import AccountResource
@@ -82,7 +82,7 @@ class TradeClient:
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         self._owner = True
-        self._calls = Calls(
+        self._session = Session(
             base_url=url,
             key=key,
             timeout=Timeout.of(timeout),
@@ -99,52 +99,52 @@ class TradeClient:
         """Who the key belongs to, and what is used up."""
         from .resources.account import AccountResource
 
-        return AccountResource(self._calls)
+        return AccountResource(self._session)
 
     @cached_property
     def agents(self) -> AgentsResource:
         """Trading agents."""
         from .resources.agents import AgentsResource
 
-        return AgentsResource(self._calls)
+        return AgentsResource(self._session)
 
     @cached_property
     def wallets(self) -> WalletsResource:
         """Connected wallets and what they hold."""
         from .resources.wallets import WalletsResource
 
-        return WalletsResource(self._calls)
+        return WalletsResource(self._session)
 
     @cached_property
     def trades(self) -> TradesResource:
         """What agents bought and sold."""
         from .resources.trades import TradesResource
 
-        return TradesResource(self._calls)
+        return TradesResource(self._session)
 
     @cached_property
     def positions(self) -> PositionsResource:
         """What agents hold now."""
         from .resources.positions import PositionsResource
 
-        return PositionsResource(self._calls)
+        return PositionsResource(self._session)
 
     @cached_property
     def signals(self) -> SignalsResource:
         """BUY and SELL signals."""
         from .resources.signals import SignalsResource
 
-        return SignalsResource(self._calls)
+        return SignalsResource(self._session)
 
     @property
     def base_url(self) -> str:
         """Where the service is, without `/v1`."""
-        return self._calls.base_url
+        return self._session.base_url
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """The rate limit as the last answer told it; None while none has."""
-        return self._calls.throttle.rate_limit
+        return self._session.throttle.rate_limit
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, json: Any = None
@@ -159,7 +159,7 @@ class TradeClient:
             query: its values are quoted here; None is left out.
             json: the body.
         """
-        return self._calls.call(raw_request(method, path, decode_raw, query=query, body=json))
+        return self._session.call(raw_request(method, path, decode_raw, query=query, body=json))
 
     def with_options(
         self,
@@ -171,9 +171,9 @@ class TradeClient:
         """A copy with other settings that shares the connections. Closing the copy closes nothing."""
         copy = object.__new__(type(self))
         copy._owner = False
-        copy._calls = self._calls.copy_with(
+        copy._session = self._session.copy_with(
             timeout=None if timeout is None else Timeout.of(timeout),
-            policy=settings.policy(self._calls.policy, max_retries),
+            policy=settings.policy(self._session.policy, max_retries),
             deadline=None if deadline is None else settings.deadline(deadline),
         )
         return copy
@@ -181,7 +181,7 @@ class TradeClient:
     def close(self) -> None:
         """Close the connections. An `http_client` that was handed in stays open."""
         if self._owner:
-            self._calls.close()
+            self._session.close()
 
     def __enter__(self) -> TradeClient:
         return self
@@ -195,7 +195,7 @@ class TradeClient:
         self.close()
 
     def __repr__(self) -> str:
-        where = self._calls.base_url if "_calls" in vars(self) else "that could not be made"
+        where = self._session.base_url if "_session" in vars(self) else "that could not be made"
         return f"<{type(self).__name__} {where}>"
 
     def __reduce__(self) -> NoReturn:
@@ -216,6 +216,6 @@ def open_http_client(base_url: str) -> httpx.Client:
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
     # Here, because whoever hands in a client has no use for what this loads.
-    from .connection_pool import Connections
+    from .connection_pool import ConnectionPool
 
-    return httpx.Client(transport=Connections(), trust_env=False, cookies=cookies)
+    return httpx.Client(transport=ConnectionPool(), trust_env=False, cookies=cookies)

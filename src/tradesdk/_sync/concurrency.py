@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOOK_AGAIN = 0.05  # seconds; a holder that is gone tells nobody
 
 
-class Slots:
+class Semaphore:
     """A number of places; `take` waits for a free one.
 
     A signal's handler may raise between any two steps, and so before anything is given back. Therefore nothing here
@@ -67,7 +67,7 @@ class Interrupted(Exception):
     """Somebody has shut the gate behind which this waited."""
 
 
-class Gate:
+class Interruptible:
     """Lets one consumer in at a time, and can send it away from whatever it waits for."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Gate:
         return not inside
 
 
-class Home:
+class LoopBinding:
     """The process that connections belong to."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ def shielded() -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def finished(step: Callable[[], object]) -> None:
+def run_to_completion(step: Callable[[], object]) -> None:
     """Clean up: a thread is not cancelled."""
     step()
 
@@ -167,7 +167,7 @@ def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = No
         raise
 
 
-def surely(function: Callable[[], T]) -> T:
+def run_uninterrupted(function: Callable[[], T]) -> T:
     """Run what blocks, once more when a signal interrupts it. Twice does no harm."""
     result, interrupted = _ended(function)
     if interrupted is not None:
@@ -184,15 +184,15 @@ def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
         return function(), interrupt
 
 
-class Turns:
+class KeyedLock:
     """One at a time for each key."""
 
     def __init__(self) -> None:
         # By process: in a forked one nobody would give those of the parent back.
-        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Slots]]] = {}
+        self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Semaphore]]] = {}
 
-    def of(self, key: str) -> Slots:
+    def of(self, key: str) -> Semaphore:
         """The one place that there is for this key."""
         guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
         with guard:
-            return turns.get(key) or turns.setdefault(key, Slots(1))
+            return turns.get(key) or turns.setdefault(key, Semaphore(1))

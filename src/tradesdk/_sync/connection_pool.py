@@ -19,21 +19,21 @@ import httpcore
 import httpx
 
 from .._httpx import Place
-from .concurrency import Home, Slots
-from .deadline_stream import TimedConnection
+from .concurrency import LoopBinding, Semaphore
+from .deadline_stream import DeadlineConnection
 
 _ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
 
 
-class Connections(httpx.BaseTransport):
+class ConnectionPool(httpx.BaseTransport):
     """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
 
     def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
-        self._home = Home()
+        self._home = LoopBinding()
         self._max_connections = max_connections
-        self._slots = Slots(max_connections)
+        self._slots = Semaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[TimedConnection]] = {}
+        self._idle: dict[tuple[bytes, bytes, int | None], list[DeadlineConnection]] = {}
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
@@ -81,17 +81,17 @@ class Connections(httpx.BaseTransport):
         # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
         self._of_parent = self._idle
         self._idle = {}
-        self._slots = Slots(self._max_connections)
-        self._home = Home()
+        self._slots = Semaphore(self._max_connections)
+        self._home = LoopBinding()
 
-    def _connection(self, url: httpx.URL) -> TimedConnection:
+    def _connection(self, url: httpx.URL) -> DeadlineConnection:
         idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
         while (connection := _taken(idle)) is not None:
             if not connection.has_expired():
                 return connection
             connection.close()
         secure = url.scheme == "https"
-        return TimedConnection(
+        return DeadlineConnection(
             httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
             self._tls_context() if secure else None,
             self._keepalive_expiry,
@@ -102,7 +102,7 @@ class Connections(httpx.BaseTransport):
             self._tls = httpx.create_ssl_context()
         return self._tls
 
-    def finished(self, url: httpx.URL, connection: TimedConnection, *, whole: bool) -> None:
+    def finished(self, url: httpx.URL, connection: DeadlineConnection, *, whole: bool) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it.
 
         What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
@@ -136,7 +136,7 @@ class Connections(httpx.BaseTransport):
                 connection.close()
 
 
-def _taken(idle: list[TimedConnection] | None) -> TimedConnection | None:
+def _taken(idle: list[DeadlineConnection] | None) -> DeadlineConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -149,9 +149,9 @@ class Body(httpx.SyncByteStream):
 
     def __init__(
         self,
-        connections: Connections,
+        connections: ConnectionPool,
         request: httpx.Request,
-        connection: TimedConnection,
+        connection: DeadlineConnection,
         response: httpcore.Response,
     ) -> None:
         self._connections = connections

@@ -20,7 +20,7 @@ from .._httpx import Place
 from .concurrency import shielded
 
 
-class TimedConnection(httpcore.HTTPConnection):
+class DeadlineConnection(httpcore.HTTPConnection):
     """A connection whose every read and write ends by `give_up`, a time of the computer's monotonic clock."""
 
     def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
@@ -55,7 +55,7 @@ class TimedConnection(httpcore.HTTPConnection):
 
 
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, connection: TimedConnection) -> None:
+    def __init__(self, connection: DeadlineConnection) -> None:
         self._connection = connection
         self._inner = cast(httpcore.NetworkBackend, httpcore.SyncBackend())
 
@@ -74,7 +74,7 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, connection: TimedConnection, inner: httpcore.NetworkStream) -> None:
+    def __init__(self, connection: DeadlineConnection, inner: httpcore.NetworkStream) -> None:
         self._connection = connection
         self._inner = inner
 

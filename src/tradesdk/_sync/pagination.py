@@ -13,7 +13,7 @@ from ..errors import APIResponseError
 
 if TYPE_CHECKING:
     from ..models._base import Model, Page
-    from .session import Calls
+    from .session import Session
 
 M = TypeVar("M", bound="Model")
 
@@ -35,14 +35,14 @@ class Pager(Generic[M]):
 
     def __init__(
         self,
-        calls: Calls,
+        session: Session,
         listing: Listing[M],
         *,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,
     ) -> None:
-        self._calls = calls
+        self._session = session
         self._listing = listing
         self._limit = page_size(limit) or MAX_PAGE
         self._cursor = optional_text("cursor", cursor)
@@ -62,13 +62,13 @@ class Pager(Generic[M]):
 
     def first(self) -> M | None:
         """The first item; None when the list is empty. Asks for one item only."""
-        single = Pager(self._calls, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
+        single = Pager(self._session, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
         for item in single:
             return item
         return None
 
     def _pages(self) -> _Pages[M]:
-        return _Pages(self._calls, self._listing, self._limit, self._cursor, self._max_items)
+        return _Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
@@ -79,9 +79,9 @@ class Pager(Generic[M]):
 
 class _Pages(Generic[M]):
     def __init__(
-        self, calls: Calls, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
+        self, session: Session, listing: Listing[M], limit: int, cursor: str | None, max_items: int | None
     ) -> None:
-        self._calls = calls
+        self._session = session
         self._listing = listing
         self._limit = limit
         self._cursor = cursor
@@ -99,7 +99,7 @@ class _Pages(Generic[M]):
         if self._cursor is not None and self._cursor in self._asked:
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
-        page = self._calls.call(self._listing.page(limit=limit, cursor=self._cursor))
+        page = self._session.call(self._listing.page(limit=limit, cursor=self._cursor))
         if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
             raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
@@ -116,7 +116,7 @@ class _Pages(Generic[M]):
         return APIResponseError(
             f"{what}, so it would never end",
             method="GET",
-            url=self._calls.base_url + self._listing.path,
+            url=self._session.base_url + self._listing.path,
             code="pagination_loop",
         )
 

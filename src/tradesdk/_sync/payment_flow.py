@@ -19,20 +19,20 @@ from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIError, APIStatusError, ConfigError, TradeError
-from ..payments.authorizer import Purse
+from ..payments.authorizer import PaymentAuthorizer
 from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.ledger.leases import ended, owner_name
-from ..payments.messages import in_the_way
+from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
-from ..payments.purchase import Purchase, origin_of
+from ..payments.purchase import PurchaseIntent, origin_of
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
-from .concurrency import Turns, in_thread, shielded, sleep, surely
-from .payment_submission import Delivery, Errand, Presentation
+from .concurrency import KeyedLock, in_thread, run_uninterrupted, shielded, sleep
+from .payment_submission import Delivery, Submission, SubmissionContext
 from .token_check import TokenCheck
 
 if TYPE_CHECKING:
-    from .session import Calls
+    from .session import Session
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,29 +45,37 @@ _HANDED_OVER = frozenset(
 _LONGEST_PAUSE = 1.0
 
 
-class Paying:
+class PaymentFlow:
     """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
 
-    def __init__(self, calls: Calls, paid: Calls, purse: Purse, *, reuse_offers: bool, check_tokens: bool) -> None:
-        self.calls = calls
+    def __init__(
+        self,
+        session: Session,
+        paid: Session,
+        authorizer: PaymentAuthorizer,
+        *,
+        reuse_offers: bool,
+        check_tokens: bool,
+    ) -> None:
+        self.session = session
         self.paid = paid
-        self.purse = purse
+        self.authorizer = authorizer
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
-        self._turns = Turns()
+        self._turns = KeyedLock()
         self._check = TokenCheck() if check_tokens else None
 
-    def copy_with(self, change: Callable[[Calls, bool], Calls]) -> Paying:
+    def copy_with(self, change: Callable[[Session, bool], Session]) -> PaymentFlow:
         """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
         twin = copy.copy(self)
-        twin.calls = change(self.calls, False)
+        twin.session = change(self.session, False)
         twin.paid = change(self.paid, True)
         return twin
 
     def quote(self, asked: MarketRequest[Any], max_price: int | None = None) -> Quote:
         """The published price, and what the budgets leave."""
         purchase = self._purchase(asked, max_price=max_price)
-        return in_thread(lambda: self.purse.quote(purchase))
+        return in_thread(lambda: self.authorizer.quote(purchase))
 
     def buy(
         self,
@@ -84,23 +92,25 @@ class Paying:
         call gets it. After that step nothing is waited for.
         """
         purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
-        if purchase.amount == 0 or not self.purse.can_pay:
+        if purchase.amount == 0 or not self.authorizer.can_pay:
             quote = self.quote(asked, max_price)
-            found = self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+            found = self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.purse.payer  # says that there is no signer
+            _ = self.authorizer.payer  # says that there is no signer
         give_up = self._give_up()
-        quote, fingerprint = in_thread(lambda: (self.purse.quote(purchase), purchase.fingerprint(self.purse.payer)))
-        errand = Errand(asked.request, quote, owner_name(), give_up, job=job)
+        quote, fingerprint = in_thread(
+            lambda: (self.authorizer.quote(purchase), purchase.fingerprint(self.authorizer.payer))
+        )
+        context = SubmissionContext(asked.request, quote, owner_name(), give_up, job=job)
         turn, place = self._turns.of(fingerprint), Place()
         delivery: Delivery[T] | None = None
         try:
-            if not turn.take(self.calls.deadline, ref(place)):
+            if not turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            delivery = self._buy(asked, purchase, errand)
+            delivery = self._buy(asked, purchase, context)
             given = finish(delivery.result)
-            self._close(delivery, errand)
+            self._close(delivery, context)
             turn.give_back(ref(place))
             return given
         except BaseException as error:
@@ -108,27 +118,27 @@ class Paying:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            self._open_again(delivery, errand, error)
+            self._open_again(delivery, context, error)
             raise
 
     def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
         """What a job has got already for a call; None when it has nothing."""
-        if not self.purse.can_pay:
+        if not self.authorizer.can_pay:
             return None
         purchase = self._purchase(asked, job=job)
-        earlier = in_thread(lambda: self.purse.delivered(purchase))
+        earlier = in_thread(lambda: self.authorizer.delivered(purchase))
         if earlier is None or earlier.reply is None:
             return None
-        quote = in_thread(lambda: self.purse.quote(purchase))
+        quote = in_thread(lambda: self.authorizer.quote(purchase))
         return self._again(asked.request, quote, earlier)
 
     def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
         """What would be signed."""
         purchase = self._purchase(asked, max_price=max_price)
-        quote = in_thread(lambda: self.purse.quote(purchase))
-        found = self._ask(asked, quote, self.calls.clock.monotonic() + self.calls.deadline)
+        quote = in_thread(lambda: self.authorizer.quote(purchase))
+        found = self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
         offer = None if isinstance(found, MarketResult) else found
-        return in_thread(lambda: self.purse.dry_run(purchase, offer, quote))
+        return in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
 
     def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
         """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
@@ -137,7 +147,7 @@ class Paying:
             PaymentError: it cannot be handed over any more; it says what is known.
             ConfigError: it belongs to another service than this client's.
         """
-        base = self.calls.base_url
+        base = self.session.base_url
         if origin_of(payment.url) != origin_of(base) or not payment.url.startswith(base + "/"):
             raise ConfigError(f"payment {payment.id} is for {origin_of(payment.url)}, and this client is for {base}")
         path = payment.url[len(base) :]
@@ -148,17 +158,19 @@ class Paying:
             return decode_by_path(path, method, url, response)
 
         request = Request(payment.method, path, decode, body=payment.body, operation=Operation.QUERY)
-        spending = in_thread(lambda: self.purse.store.spending(self.purse.budget, now=self.calls.clock.now()))
+        spending = in_thread(
+            lambda: self.authorizer.store.spending(self.authorizer.budget, now=self.session.clock.now())
+        )
         quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        errand = Errand(request, quote, owner_name(), self._give_up(), keep=True)
+        context = SubmissionContext(request, quote, owner_name(), self._give_up(), keep=True)
         turn, place = self._turns.of(payment.fingerprint), Place()
         delivery: Delivery[Any] | None = None
         try:
-            if not turn.take(self.calls.deadline, ref(place)):
+            if not turn.take(self.session.deadline, ref(place)):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            delivery = self._resume(payment, errand)
+            delivery = self._resume(payment, context)
             given = finish(delivery.result)
-            self._close(delivery, errand)
+            self._close(delivery, context)
             turn.give_back(ref(place))
             return given
         except BaseException as error:
@@ -166,17 +178,17 @@ class Paying:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            self._open_again(delivery, errand, error)
+            self._open_again(delivery, context, error)
             raise
 
-    def _resume(self, payment: Payment, errand: Errand[Any]) -> Delivery[Any]:
-        in_thread(partial(self.purse.expire, origin_of(payment.url)))
-        current = in_thread(lambda: self.purse.store.get(payment.id)) or payment
+    def _resume(self, payment: Payment, context: SubmissionContext[Any]) -> Delivery[Any]:
+        in_thread(partial(self.authorizer.expire, origin_of(payment.url)))
+        current = in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
         if current.state is PaymentState.DELIVERED and current.reply is not None:
-            return Delivery(self._again(errand.request, errand.quote, current), current)
+            return Delivery(self._again(context.request, context.quote, current), current)
         if current.state not in _HANDED_OVER or current.header is None:
-            raise in_the_way(current)
-        delivery = self._hand_over(errand, current)
+            raise blocking_error(current)
+        delivery = self._hand_over(context, current)
         if delivery is None:
             raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
         return delivery
@@ -185,20 +197,20 @@ class Paying:
         """The caller of `resume` does not get these answers after all."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                self._undone(partial(self.purse.reopen, payment, owner_name()))
+                self._undone(partial(self.authorizer.reopen, payment, owner_name()))
 
     def look_at_the_clock(self) -> None:
         """Learn the service's time from what is free. Without an answer the local clock has to do."""
         free = supported_tokens(limit=1).request
         try:
-            response = self.calls.exchange(free, self._give_up())
+            response = self.session.exchange(free, self._give_up())
         except APIError as error:
             logger.debug("the service's time is not known: %s", error)
         else:
-            self.purse.observe(response.headers)
+            self.authorizer.observe(response.headers)
 
     def _give_up(self) -> float:
-        return self.calls.clock.monotonic() + self.calls.deadline
+        return self.session.clock.monotonic() + self.session.deadline
 
     def _purchase(
         self,
@@ -207,11 +219,11 @@ class Paying:
         max_price: int | None = None,
         new_purchase: bool = False,
         job: str | None = None,
-    ) -> Purchase:
+    ) -> PurchaseIntent:
         request = asked.request
-        return Purchase(
+        return PurchaseIntent(
             method=request.method,
-            url=self.calls.base_url + request.target,
+            url=self.session.base_url + request.target,
             body=request.body or b"",
             path=request.path,
             tokens=asked.tokens,
@@ -220,41 +232,47 @@ class Paying:
             job=job,
         )
 
-    def _buy(self, asked: MarketRequest[T], purchase: Purchase, errand: Errand[T]) -> Delivery[T]:
-        clock, purse, quote, give_up, pause = self.calls.clock, self.purse, errand.quote, errand.give_up, 0.05
-        standing = in_thread(lambda: purse.delivered(purchase) or purse.standing(purchase))
+    def _buy(self, asked: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]) -> Delivery[T]:
+        clock, authorizer, quote, give_up, pause = (
+            self.session.clock,
+            self.authorizer,
+            context.quote,
+            context.give_up,
+            0.05,
+        )
+        standing = in_thread(lambda: authorizer.delivered(purchase) or authorizer.standing(purchase))
         while True:
             if standing is None:
                 found = self._offer(asked, purchase, quote, give_up)
                 if isinstance(found, MarketResult):
                     return Delivery(found)
                 if self._check is not None:
-                    self._check.check(asked, self.calls, give_up)
-                prepare = partial(purse.prepare, purchase, found, errand.owner)
-                errand.claimed = (prepared := in_thread(prepare, undo=self._unsent(errand.owner))).payment
+                    self._check.check(asked, self.session, give_up)
+                prepare = partial(authorizer.prepare, purchase, found, context.owner)
+                context.claimed = (prepared := in_thread(prepare, undo=self._unsent(context.owner))).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
-                    delivery = Presentation(self.paid, purse, errand, prepared.payment, fresh).run()
+                    delivery = Submission(self.paid, authorizer, context, prepared.payment, fresh).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
                     return delivery
                 standing = prepared.payment
-            if not purse.time.is_known and purse.is_over(standing):
+            if not authorizer.time.is_known and authorizer.is_over(standing):
                 self.look_at_the_clock()  # only the service can tell whether its money is free
-                standing = in_thread(lambda: purse.standing(purchase))
+                standing = in_thread(lambda: authorizer.standing(purchase))
                 if standing is None:
                     continue
             if standing.state is PaymentState.DELIVERED and standing.reply is not None:
-                again = self._pick_up(errand, standing)
+                again = self._pick_up(context, standing)
             elif not standing.live:
-                raise in_the_way(standing)
+                raise blocking_error(standing)
             else:
-                purse.check_standing(standing, purchase)
-                errand.claimed = standing
+                authorizer.check_standing(standing, purchase)
+                context.claimed = standing
                 if standing.header is not None:
-                    again = self._hand_over(errand, standing)
-                elif in_thread(partial(purse.abandoned, standing, errand.owner)):
-                    standing = in_thread(lambda: purse.standing(purchase))
+                    again = self._hand_over(context, standing)
+                elif in_thread(partial(authorizer.abandoned, standing, context.owner)):
+                    standing = in_thread(lambda: authorizer.standing(purchase))
                     continue
                 else:
                     again = None
@@ -265,72 +283,76 @@ class Paying:
                 raise _busy("the same call is under way in another process and has not ended in time", standing)
             sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            standing = in_thread(lambda: purse.standing(purchase))
+            standing = in_thread(lambda: authorizer.standing(purchase))
 
-    def _pick_up(self, errand: Errand[T], payment: Payment) -> Delivery[T] | None:
+    def _pick_up(self, context: SubmissionContext[T], payment: Payment) -> Delivery[T] | None:
         """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
-        result = self._again(errand.request, errand.quote, payment)
+        result = self._again(context.request, context.quote, payment)
         if payment.job is not None:  # whoever asks for the job gets it
             return Delivery(result)
-        errand.claimed, owner = payment, errand.owner
-        take = partial(self.purse.answer_taken, payment, owner)
+        context.claimed, owner = payment, context.owner
+        take = partial(self.authorizer.answer_taken, payment, owner)
         if not in_thread(take, undo=lambda _: self._untake(owner, payment)):
             return None
-        shown = replace(payment, job=errand.job, reply=None if errand.job is None else payment.reply)
+        shown = replace(payment, job=context.job, reply=None if context.job is None else payment.reply)
         return Delivery(replace(result, payment=shown), payment)
 
-    def _hand_over(self, errand: Errand[T], payment: Payment) -> Delivery[T] | None:
+    def _hand_over(self, context: SubmissionContext[T], payment: Payment) -> Delivery[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
-        errand.claimed, owner = payment, errand.owner
-        current = in_thread(partial(self.purse.taken, payment, owner), undo=partial(self._untake, owner))
+        context.claimed, owner = payment, context.owner
+        current = in_thread(partial(self.authorizer.taken, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
         if current.state not in _HANDED_OVER or current.header is None:
-            surely(partial(self._untake, owner, current))
+            run_uninterrupted(partial(self._untake, owner, current))
             return None
-        if self.purse.latest() + MARGIN >= current.valid_before:
-            surely(partial(self._untake, owner, current))
-            raise in_the_way(current)
-        return Presentation(self.paid, self.purse, errand, current, current.state).run()
+        if self.authorizer.latest() + MARGIN >= current.valid_before:
+            run_uninterrupted(partial(self._untake, owner, current))
+            raise blocking_error(current)
+        return Submission(self.paid, self.authorizer, context, current, current.state).run()
 
-    def _close(self, delivery: Delivery[Any], errand: Errand[Any]) -> None:
+    def _close(self, delivery: Delivery[Any], context: SubmissionContext[Any]) -> None:
         """The caller has the answer from here on. Nothing may be waited for after this."""
         payment = delivery.payment
         if payment is None:
             return
-        close = partial(self.purse.store.collect, payment.id, owner=errand.owner, keep=errand.keep, job=errand.job)
+        close = partial(
+            self.authorizer.store.collect, payment.id, owner=context.owner, keep=context.keep, job=context.job
+        )
         try:
-            surely(close)
+            run_uninterrupted(close)
         except LedgerError as problem:
-            ended(errand.owner)  # its claim would hold up the next equal call
+            ended(context.owner)  # its claim would hold up the next equal call
             logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
 
-    def _open_again(self, delivery: Delivery[Any] | None, errand: Errand[Any], error: BaseException) -> None:
+    def _open_again(
+        self, delivery: Delivery[Any] | None, context: SubmissionContext[Any], error: BaseException
+    ) -> None:
         """The caller does not get the answer, so that somebody else may, or hand the payment over."""
         if isinstance(error, LedgerError) and error.payment is None:
-            error.payment = errand.claimed
-        payment = errand.claimed if delivery is None else delivery.payment
+            error.payment = context.claimed
+        payment = context.claimed if delivery is None else delivery.payment
         if payment is None or (delivery is None and isinstance(error, TradeError)):
             return
         if delivery is None:
-            self._undone(partial(self.purse.give_back, payment.id, errand.owner))
+            self._undone(partial(self.authorizer.give_back, payment.id, context.owner))
         else:
-            self._undone(partial(self.purse.reopen, payment, errand.owner))
+            self._undone(partial(self.authorizer.reopen, payment, context.owner))
 
     def _undone(self, undo: Callable[[], None]) -> None:
         """What ends the call is worth more than a ledger that cannot be written."""
         try:
             with shielded():
-                surely(undo)
+                run_uninterrupted(undo)
         except LedgerError as problem:
             logger.warning("a payment's answer or its claim could not be given back: %s", problem)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
-            self.purse.give_back(payment.id, owner)
+            self.authorizer.give_back(payment.id, owner)
 
     def _offer(
-        self, asked: MarketRequest[T], purchase: Purchase, quote: Quote, give_up: float
+        self, asked: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
     ) -> Offer | MarketResult[T]:
         # Taken out, and put back after a success: one that the service takes no longer is used once at most.
         known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
@@ -339,18 +361,18 @@ class Paying:
     def _ask(self, asked: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
         """What the answer costs; the answer itself when it costs nothing."""
         try:
-            data = self.calls.call(asked.request, give_up=give_up)
+            data = self.session.call(asked.request, give_up=give_up)
         except APIStatusError as refused:
             if refused.status != 402 or refused.response is None:
                 raise
-            self.purse.observe(refused.response.headers)
+            self.authorizer.observe(refused.response.headers)
             return parse_offer(refused.response)
-        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.calls.clock.now(), UTC))
+        return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
 
     def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
         """What an earlier payment brought, from the ledger."""
         return MarketResult(
-            data=self.calls.read(request, RawResponse(200, {}, payment.reply or b"")),
+            data=self.session.read(request, RawResponse(200, {}, payment.reply or b"")),
             quote=quote,
             payment=payment,
             receipt=payment.receipt,
@@ -360,20 +382,20 @@ class Paying:
 
     def _unsent(self, owner: str) -> Any:
         """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
-        purse = self.purse
+        authorizer = self.authorizer
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
                 try:
-                    purse.store.settle(
+                    authorizer.store.settle(
                         prepared.payment.id,
                         PaymentState.REJECTED_LIVE,
                         reason="cancelled before it was sent",
                         presentations=0,
-                        now=purse.clock.now(),
+                        now=authorizer.clock.now(),
                     )
                 finally:
-                    purse.give_back(prepared.payment.id, owner)
+                    authorizer.give_back(prepared.payment.id, owner)
 
         return undo
 

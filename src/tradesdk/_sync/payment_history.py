@@ -17,7 +17,7 @@ from ..payments.purchase import origin_of
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.signer import checksummed
 from .concurrency import in_thread
-from .payment_flow import Paying
+from .payment_flow import PaymentFlow
 
 # `list` is a method below.
 _Payments = list[Payment]
@@ -29,7 +29,7 @@ _OPEN = (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 class Payments:
     """The ledger of a market client."""
 
-    def __init__(self, paying: Paying) -> None:
+    def __init__(self, paying: PaymentFlow) -> None:
         self._paying = paying
 
     def get(self, payment_id: str) -> Payment:
@@ -38,7 +38,7 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._paying.purse.store
+        store = self._paying.authorizer.store
         found = in_thread(lambda: store.get(payment_id))
         if found is None:
             raise PaymentRefusedError(
@@ -58,13 +58,13 @@ class Payments:
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
-        store = self._paying.purse.store
+        store = self._paying.authorizer.store
         return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
     def spending(self) -> Spending:
         """What is spent and reserved, and what the budgets leave."""
-        purse = self._paying.purse
-        return in_thread(lambda: purse.store.spending(purse.budget, now=purse.clock.now()))
+        authorizer = self._paying.authorizer
+        return in_thread(lambda: authorizer.store.spending(authorizer.budget, now=authorizer.clock.now()))
 
     def resume(self, payment_id: str) -> MarketResult[Any]:
         """Hand a payment over once more, the same bytes, and give what it bought. It cannot be taken twice.
@@ -95,13 +95,13 @@ class Payments:
             raise
 
     def _reconcile(self, delivered: _Results) -> Reconciliation:
-        purse = self._paying.purse
-        store = purse.store
+        authorizer = self._paying.authorizer
+        store = authorizer.store
         failed: _Failures = []
-        origin = origin_of(self._paying.calls.base_url)
-        if not purse.time.is_known:
+        origin = origin_of(self._paying.session.base_url)
+        if not authorizer.time.is_known:
             self._paying.look_at_the_clock()
-        released = [*in_thread(partial(purse.expire, origin)), *in_thread(purse.expire_elsewhere)]
+        released = [*in_thread(partial(authorizer.expire, origin)), *in_thread(authorizer.expire_elsewhere)]
         for payment in self._all(_OPEN):
             if payment.superseded:  # its call was paid for anew: taken as well, it would be charged twice
                 continue
@@ -110,7 +110,7 @@ class Payments:
             except TradeError as error:
                 current = in_thread(partial(store.get, payment.id))
                 failed.append((payment if current is None else current, error))
-        released += in_thread(partial(purse.expire, origin))
+        released += in_thread(partial(authorizer.expire, origin))
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
@@ -129,15 +129,15 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
         """
-        purse = self._paying.purse
-        origin = origin_of(self._paying.calls.base_url)
-        if not purse.time.is_known:
+        authorizer = self._paying.authorizer
+        origin = origin_of(self._paying.session.base_url)
+        if not authorizer.time.is_known:
             self._paying.look_at_the_clock()
-        in_thread(partial(purse.expire, origin))
+        in_thread(partial(authorizer.expire, origin))
         payment = self.get(payment_id)
         if payment.live:  # whatever the local clock says
             raise still_live(payment)
-        return in_thread(lambda: purse.store.mark(payment_id, paid=paid, now=purse.clock.now()))
+        return in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
 
     def trust(self, address: str) -> None:
         """Accept one more recipient of payments for this client's service.
@@ -145,13 +145,13 @@ class Payments:
         Raises:
             InvalidArgumentError: it is no address.
         """
-        purse = self._paying.purse
+        authorizer = self._paying.authorizer
         try:
             recipient = checksummed(address)
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
-        origin = origin_of(self._paying.calls.base_url)
-        in_thread(lambda: purse.store.trust(origin, recipient, now=purse.clock.now()))
+        origin = origin_of(self._paying.session.base_url)
+        in_thread(lambda: authorizer.store.trust(origin, recipient, now=authorizer.clock.now()))
 
     def _all(self, states: Sequence[PaymentState]) -> Sequence[Payment]:
         found: _Payments = []

@@ -14,17 +14,17 @@ from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, TradeError
-from ..payments.classification import Answer, Verdict, judge, judge_failure
+from ..payments.classification import Classification, PaymentResponse, classify, classify_failure
 from ..payments.errors import LedgerError
-from ..payments.messages import error_of, in_doubt, in_the_way
+from ..payments.messages import blocking_error, error_of, in_doubt
 from ..payments.receipts import receipt_warnings
 from ..payments.results import MarketResult, Quote
-from ..payments.state_machine import Flow, Step
-from .concurrency import in_thread, shielded, sleep, surely
+from ..payments.state_machine import PaymentStateMachine, Transition
+from .concurrency import in_thread, run_uninterrupted, shielded, sleep
 
 if TYPE_CHECKING:
-    from ..payments.authorizer import Purse
-    from .session import Calls
+    from ..payments.authorizer import PaymentAuthorizer
+    from .session import Session
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("tradesdk")
 
 
 @dataclass(slots=True)
-class Errand(Generic[T]):
+class SubmissionContext(Generic[T]):
     """What a payment is handed over for.
 
     Attributes:
@@ -67,28 +67,35 @@ class Delivery(Generic[T]):
     payment: Payment | None = None
 
 
-class Presentation(Generic[T]):
+class Submission(Generic[T]):
     """One payment in one call. The bytes are the same every time.
 
     `state` is what the ledger said of it before this call: one that is in doubt may have been taken already.
     """
 
-    def __init__(self, calls: Calls, purse: Purse, errand: Errand[T], payment: Payment, state: PaymentState) -> None:
-        self._calls = calls
-        self._purse = purse
-        self._errand = errand
+    def __init__(
+        self,
+        session: Session,
+        authorizer: PaymentAuthorizer,
+        context: SubmissionContext[T],
+        payment: Payment,
+        state: PaymentState,
+    ) -> None:
+        self._session = session
+        self._authorizer = authorizer
+        self._context = context
         self._payment = payment
         self._sent = payment  # keeps its header, whatever the ledger says later
         fresh = state is PaymentState.RESERVED
-        self._flow = Flow(
-            calls.policy,
+        self._flow = PaymentStateMachine(
+            session.policy,
             valid_before=payment.valid_before,
             state=state,
             presentations=0 if fresh else payment.presentations,
         )
         self._sending = False
         self._noted = not fresh
-        self._began = (purse.latest(), purse.clock.monotonic())
+        self._began = (authorizer.latest(), authorizer.clock.monotonic())
 
     def run(self) -> Delivery[T]:
         """Hand it over, again if that is right. The claim goes on with the delivery, and is given back without one.
@@ -109,14 +116,14 @@ class Presentation(Generic[T]):
             raise
 
     def _run(self) -> Delivery[T]:
-        clock = self._purse.clock
+        clock = self._authorizer.clock
         while True:
             answer, response, problem = self._once()
             answer = answer.without(self._sent)
             if response is not None:
-                self._purse.observe(response.headers)
+                self._authorizer.observe(response.headers)
             now, monotonic = clock.now(), clock.monotonic()
-            step = self._flow.next(answer, at=self._latest(), now=now, time_left=self._errand.give_up - monotonic)
+            step = self._flow.next(answer, at=self._latest(), now=now, time_left=self._context.give_up - monotonic)
             if step.state is PaymentState.DELIVERED and response is not None:
                 return self._delivered(answer, response)
             self._note(step, answer)
@@ -134,24 +141,24 @@ class Presentation(Generic[T]):
     def _latest(self) -> float:
         """The latest that the service's time may be. A clock that is put back meanwhile does not revive a payment."""
         then, monotonic = self._began
-        return max(self._purse.latest(), then + self._purse.clock.monotonic() - monotonic)
+        return max(self._authorizer.latest(), then + self._authorizer.clock.monotonic() - monotonic)
 
-    def _once(self) -> tuple[Answer, RawResponse | None, APIError | None]:
+    def _once(self) -> tuple[PaymentResponse, RawResponse | None, APIError | None]:
         """Hand it over once: what the answer means, the answer, and the error if there is none."""
         self._sending = True
         try:
-            response = self._calls.exchange(self._errand.request, self._errand.give_up, self._sent)
+            response = self._session.exchange(self._context.request, self._context.give_up, self._sent)
         except APIResponseError as unreadable:
             cut = unreadable.response
             if cut is None:
-                return judge_failure(Failure(FailureCause.LOST), unreadable.message), None, unreadable
-            return judge(cut, failure_of(unreadable)), cut, unreadable
+                return classify_failure(Failure(FailureCause.LOST), unreadable.message), None, unreadable
+            return classify(cut, failure_of(unreadable)), cut, unreadable
         except APIConnectionError as lost:
             self._sending = lost.sent
-            return judge_failure(failure_of(lost), lost.message), None, lost
+            return classify_failure(failure_of(lost), lost.message), None, lost
         except APIError as held_back:  # by the throttle, past the deadline
             self._sending = False
-            return judge_failure(failure_of(held_back), held_back.message), None, held_back
+            return classify_failure(failure_of(held_back), held_back.message), None, held_back
         except TradeError as unsent:  # a client that is closed, a key that is gone
             self._sending = False
             self._interrupted()
@@ -159,18 +166,20 @@ class Presentation(Generic[T]):
                 raise in_doubt(self._payment, unsent.message) from unsent
             raise
         if 200 <= response.status < 300:
-            return judge(response, Failure(FailureCause.STATUS, response.status, response.headers)), response, None
-        problem = self._calls.refusal(self._errand.request, response)
-        return judge(response, failure_of(problem)), response, problem
+            return classify(response, Failure(FailureCause.STATUS, response.status, response.headers)), response, None
+        problem = self._session.refusal(self._context.request, response)
+        return classify(response, failure_of(problem)), response, problem
 
-    def _delivered(self, answer: Answer, response: RawResponse) -> Delivery[T]:
+    def _delivered(self, answer: PaymentResponse, response: RawResponse) -> Delivery[T]:
         try:
-            data = self._calls.read(self._errand.request, response)
+            data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
             self._settle(
                 PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, lenient=True
             )
-            error = error_of(self._payment, Answer(Verdict.SPENT, unusable.message, answer.failure), response)
+            error = error_of(
+                self._payment, PaymentResponse(Classification.SPENT, unusable.message, answer.failure), response
+            )
             raise error or unusable from unusable
         warnings: tuple[str, ...] = ()
         problem = self._settle(PaymentState.DELIVERED, answer, reason="delivered", reply=response.content, lenient=True)
@@ -181,10 +190,10 @@ class Presentation(Generic[T]):
             warnings += (answer.receipt_problem,)
         for warning in warnings:
             logger.warning("payment %s: %s", self._payment.id, warning)
-        payment, kept = self._payment, self._errand.keep or self._payment.job is not None
+        payment, kept = self._payment, self._context.keep or self._payment.job is not None
         result = MarketResult(
             data=data,
-            quote=self._errand.quote,
+            quote=self._context.quote,
             payment=payment if kept else replace(payment, reply=None),
             receipt=answer.receipt,
             warnings=warnings,
@@ -192,17 +201,17 @@ class Presentation(Generic[T]):
         )
         return Delivery(result, replace(payment, reply=response.content))
 
-    def _note(self, step: Step, answer: Answer) -> None:
+    def _note(self, step: Transition, answer: PaymentResponse) -> None:
         self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
 
     def _settle(
-        self, state: PaymentState, answer: Answer, *, reason: str, reply: bytes | None, lenient: bool
+        self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, lenient: bool
     ) -> LedgerError | None:
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
-        purse, payment, now = self._purse, self._payment, self._purse.clock.now()
+        authorizer, payment, now = self._authorizer, self._payment, self._authorizer.clock.now()
         try:
             settle = partial(
-                purse.store.settle,
+                authorizer.store.settle,
                 payment.id,
                 state,
                 reason=reason,
@@ -212,7 +221,7 @@ class Presentation(Generic[T]):
                 now=now,
             )
             # An answer is kept before anybody hears of a cancellation: the next equal call gets it.
-            self._payment = surely(settle) if state is PaymentState.DELIVERED else in_thread(settle)
+            self._payment = run_uninterrupted(settle) if state is PaymentState.DELIVERED else in_thread(settle)
         except LedgerError as problem:
             logger.error("payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem)
             self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations, now)
@@ -223,14 +232,16 @@ class Presentation(Generic[T]):
 
     def _count(self) -> None:
         """Write down that it is handed over once more, before it is."""
-        purse, payment = self._purse, self._payment
+        authorizer, payment = self._authorizer, self._payment
         try:
-            again = partial(purse.store.present_again, payment.id, now=purse.clock.now(), job=self._errand.job)
+            again = partial(
+                authorizer.store.present_again, payment.id, now=authorizer.clock.now(), job=self._context.job
+            )
             counted = in_thread(again)
         except LedgerError as problem:
             raise self._unwritten(problem, f"the ledger cannot be written: {problem.message}") from problem
         if not counted.live:  # another process has ended it
-            raise in_doubt(counted, "it was closed meanwhile") if self._flow.in_doubt else in_the_way(counted)
+            raise in_doubt(counted, "it was closed meanwhile") if self._flow.in_doubt else blocking_error(counted)
         self._payment = counted
 
     def _unwritten(self, problem: LedgerError, reason: str) -> TradeError:
@@ -240,27 +251,27 @@ class Presentation(Generic[T]):
 
     def _interrupted(self) -> None:
         """Cancelled, or something that nobody foresaw: the ledger says what can be said."""
-        purse, payment, flow = self._purse, self._payment, self._flow
+        authorizer, payment, flow = self._authorizer, self._payment, self._flow
         unsure = self._sending or flow.in_doubt
         state = PaymentState.UNKNOWN if unsure else PaymentState.REJECTED_LIVE
         presentations = flow.presentations + self._sending
         try:
-            surely(
-                lambda: purse.store.settle(
-                    payment.id, state, reason="interrupted", presentations=presentations, now=purse.clock.now()
+            run_uninterrupted(
+                lambda: authorizer.store.settle(
+                    payment.id, state, reason="interrupted", presentations=presentations, now=authorizer.clock.now()
                 )
             )
         except LedgerError as problem:
             logger.error("payment %s was interrupted, and the ledger cannot be written: %s", payment.id, problem)
 
     def _give_back(self) -> None:
-        purse, payment, owner = self._purse, self._payment, self._errand.owner
+        authorizer, payment, owner = self._authorizer, self._payment, self._context.owner
         try:
-            surely(lambda: purse.give_back(payment.id, owner))
+            run_uninterrupted(lambda: authorizer.give_back(payment.id, owner))
         except LedgerError as problem:
             logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
 
-    def _error(self, answer: Answer, response: RawResponse | None, problem: APIError | None) -> TradeError:
+    def _error(self, answer: PaymentResponse, response: RawResponse | None, problem: APIError | None) -> TradeError:
         if problem is not None:  # what leads to an error of ours says the same of the money
             problem.payment = self._payment
             problem.retries = self._flow.repeats

@@ -12,31 +12,31 @@ import httpx
 
 from .._http.request import endpoint, request
 from .._http.response import decode_nothing
-from .._http.wire_logging import Exchange, wire
+from .._http.wire_logging import LoggedExchange, wire
 from .._httpx import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._stream.events import Gzip
 from .._values.http import Headers, RawResponse
 from .._values.text import printable
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
-from .concurrency import Gate, finished
+from .concurrency import Interruptible, run_to_completion
 
 if TYPE_CHECKING:
-    from .session import Calls
+    from .session import Session
 
 _CODINGS = ("", "identity", "gzip", "x-gzip")
 _LONGEST_ID = 1_024  # it is a hint only: the history closes every gap
 _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
-class StreamLink:
+class StreamConnection:
     """An open connection, or none yet."""
 
-    def __init__(self, calls: Calls, gate: Gate, chain: int) -> None:
-        self._calls = calls
-        self._gate = gate
+    def __init__(self, session: Session, gate: Interruptible, chain: int) -> None:
+        self._session = session
+        self._interruptible = gate
         self._query = {"chain": chain}
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
-        self.url = calls.base_url + self._request.target
+        self.url = session.base_url + self._request.target
         self._opening: Any = None
         self._reading: object = None
         self._timeouts: dict[str, float | None] = {}  # the request's own: who reads for it looks there
@@ -54,34 +54,36 @@ class StreamLink:
         """
         from httpx_sse import connect_sse  # only where there is a stream
 
-        calls = self._calls
-        if calls.http.is_closed:
+        session = self._session
+        if session.http.is_closed:
             raise TradeError("this client is closed; make another one")
-        headers: dict[str, Any] = {name.decode(): value for name, value in calls.header_list(None)}
+        headers: dict[str, Any] = {name.decode(): value for name, value in session.header_list(None)}
         headers["Accept-Encoding"] = "identity"  # else the service's own buffers would hold events back
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers["Last-Event-ID"] = last_event_id.encode()
-        timeout = calls.timeout
-        looked: Exchange | None = None
+        timeout = session.timeout
+        looked: LoggedExchange | None = None
         if wire.level:
             shown = httpx.Headers({**headers, "Accept": "text/event-stream"})
-            looked = Exchange("GET", self.url, shown.multi_items(), None, calls.clock.monotonic)
+            looked = LoggedExchange("GET", self.url, shown.multi_items(), None, session.clock.monotonic)
         opening = connect_sse(
-            calls.http,
+            session.http,
             "GET",
-            calls.base_url + self._request.path,
+            session.base_url + self._request.path,
             params=self._query,  # default parameters of an injected client would replace those in the URL
             headers=headers,
             timeout=httpx.Timeout(connect=timeout.connect, read=read_timeout, write=timeout.write, pool=timeout.pool),
             auth=None,
             follow_redirects=False,
-            extensions={"trace": self._gate.trace} if calls.injected else {"watch": self._gate.watch},
+            extensions={"trace": self._interruptible.trace}
+            if session.injected
+            else {"watch": self._interruptible.watch},
         )
         try:
             response = (opening.__enter__()).response
         except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
             answer = RawResponse(error.response.status_code, headers_of(error.response), b"")
-            raise calls.refusal(self._request, answer) from None
+            raise session.refusal(self._request, answer) from None
         except HTTP_ERRORS as error:
             lost = connection_error(error, "GET", self.url)
             if looked is not None:
@@ -107,13 +109,13 @@ class StreamLink:
         )  # bytes as they come; what httpx puts around them is of no use here
         return found
 
-    def _refuse(self, incoming: httpx.Response, kind: str, coding: str, looked: Exchange | None) -> None:
-        calls = self._calls
+    def _refuse(self, incoming: httpx.Response, kind: str, coding: str, looked: LoggedExchange | None) -> None:
+        session = self._session
         status = incoming.status_code
         content = b""
         try:
             if status != 204:
-                content = (calls.receive(incoming, calls.clock.monotonic() + _ERROR_BODY))[1].content()
+                content = (session.receive(incoming, session.clock.monotonic() + _ERROR_BODY))[1].content()
         except HTTP_ERRORS as error:
             if not 200 <= status < 300:
                 raise connection_error(error, "GET", self.url) from root_cause(error)
@@ -127,7 +129,7 @@ class StreamLink:
                 "the service ended the stream for good (204)", method="GET", url=self.url, response=answer
             )
         if not 200 <= status < 300:
-            raise calls.refusal(self._request, answer)
+            raise session.refusal(self._request, answer)
         what = f"it is {printable(kind, 60) or 'of no type'}, not text/event-stream"
         if kind == "text/event-stream":
             what = (
@@ -139,7 +141,7 @@ class StreamLink:
 
     def watch(self) -> None:
         """Whoever cuts off a read cuts off this one: others may have read in the meantime."""
-        self._gate.watch(self._reading)
+        self._interruptible.watch(self._reading)
 
     def read(self, patience: float) -> bytes | None:
         """What comes next; None at the end. `patience`: seconds to wait for it.
@@ -176,11 +178,11 @@ class StreamLink:
         self._reading = None
         self.watch()
         if opening is not None:
-            finished(lambda: self._close(opening, chunks))
+            run_to_completion(lambda: self._close(opening, chunks))
 
     def _close(self, opening: Any, chunks: Any) -> None:
         opening.__exit__(None, None, None)
-        if chunks is not None and self._calls.injected:
+        if chunks is not None and self._session.injected:
             chunks.close()
         elif chunks is not None:
             with contextlib.suppress(*HTTP_ERRORS):

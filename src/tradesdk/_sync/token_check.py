@@ -12,10 +12,10 @@ from .._httpx import Place
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from ..errors import APIError
 from ..payments.errors import PaymentRefusedError
-from .concurrency import Turns
+from .concurrency import KeyedLock
 
 if TYPE_CHECKING:
-    from .session import Calls
+    from .session import Session
 
 logger = logging.getLogger("tradesdk")
 
@@ -32,24 +32,24 @@ class TokenCheck:
     def __init__(self) -> None:
         self._names: TokenNames | None = None
         self._read = self._tried = -math.inf
-        self._turns = Turns()
+        self._turns = KeyedLock()
 
-    def check(self, asked: MarketRequest[Any], calls: Calls, give_up: float) -> None:
+    def check(self, asked: MarketRequest[Any], session: Session, give_up: float) -> None:
         """Ask for the list where it is needed.
 
         Raises:
             PaymentRefusedError: a symbol is not in it.
         """
         turn, place = self._turns.of(""), Place()
-        now = calls.clock.monotonic()
+        now = session.clock.monotonic()
         try:
             if not turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
                 logger.warning("the symbols were not checked, because another call is still reading the list of tokens")
                 return
-            now = calls.clock.monotonic()
+            now = session.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
             if unknown and now - self._tried > _AGAIN:
-                self._ask(calls, min(give_up, now + _PATIENCE))
+                self._ask(session, min(give_up, now + _PATIENCE))
                 unknown = self._unknown(asked, False)
         finally:
             turn.give_back(ref(place))
@@ -62,10 +62,10 @@ class TokenCheck:
         names = TokenNames([], 0) if self._names is None or stale else self._names
         return names.unknown(asked.to_look_up)
 
-    def _ask(self, calls: Calls, give_up: float) -> None:
-        self._tried = calls.clock.monotonic()
+    def _ask(self, session: Session, give_up: float) -> None:
+        self._tried = session.clock.monotonic()
         try:
-            found = calls.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
+            found = session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
         except APIError as error:
             logger.warning("the symbols were not checked, because the list of tokens cannot be read: %s", error)
         else:

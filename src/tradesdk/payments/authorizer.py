@@ -21,24 +21,24 @@ from .budget import Budget, Spending
 from .errors import LedgerError, PaymentError, PaymentRefusedError
 from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
-from .messages import in_the_way
+from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
-from .purchase import Prepared, Purchase, origin_of
+from .purchase import Prepared, PurchaseIntent, origin_of
 from .results import DryRun, Quote
-from .service_clock import MAX_DIFFERENCE, ServiceTime
+from .service_clock import MAX_DIFFERENCE, ServiceClock
 from .signing.eip3009 import authorization_digest, new_nonce
 from .signing.signer import LocalSigner, Signer, checked_signer, checksummed, signed
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
-    from .ledger.protocol import BudgetStore
+    from .ledger.protocol import LedgerStore
 
 V1_LEEWAY = 600
 _A_DAY = 86_400
 NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "reserved": 0}
 
 
-class Purse:
+class PaymentAuthorizer:
     """Who pays, out of which budgets, under which guards.
 
     Args:
@@ -51,7 +51,7 @@ class Purse:
     def __init__(
         self,
         *,
-        store: BudgetStore,
+        store: LedgerStore,
         signer: Signer | Callable[[], Signer] | None,
         budget: Budget,
         guards: Guards,
@@ -61,7 +61,7 @@ class Purse:
         self.store = store
         self.budget = budget
         self.clock = clock
-        self.time = ServiceTime()
+        self.time = ServiceClock()
         self._signer = signer
         self._guards = guards
         self._pay_to = tuple(pay_to)
@@ -98,13 +98,13 @@ class Purse:
             self._payer = signer.address if type(signer) is LocalSigner else checksummed(signer.address)
         return self._payer
 
-    def limits(self, purchase: Purchase) -> Budget:
+    def limits(self, purchase: PurchaseIntent) -> Budget:
         """The client's limits, with what the caller allows for this one."""
         if purchase.max_price is None:
             return self.budget
         return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}))
 
-    def quote(self, purchase: Purchase) -> Quote:
+    def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price and what the budgets leave. What is free is quoted without the ledger."""
         limits = self.limits(purchase)
         if purchase.amount == 0:
@@ -113,7 +113,7 @@ class Purse:
             spending = self.store.spending(limits, now=self.clock.now())
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
-    def standing(self, purchase: Purchase) -> Payment | None:
+    def standing(self, purchase: PurchaseIntent) -> Payment | None:
         """An earlier payment for the same call that stands in the way of another, or an answer that nobody got.
 
         What has expired is closed first.
@@ -137,7 +137,7 @@ class Purse:
         now = self.clock.now()
         return self.store.expire(now - _A_DAY, now=now)
 
-    def delivered(self, purchase: Purchase) -> Payment | None:
+    def delivered(self, purchase: PurchaseIntent) -> Payment | None:
         """What the job of a purchase has got already for the same call."""
         fingerprint = purchase.fingerprint(self.payer)
         return None if purchase.job is None else self.store.delivered(purchase.job, fingerprint)
@@ -146,7 +146,7 @@ class Purse:
         """The latest that the service's time may be, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
-    def check_standing(self, payment: Payment, purchase: Purchase) -> None:
+    def check_standing(self, payment: Payment, purchase: PurchaseIntent) -> None:
         """What this call does not allow is not handed over for it either.
 
         Raises:
@@ -226,7 +226,7 @@ class Purse:
         self.give_back(payment.id, owner)
         return False
 
-    def prepare(self, purchase: Purchase, offer: Offer, owner: str) -> Prepared:
+    def prepare(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
         """Guard, reserve, sign and write down. Another payment for the same call may have been faster: then that one.
 
         Raises:
@@ -276,7 +276,7 @@ class Purse:
         finally:
             self.give_back(payment.id, owner)
 
-    def dry_run(self, purchase: Purchase, offer: Offer | None, quote: Quote) -> DryRun:
+    def dry_run(self, purchase: PurchaseIntent, offer: Offer | None, quote: Quote) -> DryRun:
         """What `prepare` would sign, without a signature and without a reservation."""
         if offer is None:
             return DryRun(quote=quote)
@@ -291,7 +291,7 @@ class Purse:
             told = _authorization(standing).wire()
             try:
                 if not standing.live or self.is_over(standing):
-                    raise in_the_way(standing)
+                    raise blocking_error(standing)
                 self.check_standing(standing, purchase)
             except PaymentError as refusal:
                 return DryRun(quote=quote, authorization=told, standing=standing, refusal=str(refusal))
@@ -309,7 +309,7 @@ class Purse:
             refusal=refused,
         )
 
-    def _draft(self, purchase: Purchase, offer: Offer) -> tuple[Requirement, Payment]:
+    def _draft(self, purchase: PurchaseIntent, offer: Offer) -> tuple[Requirement, Payment]:
         check_url(purchase.url)
         payer = self.payer
         origin = origin_of(purchase.url)

@@ -14,7 +14,7 @@ from .protocol import offer_error
 from .receipts import read_receipt
 
 
-class Verdict(StrEnum):
+class Classification(StrEnum):
     """What became of a payment that was handed over."""
 
     DELIVERED = "delivered"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PaymentResponse:
     """One answer to a payment, or its absence.
 
     Attributes:
@@ -49,13 +49,13 @@ class Answer:
         receipt_problem: why a receipt could not be read.
     """
 
-    verdict: Verdict
+    verdict: Classification
     reason: str
     failure: Failure
     receipt: Receipt | None = None
     receipt_problem: str | None = None
 
-    def without(self, payment: Payment) -> Answer:
+    def without(self, payment: Payment) -> PaymentResponse:
         """The same; where the service repeats the signed payment, that is left out."""
         receipt = None if self.receipt is None else self.receipt.without(payment)
         return replace(self, reason=payment.hidden_in(self.reason), receipt=receipt)
@@ -87,47 +87,51 @@ _OF_GATEWAYS = frozenset({408, 409, 425, 429, 499})
 """Said by whatever stands in front of a service as well, perhaps after the service took the money."""
 
 
-def judge(response: RawResponse, failure: Failure) -> Answer:
+def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     """What an answer to a request with a payment means."""
     receipt, problem = read_receipt(response.headers)
     reason = (receipt.error_reason or "") if receipt is not None and not receipt.success else ""
 
-    def answer(verdict: Verdict, said: str = "") -> Answer:
-        return Answer(verdict, printable(said or reason or f"status {response.status}", 200), failure, receipt, problem)
+    def answer(verdict: Classification, said: str = "") -> PaymentResponse:
+        return PaymentResponse(
+            verdict, printable(said or reason or f"status {response.status}", 200), failure, receipt, problem
+        )
 
     status = response.status
     if 200 <= status < 300:
-        return answer(Verdict.DELIVERED, "delivered")
+        return answer(Classification.DELIVERED, "delivered")
     settled = receipt is not None and receipt.success
     if settled and status != 402 and status < 500:
-        return answer(Verdict.SPENT, f"status {status}")  # whatever the status says, it was settled
+        return answer(Classification.SPENT, f"status {status}")  # whatever the status says, it was settled
     if status < 400:
-        return answer(Verdict.STRAY)  # servers settle what is below 400
+        return answer(Classification.STRAY)  # servers settle what is below 400
     refused_unseen = status in (501, 505) and not settled
     if status in _OF_GATEWAYS or (status >= 500 and not refused_unseen):
-        return answer(Verdict.UNKNOWN)
+        return answer(Classification.UNKNOWN)
     if status != 402:
-        return answer(Verdict.REFUSED)
+        return answer(Classification.REFUSED)
     if reason == "settlement_pending":
-        return answer(Verdict.PENDING)
+        return answer(Classification.PENDING)
     if receipt is not None:
         # A receipt comes from the settlement, so whatever it says, the payment had been found good before.
-        return answer(Verdict.SPENT if _is_spent(reason) else Verdict.UNKNOWN, reason or "settlement failed")
+        return answer(
+            Classification.SPENT if _is_spent(reason) else Classification.UNKNOWN, reason or "settlement failed"
+        )
     told = (offer_error(response) or "").strip()
     # Servers of version 1 say in words at which stage it failed, before the code.
     at_settlement = told.lower().startswith(_SETTLED)
     code = told.partition(":")[2].strip() if at_settlement or told.lower().startswith(_LOOKED) else told
     if code == "settlement_pending":
-        return answer(Verdict.PENDING, code)
+        return answer(Classification.PENDING, code)
     if _is_spent(code):
-        return answer(Verdict.SPENT, code)
+        return answer(Classification.SPENT, code)
     if at_settlement:
-        return answer(Verdict.UNKNOWN, told)
+        return answer(Classification.UNKNOWN, told)
     if _is_of_a_look(code):
-        return answer(Verdict.REJECTED, code)
+        return answer(Classification.REJECTED, code)
     if re.fullmatch(r"[a-z0-9_]{3,100}", code):
-        return answer(Verdict.UNKNOWN, code)  # a code that is not known here may mean anything
-    return answer(Verdict.BARE, told or "payment required")
+        return answer(Classification.UNKNOWN, code)  # a code that is not known here may mean anything
+    return answer(Classification.BARE, told or "payment required")
 
 
 def _is_of_a_look(code: str) -> bool:
@@ -136,10 +140,10 @@ def _is_of_a_look(code: str) -> bool:
     return code.startswith(_EVM) and not code.endswith(_AFTER_A_LOOK)
 
 
-def judge_failure(failure: Failure, what: str) -> Answer:
+def classify_failure(failure: Failure, what: str) -> PaymentResponse:
     """What it means that there is no answer; `what` says why."""
     seen = failure.cause is FailureCause.LOST
-    return Answer(Verdict.UNKNOWN if seen else Verdict.UNSEEN, printable(what, 200), failure)
+    return PaymentResponse(Classification.UNKNOWN if seen else Classification.UNSEEN, printable(what, 200), failure)
 
 
 def _is_spent(reason: str) -> bool:

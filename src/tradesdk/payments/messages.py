@@ -7,7 +7,7 @@ from datetime import timedelta
 from .._values.http import RawResponse
 from .._values.money import shown_usd
 from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
-from .classification import Answer, Verdict
+from .classification import Classification, PaymentResponse
 from .errors import (
     PaymentError,
     PaymentOutcomeUnknownError,
@@ -74,13 +74,13 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
     )
 
 
-def error_of(payment: Payment, answer: Answer, response: RawResponse | None) -> PaymentError | None:
+def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
     """The error for how a call has ended; None where the ordinary error of the answer says it."""
     if payment.state is PaymentState.PAID_UNDELIVERED:
         return undelivered(payment, answer.reason, response)
     if payment.state is not PaymentState.REJECTED_LIVE:
         return in_doubt(payment, answer.reason, response)
-    return rejected(payment, answer.reason, response) if answer.verdict is Verdict.REJECTED else None
+    return rejected(payment, answer.reason, response) if answer.verdict is Classification.REJECTED else None
 
 
 def _over(payment: Payment) -> str:
@@ -112,7 +112,7 @@ def already_known(payment: Payment) -> PaymentRefusedError:
     )
 
 
-def in_the_way(payment: Payment) -> PaymentError:
+def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not handed over (again)."""
     if payment.state in (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN):
         return PaymentOutcomeUnknownError(

@@ -11,7 +11,7 @@ from . import prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
+class PurchaseIntent:
     """What is to be bought.
 
     Attributes:

@@ -12,7 +12,7 @@ TOLERANCE = 5.0
 """Seconds by which two clocks may differ without anybody minding: a `Date` has no fractions, and a network is slow."""
 
 
-class ServiceTime:
+class ServiceClock:
     """The service's clock as its answers tell it.
 
     Three clocks know something: the local one, the `Date` of the last answer carried on by the monotonic clock, and the

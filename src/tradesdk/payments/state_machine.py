@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from .._http.retry import FailureCause, RetryPolicy
 from .._values.payment import PaymentState
-from .classification import Answer, Verdict
+from .classification import Classification, PaymentResponse
 
 MAX_REPEATS = 5
 MAX_AFTER_BARE = 2
@@ -27,15 +27,15 @@ MARGIN = 6
 
 _IN_DOUBT = frozenset({PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN})
 _OPEN = {
-    Verdict.PENDING: PaymentState.PENDING,
-    Verdict.UNKNOWN: PaymentState.UNKNOWN,
-    Verdict.BARE: PaymentState.UNKNOWN,
+    Classification.PENDING: PaymentState.PENDING,
+    Classification.UNKNOWN: PaymentState.UNKNOWN,
+    Classification.BARE: PaymentState.UNKNOWN,
 }
-_ENDS = {Verdict.DELIVERED: PaymentState.DELIVERED, Verdict.SPENT: PaymentState.PAID_UNDELIVERED}
+_ENDS = {Classification.DELIVERED: PaymentState.DELIVERED, Classification.SPENT: PaymentState.PAID_UNDELIVERED}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """What to do next.
 
     Attributes:
@@ -47,7 +47,7 @@ class Step:
     wait: float | None = None
 
 
-class Flow:
+class PaymentStateMachine:
     """The presentations of one payment in one call.
 
     `state` is what the ledger says of it at the start: one that is in doubt may have been taken already.
@@ -75,7 +75,7 @@ class Flow:
         """Whether a verifier would still look at it, at the service's time `at`."""
         return at + MARGIN < self._valid_before
 
-    def next(self, answer: Answer, *, at: float, now: float, time_left: float) -> Step:
+    def next(self, answer: PaymentResponse, *, at: float, now: float, time_left: float) -> Transition:
         """The step after `answer`.
 
         Args:
@@ -85,28 +85,30 @@ class Flow:
             time_left: seconds until the call's deadline.
         """
         verdict = answer.verdict
-        if verdict is not Verdict.UNSEEN:
+        if verdict is not Classification.UNSEEN:
             self.presentations += 1
-        if verdict is Verdict.SPENT and not self.in_doubt and not (answer.receipt and answer.receipt.success):
-            return Step(PaymentState.UNKNOWN)  # a nonce that nobody can have used before: who is wrong is not clear
+        if verdict is Classification.SPENT and not self.in_doubt and not (answer.receipt and answer.receipt.success):
+            return Transition(
+                PaymentState.UNKNOWN
+            )  # a nonce that nobody can have used before: who is wrong is not clear
         if verdict in _ENDS:
-            return Step(_ENDS[verdict])
-        if verdict is Verdict.STRAY:
-            return Step(PaymentState.UNKNOWN)
-        if verdict in (Verdict.REJECTED, Verdict.REFUSED):
+            return Transition(_ENDS[verdict])
+        if verdict is Classification.STRAY:
+            return Transition(PaymentState.UNKNOWN)
+        if verdict in (Classification.REJECTED, Classification.REFUSED):
             # After a presentation in doubt this proves nothing: it may be refused because it was taken.
-            return Step(PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE)
+            return Transition(PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE)
         if verdict in _OPEN:
             self.in_doubt = True
             state = _OPEN[verdict]
         else:
             state = PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE
-        return Step(state, self._wait(answer, at=at, now=now, time_left=time_left))
+        return Transition(state, self._wait(answer, at=at, now=now, time_left=time_left))
 
-    def _wait(self, answer: Answer, *, at: float, now: float, time_left: float) -> float | None:
+    def _wait(self, answer: PaymentResponse, *, at: float, now: float, time_left: float) -> float | None:
         if answer.failure.cause is FailureCause.HOPELESS:
             return None
-        self._bare += answer.verdict is Verdict.BARE
+        self._bare += answer.verdict is Classification.BARE
         if self.repeats >= self._most or self._bare > MAX_AFTER_BARE:
             return None
         wait = self._policy.wait(self.repeats + 1, answer.failure, now=now, random=self._random)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ..._http.request import endpoint, model_request
 from ...models.account import Account, Usage
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 
 class AsyncAccountResource:
     """`client.account`: who the key belongs to, and what is used up."""
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     async def get(self) -> Account:
         """The account that the key belongs to (`GET /v1/account`)."""
-        return await self._calls.call(model_request(Account, "GET", endpoint("account")))
+        return await self._session.call(model_request(Account, "GET", endpoint("account")))
 
     async def usage(self) -> Usage:
         """Requests and agents used in the billing period (`GET /v1/account/usage`)."""
-        return await self._calls.call(model_request(Usage, "GET", endpoint("account", "usage")))
+        return await self._session.call(model_request(Usage, "GET", endpoint("account", "usage")))

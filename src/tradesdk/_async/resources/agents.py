@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..._http.request import (
+    CreateLookup,
     Listing,
-    Look,
     Request,
     chain,
     comparable,
@@ -23,7 +23,7 @@ from ..._http.response import decode_nothing
 from ...models._types import AgentStatus
 from ...models.agents import Agent, AgentSummary, Risk
 from ..pagination import AsyncPager
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 
 class AsyncAgentsResource:
@@ -32,8 +32,8 @@ class AsyncAgentsResource:
     The service shows no endpoint that starts, stops or pauses an agent; when it does, `client.request` reaches it.
     """
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     def list(
         self,
@@ -52,7 +52,7 @@ class AsyncAgentsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
-        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     async def create(
         self,
@@ -91,13 +91,13 @@ class AsyncAgentsResource:
             "min_confidence": confidence(min_confidence),
             "max_positions": integer("max_positions", max_positions),
         }
-        look = Look(
+        look = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
             wanted=(comparable(name), wallet_id, chain_id),
             identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )
-        return await self._calls.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
+        return await self._session.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
 
     async def get(self, agent_id: str) -> Agent:
         """One agent with its settings and results (`GET /v1/agents/{agent_id}`).
@@ -105,7 +105,7 @@ class AsyncAgentsResource:
         Raises:
             NotFoundError: there is none with this id, or it is not yours.
         """
-        return await self._calls.call(_get(agent_id))
+        return await self._session.call(_get(agent_id))
 
     async def update(
         self,
@@ -134,7 +134,7 @@ class AsyncAgentsResource:
             "max_positions": integer("max_positions", max_positions),
         }
         path = endpoint("agents", identifier("agent_id", agent_id))
-        return await self._calls.call(model_request(Agent, "PATCH", path, body=body))
+        return await self._session.call(model_request(Agent, "PATCH", path, body=body))
 
     async def delete(self, agent_id: str) -> None:
         """Delete an agent that is not active, for good (`DELETE /v1/agents/{agent_id}`).
@@ -144,7 +144,7 @@ class AsyncAgentsResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("agents", identifier("agent_id", agent_id))
-        await self._calls.call(request("DELETE", path, decode_nothing))
+        await self._session.call(request("DELETE", path, decode_nothing))
 
 
 def _get(agent_id: str) -> Request[Agent]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..._http.request import Listing, endpoint, optional_identifier
 from ...models.positions import Position
 from ..pagination import AsyncPager
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 
 class AsyncPositionsResource:
     """`client.positions`: what agents hold now."""
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     def list(
         self,
@@ -31,4 +31,4 @@ class AsyncPositionsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("positions"), Position, {"agent_id": optional_identifier("agent_id", agent_id)})
-        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)

@@ -10,7 +10,7 @@ from ..._http.request import Listing, confidence, endpoint, model_request, optio
 from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
 from ..pagination import AsyncPager
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 if TYPE_CHECKING:
     from ...models._types import Direction
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class AsyncSignalsResource:
     """`client.signals`: BUY and SELL signals of a chain."""
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     async def latest(
         self, *, chain: int, limit: int | None = None, min_confidence: float | None = None
@@ -39,7 +39,7 @@ class AsyncSignalsResource:
             "limit": page_size(limit),
             "min_confidence": confidence(min_confidence),
         }
-        return (await self._calls.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
+        return (await self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
     def history(
         self,
@@ -71,7 +71,7 @@ class AsyncSignalsResource:
             "to": last,
         }
         listing = Listing(endpoint("signals", "history"), Signal, query)
-        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     @overload
     def stream(  # pyright: ignore[reportOverlappingOverload] # what is not asked for is not yielded
@@ -162,8 +162,8 @@ class AsyncSignalsResource:
         from ..signal_stream import AsyncSignalStream
 
         asked, checkpoint_file = stream_options(
-            self._calls.base_url,
-            self._calls.key,
+            self._session.base_url,
+            self._session.key,
             chain=chain,
             since=since,
             min_confidence=min_confidence,
@@ -179,4 +179,4 @@ class AsyncSignalsResource:
             recovery_timeout=recovery_timeout,
             max_reconnects=max_reconnects,
         )
-        return AsyncSignalStream(self._calls, asked, checkpoint_file)
+        return AsyncSignalStream(self._session, asked, checkpoint_file)

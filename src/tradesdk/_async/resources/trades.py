@@ -6,14 +6,14 @@ from ..._http.request import Listing, endpoint, identifier, model_request, optio
 from ...models._types import TradeStatus
 from ...models.trades import Trade, TradeDetail
 from ..pagination import AsyncPager
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 
 class AsyncTradesResource:
     """`client.trades`: what agents bought and sold."""
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     def list(
         self,
@@ -35,7 +35,7 @@ class AsyncTradesResource:
         """
         query = {"agent_id": optional_identifier("agent_id", agent_id), "status": optional_text("status", status)}
         listing = Listing(endpoint("trades"), Trade, query)
-        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     async def get(self, trade_id: str) -> TradeDetail:
         """One trade with its transaction hashes (`GET /v1/trades/{trade_id}`).
@@ -44,4 +44,4 @@ class AsyncTradesResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("trades", identifier("trade_id", trade_id))
-        return await self._calls.call(model_request(TradeDetail, "GET", path))
+        return await self._session.call(model_request(TradeDetail, "GET", path))

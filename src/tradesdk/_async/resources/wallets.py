@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from ..._http.request import Listing, Look, chain, endpoint, identifier, model_request, optional_chain, required_text
+from ..._http.request import (
+    CreateLookup,
+    Listing,
+    chain,
+    endpoint,
+    identifier,
+    model_request,
+    optional_chain,
+    required_text,
+)
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
 from ..pagination import AsyncPager
-from ..session import AsyncCalls
+from ..session import AsyncSession
 
 
 class AsyncWalletsResource:
     """`client.wallets`: wallets that agents trade with."""
 
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
 
     async def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
@@ -40,12 +49,12 @@ class AsyncWalletsResource:
             "label": required_text("label", label),
             "signature": required_text("signature", signature),
         }
-        look: Look[Wallet] = Look(
+        look: CreateLookup[Wallet] = CreateLookup(
             Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
             wanted=(address.lower(), chain_id),
             identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
         )
-        return await self._calls.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
+        return await self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
 
     async def connect_with(
         self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None
@@ -84,7 +93,7 @@ class AsyncWalletsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("wallets"), Wallet, {"chain_id": optional_chain("chain_id", chain_id)})
-        return AsyncPager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return AsyncPager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     async def balance(self, wallet_id: str) -> WalletBalance:
         """What a wallet holds, in USD and in tokens (`GET /v1/wallets/{wallet_id}/balance`).
@@ -93,4 +102,4 @@ class AsyncWalletsResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("wallets", identifier("wallet_id", wallet_id), "balance")
-        return await self._calls.call(model_request(WalletBalance, "GET", path))
+        return await self._session.call(model_request(WalletBalance, "GET", path))

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from ..._http.request import endpoint, model_request
 from ...models.account import Account, Usage
-from ..session import Calls
+from ..session import Session
 
 
 class AccountResource:
     """`client.account`: who the key belongs to, and what is used up."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def get(self) -> Account:
         """The account that the key belongs to (`GET /v1/account`)."""
-        return self._calls.call(model_request(Account, "GET", endpoint("account")))
+        return self._session.call(model_request(Account, "GET", endpoint("account")))
 
     def usage(self) -> Usage:
         """Requests and agents used in the billing period (`GET /v1/account/usage`)."""
-        return self._calls.call(model_request(Usage, "GET", endpoint("account", "usage")))
+        return self._session.call(model_request(Usage, "GET", endpoint("account", "usage")))

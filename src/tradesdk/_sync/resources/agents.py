@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from ..._http.request import (
+    CreateLookup,
     Listing,
-    Look,
     Request,
     chain,
     comparable,
@@ -24,7 +24,7 @@ from ..._http.response import decode_nothing
 from ...models._types import AgentStatus
 from ...models.agents import Agent, AgentSummary, Risk
 from ..pagination import Pager
-from ..session import Calls
+from ..session import Session
 
 
 class AgentsResource:
@@ -33,8 +33,8 @@ class AgentsResource:
     The service shows no endpoint that starts, stops or pauses an agent; when it does, `client.request` reaches it.
     """
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def list(
         self,
@@ -53,7 +53,7 @@ class AgentsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
-        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     def create(
         self,
@@ -92,13 +92,13 @@ class AgentsResource:
             "min_confidence": confidence(min_confidence),
             "max_positions": integer("max_positions", max_positions),
         }
-        look = Look(
+        look = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
             wanted=(comparable(name), wallet_id, chain_id),
             identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )
-        return self._calls.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
+        return self._session.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
 
     def get(self, agent_id: str) -> Agent:
         """One agent with its settings and results (`GET /v1/agents/{agent_id}`).
@@ -106,7 +106,7 @@ class AgentsResource:
         Raises:
             NotFoundError: there is none with this id, or it is not yours.
         """
-        return self._calls.call(_get(agent_id))
+        return self._session.call(_get(agent_id))
 
     def update(
         self,
@@ -135,7 +135,7 @@ class AgentsResource:
             "max_positions": integer("max_positions", max_positions),
         }
         path = endpoint("agents", identifier("agent_id", agent_id))
-        return self._calls.call(model_request(Agent, "PATCH", path, body=body))
+        return self._session.call(model_request(Agent, "PATCH", path, body=body))
 
     def delete(self, agent_id: str) -> None:
         """Delete an agent that is not active, for good (`DELETE /v1/agents/{agent_id}`).
@@ -145,7 +145,7 @@ class AgentsResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("agents", identifier("agent_id", agent_id))
-        self._calls.call(request("DELETE", path, decode_nothing))
+        self._session.call(request("DELETE", path, decode_nothing))
 
 
 def _get(agent_id: str) -> Request[Agent]:

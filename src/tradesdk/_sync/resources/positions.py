@@ -6,14 +6,14 @@ from __future__ import annotations
 from ..._http.request import Listing, endpoint, optional_identifier
 from ...models.positions import Position
 from ..pagination import Pager
-from ..session import Calls
+from ..session import Session
 
 
 class PositionsResource:
     """`client.positions`: what agents hold now."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def list(
         self,
@@ -32,4 +32,4 @@ class PositionsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("positions"), Position, {"agent_id": optional_identifier("agent_id", agent_id)})
-        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)

@@ -11,7 +11,7 @@ from ..._http.request import Listing, confidence, endpoint, model_request, optio
 from ..._http.request import chain as checked_chain
 from ...models.signals import Signal, SignalList
 from ..pagination import Pager
-from ..session import Calls
+from ..session import Session
 
 if TYPE_CHECKING:
     from ...models._types import Direction
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class SignalsResource:
     """`client.signals`: BUY and SELL signals of a chain."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def latest(self, *, chain: int, limit: int | None = None, min_confidence: float | None = None) -> list[Signal]:
         """The newest signals (`GET /v1/signals`).
@@ -38,7 +38,7 @@ class SignalsResource:
             "limit": page_size(limit),
             "min_confidence": confidence(min_confidence),
         }
-        return (self._calls.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
+        return (self._session.call(model_request(SignalList, "GET", endpoint("signals"), query=query))).data
 
     def history(
         self,
@@ -70,7 +70,7 @@ class SignalsResource:
             "to": last,
         }
         listing = Listing(endpoint("signals", "history"), Signal, query)
-        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     @overload
     def stream(  # pyright: ignore[reportOverlappingOverload] # what is not asked for is not yielded
@@ -161,8 +161,8 @@ class SignalsResource:
         from ..signal_stream import SignalStream
 
         asked, checkpoint_file = stream_options(
-            self._calls.base_url,
-            self._calls.key,
+            self._session.base_url,
+            self._session.key,
             chain=chain,
             since=since,
             min_confidence=min_confidence,
@@ -178,4 +178,4 @@ class SignalsResource:
             recovery_timeout=recovery_timeout,
             max_reconnects=max_reconnects,
         )
-        return SignalStream(self._calls, asked, checkpoint_file)
+        return SignalStream(self._session, asked, checkpoint_file)

@@ -7,14 +7,14 @@ from ..._http.request import Listing, endpoint, identifier, model_request, optio
 from ...models._types import TradeStatus
 from ...models.trades import Trade, TradeDetail
 from ..pagination import Pager
-from ..session import Calls
+from ..session import Session
 
 
 class TradesResource:
     """`client.trades`: what agents bought and sold."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def list(
         self,
@@ -36,7 +36,7 @@ class TradesResource:
         """
         query = {"agent_id": optional_identifier("agent_id", agent_id), "status": optional_text("status", status)}
         listing = Listing(endpoint("trades"), Trade, query)
-        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     def get(self, trade_id: str) -> TradeDetail:
         """One trade with its transaction hashes (`GET /v1/trades/{trade_id}`).
@@ -45,4 +45,4 @@ class TradesResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("trades", identifier("trade_id", trade_id))
-        return self._calls.call(model_request(TradeDetail, "GET", path))
+        return self._session.call(model_request(TradeDetail, "GET", path))

@@ -3,18 +3,27 @@
 
 from __future__ import annotations
 
-from ..._http.request import Listing, Look, chain, endpoint, identifier, model_request, optional_chain, required_text
+from ..._http.request import (
+    CreateLookup,
+    Listing,
+    chain,
+    endpoint,
+    identifier,
+    model_request,
+    optional_chain,
+    required_text,
+)
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
 from ..pagination import Pager
-from ..session import Calls
+from ..session import Session
 
 
 class WalletsResource:
     """`client.wallets`: wallets that agents trade with."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
@@ -41,12 +50,12 @@ class WalletsResource:
             "label": required_text("label", label),
             "signature": required_text("signature", signature),
         }
-        look: Look[Wallet] = Look(
+        look: CreateLookup[Wallet] = CreateLookup(
             Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
             wanted=(address.lower(), chain_id),
             identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
         )
-        return self._calls.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
+        return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
 
     def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
         """Sign the text that proves the wallet is yours, and connect it (`POST /v1/wallets`).
@@ -83,7 +92,7 @@ class WalletsResource:
             max_items: items in all.
         """
         listing = Listing(endpoint("wallets"), Wallet, {"chain_id": optional_chain("chain_id", chain_id)})
-        return Pager(self._calls, listing, limit=limit, cursor=cursor, max_items=max_items)
+        return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     def balance(self, wallet_id: str) -> WalletBalance:
         """What a wallet holds, in USD and in tokens (`GET /v1/wallets/{wallet_id}/balance`).
@@ -92,4 +101,4 @@ class WalletsResource:
             NotFoundError: there is none with this id, or it is not yours.
         """
         path = endpoint("wallets", identifier("wallet_id", wallet_id), "balance")
-        return self._calls.call(model_request(WalletBalance, "GET", path))
+        return self._session.call(model_request(WalletBalance, "GET", path))

@@ -10,7 +10,7 @@ from ..budget import Budget, Spending
 
 
 @runtime_checkable
-class BudgetStore(Protocol):
+class LedgerStore(Protocol):
     """Payments and budgets, shared by threads and processes.
 
     Every method blocks, may be called from any thread, is one atomic step, and is durable (written and synced) when it

@@ -32,7 +32,7 @@ _NEWEST = 2**63 - 1
 
 
 class Ledger:
-    """A `BudgetStore` in a SQLite file, mode 0600: it holds signed payments.
+    """A `LedgerStore` in a SQLite file, mode 0600: it holds signed payments.
 
     It is made and opened at first use, and every method that changes something has it synced when it returns. Threads
     may share one ledger, processes a file; a forked child opens the file for itself. After a crash at any moment it
@@ -107,7 +107,7 @@ class Ledger:
 
         When its job has paid for the same call already, or somebody has whose answer was not collected, the delivered
         payment is the result, with its reply.
-        `BudgetStore.reserve` says in which order. `created` and `updated` become `now`. A refusal closes what has
+        `LedgerStore.reserve` says in which order. `created` and `updated` become `now`. A refusal closes what has
         expired, and changes nothing else.
 
         Raises:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tradesdk._stream import backfill_window
-from tradesdk._stream.backfill_window import MOST_HELD, Look
+from tradesdk._stream.backfill_window import MOST_HELD, BackfillWindow
 from tradesdk._stream.deduplication import AUDITED_PAGES
 
 from .._clock import START
@@ -75,7 +75,7 @@ def test_what_is_published_during_a_long_walk_comes_as_well() -> None:
 
 def test_a_service_that_means_from_and_to_without_their_ends() -> None:
     class Exclusive(History):
-        def _bounds(self, look: Look) -> tuple[int, int]:
+        def _bounds(self, look: BackfillWindow) -> tuple[int, int]:
             first, last = look.window
             high = len(self.entries) if last is None else bisect_left(self.entries, (last,))
             return bisect_left(self.entries, (first + 1,)), high

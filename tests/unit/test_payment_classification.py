@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tradesdk._http.retry import Failure, FailureCause
 from tradesdk._values.http import Headers, RawResponse
-from tradesdk.payments.classification import Verdict, judge, judge_failure
+from tradesdk.payments.classification import Classification, classify, classify_failure
 
 BROKEN = Failure(FailureCause.STATUS, 402)
 
@@ -35,35 +35,35 @@ def receipt(reason: str | None, status: int = 402, success: bool = False) -> Raw
     return RawResponse(status, Headers([("PAYMENT-RESPONSE", packed(told))]), b"{}")
 
 
-def verdict(response: RawResponse) -> Verdict:
-    return judge(response, BROKEN).verdict
+def verdict(response: RawResponse) -> Classification:
+    return classify(response, BROKEN).verdict
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (200, Verdict.DELIVERED),
-        (204, Verdict.DELIVERED),
-        (302, Verdict.STRAY),
-        (400, Verdict.REFUSED),
-        (401, Verdict.REFUSED),
-        (404, Verdict.REFUSED),
-        (408, Verdict.UNKNOWN),
-        (409, Verdict.UNKNOWN),
-        (422, Verdict.REFUSED),
-        (425, Verdict.UNKNOWN),
-        (429, Verdict.UNKNOWN),
-        (499, Verdict.UNKNOWN),
-        (500, Verdict.UNKNOWN),
-        (501, Verdict.REFUSED),
-        (502, Verdict.UNKNOWN),
-        (503, Verdict.UNKNOWN),
-        (504, Verdict.UNKNOWN),
-        (505, Verdict.REFUSED),
-        (520, Verdict.UNKNOWN),
+        (200, Classification.DELIVERED),
+        (204, Classification.DELIVERED),
+        (302, Classification.STRAY),
+        (400, Classification.REFUSED),
+        (401, Classification.REFUSED),
+        (404, Classification.REFUSED),
+        (408, Classification.UNKNOWN),
+        (409, Classification.UNKNOWN),
+        (422, Classification.REFUSED),
+        (425, Classification.UNKNOWN),
+        (429, Classification.UNKNOWN),
+        (499, Classification.UNKNOWN),
+        (500, Classification.UNKNOWN),
+        (501, Classification.REFUSED),
+        (502, Classification.UNKNOWN),
+        (503, Classification.UNKNOWN),
+        (504, Classification.UNKNOWN),
+        (505, Classification.REFUSED),
+        (520, Classification.UNKNOWN),
     ],
 )
-def test_by_status(status: int, expected: Verdict) -> None:
+def test_by_status(status: int, expected: Classification) -> None:
     assert verdict(RawResponse(status, Headers(), b"")) is expected
 
 
@@ -98,27 +98,27 @@ SETTLEMENTS = [
 
 @pytest.mark.parametrize("reason", LOOKS)
 def test_a_refusal_at_a_look(reason: str) -> None:
-    assert verdict(offer_2(reason)) is Verdict.REJECTED
-    assert verdict(offer_1(reason)) is Verdict.REJECTED
-    assert verdict(offer_1(f"Invalid payment: {reason}")) is Verdict.REJECTED
-    assert judge(offer_2(reason), BROKEN).reason == reason
+    assert verdict(offer_2(reason)) is Classification.REJECTED
+    assert verdict(offer_1(reason)) is Classification.REJECTED
+    assert verdict(offer_1(f"Invalid payment: {reason}")) is Classification.REJECTED
+    assert classify(offer_2(reason), BROKEN).reason == reason
 
 
 @pytest.mark.parametrize("reason", SETTLEMENTS)
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
-    assert verdict(offer_2(reason)) is Verdict.UNKNOWN
-    assert verdict(offer_1(reason)) is Verdict.UNKNOWN
-    assert verdict(offer_1(f"Settle failed: {reason}")) is Verdict.UNKNOWN
+    assert verdict(offer_2(reason)) is Classification.UNKNOWN
+    assert verdict(offer_1(reason)) is Classification.UNKNOWN
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.UNKNOWN
 
 
 @pytest.mark.parametrize("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
-    assert verdict(receipt(reason)) is Verdict.UNKNOWN
+    assert verdict(receipt(reason)) is Classification.UNKNOWN
 
 
 @pytest.mark.parametrize("reason", LOOKS)
 def test_version_1_says_at_which_stage(reason: str) -> None:
-    assert verdict(offer_1(f"Settle failed: {reason}")) is Verdict.UNKNOWN
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_version_1_says_at_which_stage(reason: str) -> None:
     [receipt("settlement_pending"), offer_2("settlement_pending"), offer_1("Settle failed: settlement_pending")],
 )
 def test_pending(response: RawResponse) -> None:
-    assert verdict(response) is Verdict.PENDING
+    assert verdict(response) is Classification.PENDING
 
 
 @pytest.mark.parametrize("reason", ["invalid_exact_evm_nonce_already_used", "nonce_already_used"])
@@ -138,7 +138,7 @@ def test_spent(reason: str) -> None:
         offer_1(f"Invalid payment: {reason}"),
         offer_1(f"Settle failed: {reason}"),
     ):
-        assert verdict(response) is Verdict.SPENT
+        assert verdict(response) is Classification.SPENT
 
 
 @pytest.mark.parametrize(
@@ -157,25 +157,25 @@ def test_spent(reason: str) -> None:
     ],
 )
 def test_bare(response: RawResponse) -> None:
-    assert verdict(response) is Verdict.BARE
+    assert verdict(response) is Classification.BARE
 
 
 @pytest.mark.parametrize("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
-    assert verdict(receipt(None, status, success=True)) is Verdict.SPENT
+    assert verdict(receipt(None, status, success=True)) is Classification.SPENT
     assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
 def test_a_settled_receipt_beside_an_error_of_the_server() -> None:
-    assert verdict(receipt(None, 502, success=True)) is Verdict.UNKNOWN
+    assert verdict(receipt(None, 502, success=True)) is Classification.UNKNOWN
 
 
 def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
-    good = judge(receipt(None, 200, success=True), BROKEN)
+    good = classify(receipt(None, 200, success=True), BROKEN)
     assert good.receipt is not None
     assert good.receipt.success
-    damaged = judge(RawResponse(200, Headers([("payment-response", "%%%")]), b""), BROKEN)
+    damaged = classify(RawResponse(200, Headers([("payment-response", "%%%")]), b""), BROKEN)
     assert damaged.receipt is None
     assert damaged.receipt_problem
 
@@ -183,13 +183,13 @@ def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("cause", "expected"),
     [
-        (FailureCause.LOST, Verdict.UNKNOWN),
-        (FailureCause.NOT_SENT, Verdict.UNSEEN),
-        (FailureCause.HOPELESS, Verdict.UNSEEN),
+        (FailureCause.LOST, Classification.UNKNOWN),
+        (FailureCause.NOT_SENT, Classification.UNSEEN),
+        (FailureCause.HOPELESS, Classification.UNSEEN),
     ],
 )
-def test_no_answer(cause: FailureCause, expected: Verdict) -> None:
-    assert judge_failure(Failure(cause), "lost").verdict is expected
+def test_no_answer(cause: FailureCause, expected: Classification) -> None:
+    assert classify_failure(Failure(cause), "lost").verdict is expected
 
 
 @given(
@@ -201,11 +201,11 @@ def test_no_answer(cause: FailureCause, expected: Verdict) -> None:
 def test_whatever_comes_is_judged_and_its_reason_can_be_printed(
     status: int, header: str, value: str, body: bytes
 ) -> None:
-    found = judge(RawResponse(status, Headers([(header, value)]), body), BROKEN)
+    found = classify(RawResponse(status, Headers([(header, value)]), body), BROKEN)
     assert found.reason.isprintable()
-    assert (found.verdict is Verdict.DELIVERED) == (200 <= status < 300)
+    assert (found.verdict is Classification.DELIVERED) == (200 <= status < 300)
 
 
 @pytest.mark.parametrize("status", [500, 501, 503, 505])
 def test_an_error_of_the_service_with_a_receipt_of_success_is_not_taken_for_a_refusal(status: int) -> None:
-    assert verdict(receipt(None, status, success=True)) is Verdict.UNKNOWN
+    assert verdict(receipt(None, status, success=True)) is Classification.UNKNOWN

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk.payments.service_clock import ServiceTime
+from tradesdk.payments.service_clock import ServiceClock
 
 NOW = 1_800_000_000.0
 
 
-def seen(difference: float, *, now: float = NOW, monotonic: float = 100.0) -> ServiceTime:
-    time = ServiceTime()
+def seen(difference: float, *, now: float = NOW, monotonic: float = 100.0) -> ServiceClock:
+    time = ServiceClock()
     time.observe({"date": formatdate(now + difference, usegmt=True)}, now=now, monotonic=monotonic)
     return time
 
 
 def test_without_a_date_there_is_only_the_local_clock() -> None:
-    time = ServiceTime()
+    time = ServiceClock()
     time.observe({}, now=NOW, monotonic=0)
     assert not time.is_known
     assert (time.now(NOW), time.latest(NOW, 7), time.difference) == (NOW, NOW, 0)
@@ -36,7 +36,7 @@ def test_more_is_corrected(difference: float) -> None:
 
 
 def test_a_damaged_date_changes_nothing() -> None:
-    time = ServiceTime()
+    time = ServiceClock()
     time.observe({"date": "yesterday"}, now=NOW, monotonic=0)
     assert time.now(NOW) == NOW
 

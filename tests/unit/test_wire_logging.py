@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tradesdk._http.wire_logging import HIDDEN, Exchange, cut, is_secret, redacted, wire
+from tradesdk._http.wire_logging import HIDDEN, LoggedExchange, cut, is_secret, redacted, wire
 
 KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8, max_size=40)
 SIGNATURE = "0x" + "ab" * 64 + "1b"
@@ -36,8 +36,10 @@ def said() -> Iterator[list[logging.LogRecord]]:
     wire.removeHandler(kept)
 
 
-def exchange(headers: list[tuple[str, str]], body: bytes | None = None, url: str = "https://api.test/v1/x") -> Exchange:
-    return Exchange("POST", url, headers, body, iter([0.0, 0.25, 1.0]).__next__)
+def exchange(
+    headers: list[tuple[str, str]], body: bytes | None = None, url: str = "https://api.test/v1/x"
+) -> LoggedExchange:
+    return LoggedExchange("POST", url, headers, body, iter([0.0, 0.25, 1.0]).__next__)
 
 
 def everything(records: list[logging.LogRecord]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk._http.retry import Failure, FailureCause
-from tradesdk._stream.watchdog import Vitals
+from tradesdk._stream.watchdog import Watchdog
 
 from .._clock import START
 
@@ -16,8 +16,8 @@ LOST = Failure(FailureCause.LOST)
 HOPELESS = Failure(FailureCause.HOPELESS)
 
 
-def vitals(idle: float = 90.0, draw: float = 0.0) -> Vitals:
-    one = Vitals(RetryPolicy(), idle, random=lambda: draw)
+def vitals(idle: float = 90.0, draw: float = 0.0) -> Watchdog:
+    one = Watchdog(RetryPolicy(), idle, random=lambda: draw)
     one.opened(0.0)
     return one
 
@@ -26,7 +26,7 @@ def status(code: int, **headers: str) -> Failure:
     return Failure(FailureCause.STATUS, code, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def beats(one: Vitals, *times: float, delay: float = 0.0) -> None:
+def beats(one: Watchdog, *times: float, delay: float = 0.0) -> None:
     for at in times:
         one.heartbeat(at + delay, START + at)
 

@@ -11,15 +11,15 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk._stream.events import HistoryPage
-from tradesdk._stream.options import Asked
-from tradesdk._stream.state_machine import AUDIT_EVERY, Do, Follower
+from tradesdk._stream.options import StreamOptions
+from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
 from tradesdk.models.stream import Connected, Disconnected, Gap, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
 from .._clock import START, http_date
 from .._streamscript import CHAIN, beat, event, live
 from ._replays import listed
 
-ASKED = Asked(
+ASKED = StreamOptions(
     chain=CHAIN,
     since=None,
     wanted=None,
@@ -39,7 +39,7 @@ class Following:
     """A follower whose clocks tell the same: seconds after the beginning."""
 
     def __init__(self, **asked: Any) -> None:
-        self.it = Follower(replace(ASKED, **asked), RetryPolicy(), mono=0.0, local=START)
+        self.it = StreamState(replace(ASKED, **asked), RetryPolicy(), mono=0.0, local=START)
         self.it.begin(None)
 
     def connected(self, at: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class Following:
     def feed(self, data: bytes, at: float, waited: float = 1.0) -> str | None:
         return self.it.feed(data, at - waited, at)
 
-    def do(self, at: float) -> Do:
+    def do(self, at: float) -> NextAction:
         return self.it.step(at)[0]
 
     def taken(self) -> list[Any]:
@@ -68,24 +68,24 @@ def ids(items: list[Any]) -> list[str]:
 
 def test_what_it_does_next() -> None:
     one = Following()
-    assert one.it.step(0) == (Do.CONNECT, 0.0)
+    assert one.it.step(0) == (NextAction.CONNECT, 0.0)
     one.connected()
-    assert one.do(0) is Do.READ
+    assert one.do(0) is NextAction.READ
     one.feed(live("a", 1), 1)
-    assert one.do(1) is Do.YIELD
+    assert one.do(1) is NextAction.YIELD
     one.taken()
-    assert one.do(2) is Do.READ
+    assert one.do(2) is NextAction.READ
     assert one.it.disconnected("cut", 10, START + 10)
     do, seconds = one.it.step(10)
-    assert (do, 2.0 <= seconds <= 2.5) == (Do.WAIT, True)
-    assert one.do(13) is Do.CONNECT
+    assert (do, 2.0 <= seconds <= 2.5) == (NextAction.WAIT, True)
+    assert one.do(13) is NextAction.CONNECT
     one.connected(13)
-    assert one.do(13) is Do.LOOK
+    assert one.do(13) is NextAction.LOOK
     one.looks(13)
-    assert one.it.step(14) == (Do.WAIT, 2.0)
-    assert one.do(16) is Do.LOOK
+    assert one.it.step(14) == (NextAction.WAIT, 2.0)
+    assert one.do(16) is NextAction.LOOK
     one.looks(16)
-    assert one.do(16) is Do.READ
+    assert one.do(16) is NextAction.READ
 
 
 def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
@@ -95,25 +95,25 @@ def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
     one.connected(20)
     one.looks(20, listed("h1", 12))
     assert ids(one.taken()) == ["h1"]
-    assert one.do(20) is Do.WAIT
+    assert one.do(20) is NextAction.WAIT
     one.looks(23, listed("h2", 19), listed("h1", 12))
     assert ids(one.taken()) == ["h2"]
-    assert one.do(23) is Do.READ
+    assert one.do(23) is NextAction.READ
 
 
 def test_an_audit_comes_when_the_stream_was_read_up_to_now() -> None:
     one = Following()
     one.connected()
     one.feed(beat(AUDIT_EVERY), AUDIT_EVERY + 1, waited=0.0)
-    assert one.do(AUDIT_EVERY + 1) is Do.READ
+    assert one.do(AUDIT_EVERY + 1) is NextAction.READ
     one.feed(beat(AUDIT_EVERY + 15), AUDIT_EVERY + 15, waited=14.0)
-    assert one.do(AUDIT_EVERY + 15) is Do.AUDIT
+    assert one.do(AUDIT_EVERY + 15) is NextAction.AUDIT
     one.looks(AUDIT_EVERY + 15, listed("left out", 100), audit=True)
     (found,) = one.taken()
     assert (found.id, found.replayed, found.late) == ("left out", True, False)
-    assert (one.it.stats.audits, one.do(AUDIT_EVERY + 16)) == (1, Do.READ)
+    assert (one.it.stats.audits, one.do(AUDIT_EVERY + 16)) == (1, NextAction.READ)
     one.feed(beat(AUDIT_EVERY + 30), AUDIT_EVERY + 30, waited=14.0)
-    assert one.do(AUDIT_EVERY + 30) is Do.READ
+    assert one.do(AUDIT_EVERY + 30) is NextAction.READ
 
 
 def test_a_failed_audit_is_no_gap_and_is_not_tried_at_once() -> None:
@@ -121,11 +121,11 @@ def test_a_failed_audit_is_no_gap_and_is_not_tried_at_once() -> None:
     one.connected()
     one.feed(beat(301), 301, waited=14.0)
     one.taken()
-    assert one.do(301) is Do.AUDIT
+    assert one.do(301) is NextAction.AUDIT
     one.it.look_failed(one.it.begin_look(301, audit=True), "no", 331, audit=True)
     assert (one.taken(), one.it.stats.gaps) == ([], 0)
     one.feed(beat(345), 345, waited=14.0)
-    assert one.do(345) is Do.READ
+    assert one.do(345) is NextAction.READ
 
 
 def test_only_the_second_look_makes_a_gap() -> None:
@@ -136,13 +136,13 @@ def test_only_the_second_look_makes_a_gap() -> None:
     one.connected(20)
     one.taken()
     one.it.look_failed(one.it.begin_look(20), "first", 50)
-    assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, Do.LOOK)
+    assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, NextAction.LOOK)
     one.it.look_failed(one.it.begin_look(50), "second", 600)
     (gap,) = one.taken()
     assert isinstance(gap, Gap)
     assert (gap.start.timestamp(), gap.reason) == (START + 5, "second")
     assert gap.end.timestamp() >= START + 50
-    assert (one.it.stats.gaps, one.do(600)) == (1, Do.READ)
+    assert (one.it.stats.gaps, one.do(600)) == (1, NextAction.READ)
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ def test_the_first_interruption_costs_nothing_and_more_of_them_wait() -> None:
     one = Following()
     one.connected()
     one.it.interrupted(1)
-    assert one.do(1) is Do.CONNECT
+    assert one.do(1) is NextAction.CONNECT
     one.connected(1)
     one.it.interrupted(2)
     do, wait = one.it.step(2)
-    assert (do, wait >= 2) == (Do.WAIT, True)
+    assert (do, wait >= 2) == (NextAction.WAIT, True)
 
 
 def test_an_overlong_line_ends_the_connection_and_is_told() -> None:

@@ -6,7 +6,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from tradesdk._http.rate_limit import Throttle
+from tradesdk._http.rate_limit import RateLimiter
 
 EPOCH = 1_700_000_000.0
 
@@ -15,7 +15,7 @@ class World:
     """A throttle, and a clock whose two readings run together."""
 
     def __init__(self, *, local_off: float = 0.0) -> None:
-        self.throttle = Throttle()
+        self.throttle = RateLimiter()
         self.time = 0.0  # seconds since EPOCH on the service's clock
         self.local_off = local_off
 

@@ -59,7 +59,7 @@ class Service:
 
 
 class Life:
-    """A consumer of it that does what a stream does around `Replay`."""
+    """A consumer of it that does what a stream does around `Deduplicator`."""
 
     def __init__(self, seed: int, *, absurd: bool = False, keeps: float = math.inf) -> None:
         self.draw = random.Random(seed)

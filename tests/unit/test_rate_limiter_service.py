@@ -7,7 +7,7 @@ from email.utils import format_datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.rate_limit import Throttle
+from tradesdk._http.rate_limit import RateLimiter
 
 EPOCH = 1_700_000_000  # on the service's clock; windows begin at multiples of 60 s from here
 MONOTONIC = 5000.0
@@ -43,7 +43,7 @@ local_clock = st.sampled_from([0.0, 600.0, -600.0, 3e8, -3e8])
 
 @given(st.integers(1, 20), st.lists(seconds(30), max_size=150), local_clock)
 def test_one_after_the_other_never_collects_a_429(limit: int, pauses: list[float], off: float) -> None:
-    service, throttle, time = Service(limit), Throttle(), 0.0
+    service, throttle, time = Service(limit), RateLimiter(), 0.0
     for pause in pauses:
         time += pause
         while wait := throttle.claim(MONOTONIC + time):
@@ -63,7 +63,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
     limit: int, requests: list[tuple[float, float]], off: float
 ) -> None:
     """Each request is a pause before it and the time its answer travels. The service answers at once."""
-    service, throttle = Service(limit), Throttle()
+    service, throttle = Service(limit), RateLimiter()
     _, headers = service.answer(0.0)
     throttle.observe(headers, now=EPOCH + off, monotonic=MONOTONIC)
     time = 0.0
@@ -86,7 +86,7 @@ def test_answers_that_come_late_and_out_of_order_open_nothing(
 
 @given(st.integers(1, 5), st.lists(st.text(max_size=15) | st.integers(-5, 10**12).map(str), max_size=60))
 def test_it_always_recovers(limit: int, texts: list[str]) -> None:
-    throttle, time = Throttle(), 0.0
+    throttle, time = RateLimiter(), 0.0
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "date")
     for text in texts:
         time += 1
