@@ -37,12 +37,8 @@ def trade(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[MockServer]:
-    """One world; every test has a tenant of its own in it.
-
-    Its time stands still and its agents open no trades: prices and lists stay as they are.
-    """
+    """One world; every test has a tenant of its own in it. Agents open no trades; prices move, and may close one."""
     with MockServer(signals="scripted") as running:
-        running.clock.move(freeze=True)
         running.populate("shared")
         yield running
 

@@ -5,7 +5,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -48,14 +47,6 @@ def found(run: Run, check: str) -> dict[str, Any]:
 
 def status(run: Run) -> dict[str, str]:
     return {one["check"]: one["status"] for one in run.lines}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MockServer]:
-    """A service whose time runs, as the doctor compares the clocks."""
-    with MockServer(signals="scripted") as running:
-        running.populate("shared")
-        yield running
 
 
 @pytest.fixture
