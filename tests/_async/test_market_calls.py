@@ -17,10 +17,10 @@ from tradesdk._async.quotes import AsyncQuotes
 from tradesdk._market import MarketRequest, TokenQuery
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PaymentState
+from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments import prices
 from tradesdk.payments.batches import Batch
-from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
 from .._payments import payment, quote, result

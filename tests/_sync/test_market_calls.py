@@ -18,10 +18,10 @@ from tradesdk._sync.market_calls import MarketMethods
 from tradesdk._sync.quotes import Quotes
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PaymentState
+from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments import prices
 from tradesdk.payments.batches import Batch
-from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
 from .._payments import payment, quote, result

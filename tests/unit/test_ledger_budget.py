@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from tradesdk._values.payment import FREE, LIVE, PaymentState
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
@@ -149,9 +149,9 @@ def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
     in_state(ledger, PaymentState.UNKNOWN, amount=20 * CENT)
     error = refusal(ledger, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
     assert error.message == (
-        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is reserved"
+        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
     )
-    assert error.hint.endswith("what is reserved is free again as soon as it has expired unpaid")
+    assert error.hint.endswith("what is held is free again as soon as it has expired unpaid")
 
 
 def test_a_budget_below_what_is_spent_leaves_nothing(ledger: Ledger) -> None:
@@ -175,7 +175,7 @@ def test_more_than_the_whole_limit_never_fits(ledger: Ledger) -> None:
 
 
 def test_sums_that_are_too_large_are_an_error_of_the_ledger(ledger: Ledger) -> None:
-    from tradesdk.payments.errors import LedgerError
+    from tradesdk.errors import LedgerError
 
     for _ in range(9):
         reserve(ledger, draft(amount=10**18), Budget.unlimited())

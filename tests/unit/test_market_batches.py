@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tradesdk import APIConnectionError, InvalidArgumentError
 from tradesdk._market import MarketRequest, TokenQuery, token_prices
 from tradesdk._values.payment import PaymentState
+from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments.batches import BatchOptions, BatchPlan
-from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 
 from .._payments import payment, result
 
@@ -107,11 +107,11 @@ def test_what_may_have_been_taken_counts_once() -> None:
     made = plan(5)
     doubtful = payment(1, 150_000, state=PaymentState.UNKNOWN)
     for _ in range(3):
-        made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=doubtful))
+        made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=doubtful))
         assert made.spent == 150_000
     made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
     made.failed(PaymentRefusedError("no", code="over_budget"))
-    made.failed(PaymentRefusedError("no", code="x", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
+    made.failed(PaymentRefusedError("no", code="not_live", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
     others = payment(4, 80_000, state=PaymentState.PRESENTED)
     made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
@@ -154,7 +154,7 @@ def test_no_run_spends_more_than_its_total(
         elif how == "doubtful":
             taken += amount
             lost = payment(number, amount, state=PaymentState.UNKNOWN)
-            made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=lost))
+            made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=lost))
         else:
             made.delivered(place, result(EMPTY, None))
         assert made.spent == taken <= total

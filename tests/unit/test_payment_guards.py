@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError
-from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.guards import Guards, check_url, choose, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
@@ -114,7 +114,7 @@ def test_the_price_is_a_ceiling() -> None:
     error = refusal(requirement_2(), most=59_999)
     assert error.code == "over_price"
     assert error.message == "the service asks for $0.06, and $0.059999 is what this may cost"
-    assert error.hint == "to pay that all the same, allow it: max_price='0.06'"
+    assert error.hint == "to pay that anyway, allow it: max_price='0.06'"
     assert refusal(requirement_2(), most=0).code == "over_price"
 
 
