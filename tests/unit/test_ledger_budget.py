@@ -1,12 +1,13 @@
 """Budgets: the windows, what counts in them, and how a refusal is told."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from tradesdk._values.payment import FREE, LIVE, PaymentState
-from tradesdk.errors import PaymentRefusedError
+from tradesdk.errors import BudgetDetails, PaymentRefusedError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
@@ -44,6 +45,7 @@ def test_without_any_budget_nothing_is_paid(ledger: Ledger) -> None:
     error = refusal(ledger, 3 * CENT, Budget())
     assert error.code == "no_budget"
     assert "$0.03" in error.message
+    assert error.details == BudgetDetails(cost=Decimal("0.03"))
     for way in ("Budget(", "TRADE_BUDGET_PER_DAY", "max_price=", "trade pay budget set"):
         assert way in error.hint
 
@@ -54,6 +56,8 @@ def test_each_limit_alone_is_a_budget(ledger: Ledger, name: str) -> None:
     error = refusal(ledger, 3 * CENT + 1, budget)
     assert error.code == "over_budget"
     assert "$0.030001" in error.message
+    assert isinstance(error.details, BudgetDetails)
+    assert (error.details.limit, error.details.limit_amount, error.details.room_at) == (name, Decimal("0.03"), None)
     assert "$0.03 " in error.message
     spend_of = reserve(ledger, draft(amount=3 * CENT), budget)
     assert spend_of.amount == 3 * CENT
@@ -152,6 +156,17 @@ def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
         "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
     )
     assert error.hint.endswith("what is held is free again as soon as it has expired unpaid")
+    midnight = datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
+    assert error.details == BudgetDetails(
+        cost=Decimal("0.31"),
+        limit="per_day",
+        limit_amount=Decimal(1),
+        spent=Decimal("0.5"),
+        held=Decimal("0.2"),
+        left=Decimal("0.3"),
+        room_at=midnight,
+    )
+    assert f"{midnight:%Y-%m-%d %H:%M:%S} UTC" in error.hint
 
 
 def test_a_budget_below_what_is_spent_leaves_nothing(ledger: Ledger) -> None:

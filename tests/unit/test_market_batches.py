@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tradesdk import APIConnectionError, InvalidArgumentError
 from tradesdk._market import MarketRequest, TokenQuery, token_prices
+from tradesdk._values.money import usd
 from tradesdk._values.payment import PaymentState
-from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
+from tradesdk.errors import BudgetDetails, PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPricesData
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 
@@ -88,6 +89,8 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     assert (error.code, error.payment, error.charged) == ("over_total", None, False)
     assert "costs $0.15" in error.message
     assert "max_total=$0.40 $0.10 is left" in error.message
+    assert isinstance(error.details, BudgetDetails)
+    assert (error.details.limit, error.details.cost, error.details.left) == ("max_total", usd(150_000), usd(100_000))
     assert made.spent == 300_000
 
 
