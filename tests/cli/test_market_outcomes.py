@@ -311,6 +311,10 @@ def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
         refusal = PaymentRefusedError("no", code=cast(Any, code), details=details, payment=EARLIER)
         told = payment_problem(refusal, "trade --mock")
         assert told.hint == f"trade --mock pay resume {EARLIER.id} resends it anyway; or wait until it has expired"
+    own = payment(state=PaymentState.RESERVED)
+    told = payment_problem(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own), "trade")
+    assert told.hint is not None
+    assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"
 
 
 def test_a_run_of_batches_names_the_option_that_limits_it() -> None:

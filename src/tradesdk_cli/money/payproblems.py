@@ -116,7 +116,8 @@ def _refused(error: PaymentError, program: str) -> str:
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         tokens = f"{program} market tokens --limit 500"
         return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
-    if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None:
+    earlier = payment is not None and payment.state.value != "reserved"  # else it is this call's own, and never sent
+    if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
         return f"{program} pay resume {payment.id} resends it anyway; or wait until it has expired"
     if isinstance(error.details, PriceDetails) and error.details.asked < _NOT_TYPEABLE:
         return f"to pay that anyway: --max-price {plain_dollars(error.details.asked)}"
