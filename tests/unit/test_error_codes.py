@@ -32,7 +32,8 @@ EXACT = "invalid_exact_evm_payload"
 
 
 def trade(**settings: Any) -> TradeClient:
-    return TradeClient(**{"api_key": "k", "base_url": URL} | settings)
+    given: dict[str, Any] = {"api_key": "k", "base_url": URL, **settings}
+    return TradeClient(**given)
 
 
 def closed_client() -> None:
