@@ -32,9 +32,9 @@ NOT_JSON: list[tuple[bytes, str]] = [
     (b"[]", "must be a JSON object"),
     (b'"ETH"', "must be a JSON object"),
     (b"null", "must be a JSON object"),
-    (b'{"limit": 1, "limit": 2}', "'limit': stands there twice"),
-    (b'{"tokens": [{"identifier": "a", "identifier": "b"}]}', "'identifier': stands there tw"),
-    (b'{"x": {"y": [{"\\u001b": 1, "\\u001b": 1}]}}', r"'\x1b': stands there twice"),
+    (b'{"limit": 1, "limit": 2}', "'limit': given twice"),
+    (b'{"tokens": [{"identifier": "a", "identifier": "b"}]}', "'identifier': given twice"),
+    (b'{"x": {"y": [{"\\u001b": 1, "\\u001b": 1}]}}', r"'\x1b': given twice"),
     (b'{"x": "' + b"x" * 1_048_576 + b'"}', "longer than 1 MiB"),
 ]
 NOT_SAID: list[tuple[Headers, str]] = [

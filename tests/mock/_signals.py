@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tradesdk_mock import MockClock, MockSignal
-from tradesdk_mock.market.indicators import past
+from tradesdk_mock.market.indicators import past_signals
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
 
@@ -25,7 +25,7 @@ def world(kind: str = "scripted", **options: Any) -> World:
 
 def before(made: World) -> int:
     """How many signals a world had when it was made."""
-    return len(past(made.prices, made.created_at))
+    return len(past_signals(made.prices, made.created_at))
 
 
 def wire(signal: MockSignal) -> dict[str, Any]:

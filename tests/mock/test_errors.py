@@ -186,7 +186,7 @@ def test_a_file_that_is_busy_and_one_that_cannot_be_used_are_told_apart(
         sqlite_errorcode = sqlite3.SQLITE_FULL
 
     def refuses(store: Database) -> None:
-        raise store._named(broken)
+        raise store._api_error(broken)
 
     monkeypatch.setattr(Database, "_prepare", refuses)
     broken = Broken("database or disk is full")

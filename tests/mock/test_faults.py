@@ -174,7 +174,7 @@ ANSWERS = [
     row(rule("status", status=204), status=204, body=b"", error="no_content"),
     row(rule("status", status=304), status=304, body=b""),
     row(rule("status", status=401), status=401, www_authenticate="Bearer"),
-    row(rule("status"), status=500, message="The mock was told to answer 500 (fault ID).", www_authenticate=None),
+    row(rule("status"), status=500, message="Injected by fault ID: status 500.", www_authenticate=None),
     row(rule("status", code=7, message='"a"\nb'), status=500, json={"error": {"code": "7", "message": '"a"\nb'}}),
     row(rule("status", headers={"X-Trace": 7, "Content-Type": "text/plain", "Date": "today"}),
         status=500, x_trace="7", content_type="text/plain", date="today"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tradesdk_mock.core.messages import Request
-from tradesdk_mock.payments import eip3009
+from tradesdk_mock.payments.libraries import TRANSFERS
 
 from ._paying import PAYER, STRANGER, Json, encode, nonce_of, payment, sign
 from ._shop import BODY, JSON, PAID, PATH, PRICE, Shop, good_body, tokens
@@ -457,18 +457,18 @@ def test_a_server_loads_the_arithmetic_beside_its_loop(monkeypatch: pytest.Monke
 
     def loads(method: str, path: str, *headers: tuple[bytes, bytes]) -> bool:
         found = shop.pipeline.loads(shop.pipeline.open(Request(method, path, headers=[*headers])))
-        assert found in (None, eip3009.load)
+        assert found in (None, TRANSFERS.load)
         return found is not None
 
     # As in a process that has seen no payment yet.
-    monkeypatch.setattr(eip3009, "ready", lambda: False)
+    monkeypatch.setattr(TRANSFERS, "are_loaded", lambda: False)
     assert loads("POST", "/v1/token-prices", paid)
     assert loads("POST", "/v1/token-prices", (b"x-payment", b""))
     assert not loads("POST", "/v1/token-prices")
     assert not loads("GET", "/v1/token-prices", paid)
     assert not loads("POST", "/v1/supported-tokens", paid)
     assert not loads("GET", "/v1/account", paid)
-    monkeypatch.setattr(eip3009, "ready", lambda: True)
+    monkeypatch.setattr(TRANSFERS, "are_loaded", lambda: True)
     assert not loads("POST", "/v1/token-prices", paid)
 
 
