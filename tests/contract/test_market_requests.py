@@ -7,7 +7,7 @@ import pytest
 
 from tradesdk_mock.market.tokens import find
 
-from ..mock._shop import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
+from ..mock._buyer import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
 
 LONG = "z" * 5_000
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 from tradesdk_mock.market.price_model import significant
 from tradesdk_mock.market.tokens import find
 
-from ._ledger import HOUR, Account, Life, Look, Observer, Record, Terms
+from ._http import HOUR
+from ._observer import Account, Life, Look, Observer, Record, Terms
 
 # A level is a price of six digits, the peak one of eight: a price so near to a level may be on either side of it.
 _TOLERANCE = 1e-6

@@ -11,9 +11,9 @@ from math import isclose
 
 from tradesdk_mock.market.tokens import tokens
 
-from ._ledger import BASE, Account, Observer, Record, ether
+from ._http import BASE, ok
 from ._ledger_rules import Course, Levels, Referee, by_agent, guarded
-from ._support import ok
+from ._observer import Account, Observer, Record, ether
 
 # With fewer closed trades of a token nothing is said of its win rate.
 ENOUGH = 3

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tradesdk_mock import MockClock, MockServerError, MockService
 from tradesdk_mock.core.clock import END, MAX_SPEED
 
-from ._support import START
+from ._http import START
 
 
 class RealTime:

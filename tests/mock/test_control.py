@@ -20,7 +20,7 @@ from tradesdk_mock.control.http import OPERATIONS, Operation, signature
 from tradesdk_mock.control.http import ControlApi as Control
 from tradesdk_mock.core.messages import Request
 
-from ._support import FULL, START, add_agent, add_wallet, client, error, in_process, ok
+from ._http import FULL, START, add_agent, add_wallet, client, error, in_process, ok
 
 DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
 

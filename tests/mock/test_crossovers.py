@@ -17,8 +17,7 @@ from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, crossover_seri
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.tokens import Token, lively
 
-from ._signals import BASE, BNB, DAY, HOUR
-from ._support import START
+from ._http import BASE, BNB, DAY, HOUR, START
 
 Found = dict[str, object]
 CHAINS = [BASE, BNB]

@@ -19,8 +19,14 @@ from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 
-from ._signals import BASE, BNB, HOUR, wire
-from ._support import START, in_process, walk
+from ._http import BASE, BNB, HOUR, START, in_process, walk
+
+
+def wire(signal: MockSignal) -> dict[str, Any]:
+    """The record that is sent."""
+    found = asdict(signal)
+    del found["published_at"]
+    return found
 
 
 def service(seed: int = 7, **options: Any) -> MockService:

@@ -15,7 +15,7 @@ import pytest
 from tradesdk_mock import MockServer, MockServerError
 from tradesdk_mock.state.database import Database
 
-from ._support import add_agent, add_wallet, client, error, in_process, ok
+from ._http import add_agent, add_wallet, client, error, in_process, ok
 
 PATHS = {
     "/v1/account": "GET",

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError, MockService
 
-from ._faulty import ASK, STREAM, carried, connect
-from ._support import error, ok
+from ._http import client, error, ok, silent
+from ._streams import BASE_CHAIN, STREAM
 
 PATH = "/v1/account"
 MIB8 = 8 * 2**20
-with carried("in process") as service:
+with silent("in process") as service:
     KINDS = service.fault_kinds()
 CONDITIONS = [
     *("route", "method", "tenant", "key", "query", "paid", "since", "until"),
@@ -31,13 +31,13 @@ CONDITIONS = [
 
 @pytest.fixture
 def mock() -> Iterator[MockService]:
-    with carried("in process") as made:
+    with silent("in process") as made:
         yield made
 
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock) as made:
+    with client(mock) as made:
         yield made
 
 
@@ -193,7 +193,7 @@ def test_any_json_is_a_rule_or_refused_and_the_service_goes_on(
 ) -> None:
     mock.clear_faults()
     mock.clock.advance(60)  # beyond the rate limit's window
-    with connect(mock, read_timeout=10) as http, caplog.at_level(logging.WARNING):
+    with client(mock, timeout=10) as http, caplog.at_level(logging.WARNING):
         headers = {"Content-Type": "application/json"}
         answer = http.post("/_mock/faults", content=json.dumps(body), headers=headers)
         if answer.status_code == 200:
@@ -212,7 +212,7 @@ def played(mock: MockService, http: httpx.Client, path: str) -> None:
     """Ask once, and read some of what comes; nothing but a failure of the transport may happen."""
     mock.emit_signal()
     try:
-        with http.stream("GET", path, params=ASK) as answer:
+        with http.stream("GET", path, params=BASE_CHAIN) as answer:
             for number, _ in enumerate(answer.iter_raw()):
                 if number == 20:
                     break

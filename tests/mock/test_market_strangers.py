@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tradesdk_mock.market.tokens import find
 from tradesdk_mock.market.tokens import tokens as tokens_of
 
-from ._paying import decode
-from ._shop import ALL, JSON, PER_TOKEN, Answer, Headers, Shop, good_body, open_shop, tokens
+from ._buyer import ALL, JSON, PER_TOKEN, Answer, Headers, Shop, decode, good_body, open_shop, tokens
 
 
 def test_unknown_fields() -> None:

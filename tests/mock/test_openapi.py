@@ -23,7 +23,7 @@ from tradesdk_mock.core.gap_options import PLANS
 from tradesdk_mock.trading import agent_states
 
 from .._openapi import described, problems, resolved
-from ._support import client, in_process
+from ._http import client, in_process
 
 ACCOUNT = [(method, path) for path, each in ROUTES for method, endpoint in each.items() if not endpoint.option]
 MARKET: dict[str, MarketEndpoint] = dict(MARKET_ROUTES)

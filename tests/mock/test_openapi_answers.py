@@ -17,8 +17,8 @@ from tradesdk_mock.core import errors
 from tradesdk_mock.state import world
 
 from .._openapi import described, header_problems, problems, response
-from ._paying import encode, header_name, offer_of, payment
-from ._support import READ, START, add_wallet, connection, in_process
+from ._buyer import encode, header_name, offer_of, payment
+from ._http import READ, START, add_wallet, connection, in_process
 
 MARKET = dict(MARKET_ROUTES)
 EVERY = [(method, path) for method, path, _ in described()]

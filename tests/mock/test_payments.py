@@ -17,9 +17,24 @@ import pytest
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.payments.libraries import TRANSFERS
 
-from ._paying import PAYER, STRANGER, Json, encode, nonce_of, payment, sign
-from ._shop import BODY, JSON, PAID, PATH, PRICE, Shop, good_body, tokens
-from ._support import START
+from ._buyer import (
+    BODY,
+    JSON,
+    PAID,
+    PATH,
+    PAYER,
+    PRICE,
+    STRANGER,
+    Json,
+    Shop,
+    encode,
+    good_body,
+    nonce_of,
+    payment,
+    sign,
+    tokens,
+)
+from ._http import START
 
 VERSIONS = pytest.mark.parametrize("version", [2, 1])
 HEADERS = {2: "payment-signature", 1: "x-payment"}

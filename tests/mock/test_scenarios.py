@@ -15,7 +15,7 @@ from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
 from tradesdk_mock.market.tokens import Token, lively
 
-from ._support import START
+from ._http import START
 
 HOUR, DAY = 3_600, 86_400
 NAMED = [name for name in SCENARIOS if name != ORDINARY]

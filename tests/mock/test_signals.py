@@ -19,8 +19,7 @@ from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
 
-from ._signals import BASE, BNB, DAY, HOUR
-from ._support import START, client, in_process, ok, walk
+from ._http import BASE, BNB, DAY, HOUR, START, client, in_process, ok, walk
 
 WEEK = 7 * DAY
 

@@ -16,7 +16,7 @@ from tradesdk_mock.api.validation import MAX_BODY
 from tradesdk_mock.core.messages import Request
 from tradesdk_mock.state.schema import NAMES
 
-from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
+from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 FILLED = START + 3_700
 LISTS = ("/v1/account", "/v1/account/usage", "/v1/wallets", "/v1/agents", "/v1/trades", "/v1/positions")

@@ -25,7 +25,7 @@ from tradesdk_mock.core.errors import ApiError
 from tradesdk_mock.state.database import Database
 from tradesdk_mock.state.schema import TABLES, VERSION
 
-from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
+from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 
 @pytest.fixture

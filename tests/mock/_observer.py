@@ -15,10 +15,8 @@ import httpx
 from tradesdk_mock import GapOptions, MockClock, MockService
 from tradesdk_mock.market.tokens import Token, find, lively
 
-from ._support import START, in_process, ok, walk
+from ._http import BASE, BNB, START, in_process, ok, walk
 
-BASE, BNB = 8453, 56
-HOUR, DAY = 3_600, 86_400
 BACKGROUND_TENANT = "house"
 OPEN = GapOptions().changed(paywall="open", enterprise_limit=10**9)
 Record = dict[str, Any]
