@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.market.tokens import find
+from tradesdk_mock import MockService
 
 from ..mock._buyer import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
 
@@ -61,7 +61,8 @@ def test_a_body_is_a_json_object_and_says_so(shop: Shop, path: str) -> None:
     assert shop.send("POST", path, good, charset).status in (200, 402)
 
 
-BRETT = find(7, 8453, "BRETT").address.lower()  # type: ignore[union-attr]  # it is there
+with MockService(seed=7, signals="scripted") as mock:
+    BRETT = mock.emit_signal(token="BRETT").token_address.lower()
 WRONG_TOKENS: list[tuple[Any, str]] = [
     ({}, "tokens: required"),
     ({"tokens": None}, "tokens: required"),

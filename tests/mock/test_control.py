@@ -393,7 +393,13 @@ def ask(
 
 
 def kept_out(mock: MockService, why: str, **options: Any) -> None:
-    for method, path in (("GET", "status"), ("POST", "reset"), ("POST", "nothing"), ("PATCH", "gaps")):
+    for method, path in (
+        ("GET", "status"),
+        ("POST", "reset"),
+        ("POST", "restore"),
+        ("POST", "nothing"),
+        ("PATCH", "gaps"),
+    ):
         message = error(ask(mock, f"/_mock/{path}", method, **options), 403, "forbidden")
         assert why in message
         assert len(message) < 200

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock.market.scenarios import SCENARIOS
+from tradesdk_mock import SCENARIOS
 
 from ._http import BASE, BNB, DAY, HOUR, START, add_agent, add_wallet, ok
 from ._ledger_sums import Accountant, judged

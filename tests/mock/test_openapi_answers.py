@@ -11,16 +11,16 @@ import httpx
 import pytest
 
 from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.api.openapi import document
-from tradesdk_mock.api.routes import MARKET_ROUTES
 from tradesdk_mock.core import errors
 from tradesdk_mock.state import world
 
-from .._openapi import described, header_problems, problems, response
+from .._openapi import described, document, header_problems, problems, response
 from ._buyer import encode, header_name, offer_of, payment
 from ._http import READ, START, add_wallet, connection, in_process
 
-MARKET = dict(MARKET_ROUTES)
+MARKET = {
+    path: item["post"]["x-price"] for path, item in document()["paths"].items() if "x-price" in item.get("post", {})
+}
 EVERY = [(method, path) for method, path, _ in described()]
 ACCOUNT = [(method, path) for method, path in EVERY if path not in MARKET]
 LISTS = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions", "/v1/signals", "/v1/signals/history")
@@ -121,9 +121,9 @@ def succeed(witness: Witness) -> None:
     ask("PATCH", "/v1/agents/{agent_id}", 200, ids=ids, json=example("/v1/agents/{agent_id}", "patch"))
     ask("DELETE", "/v1/agents/{agent_id}", 204, ids=ids)
     for version in (1, 2):
-        for number, (path, endpoint) in enumerate(MARKET.items()):
+        for number, (path, price) in enumerate(MARKET.items()):
             paid = {}
-            if endpoint.price:
+            if float(price["usd"]):
                 refused = ask("POST", path, 402)
                 content = payment(
                     offer_of(refused.headers, refused.json(), version), mock.clock.now(), 100 * version + number
@@ -131,7 +131,7 @@ def succeed(witness: Witness) -> None:
                 paid = {header_name(content): encode(content)}
             answer = ask("POST", path, 200, headers=paid)
             receipt = answer.headers.get("payment-response" if version == 2 else "x-payment-response")
-            assert (receipt is None) == (endpoint.price == 0)
+            assert (receipt is None) == (float(price["usd"]) == 0)
             assert receipt is None or problems("PaymentResponse", json.loads(base64.b64decode(receipt))) == []
 
 
@@ -171,9 +171,9 @@ def refuse(witness: Witness) -> None:
     mock.set_gaps(paywall="open")
     mock.set_price_failure(True)
     ask("POST", "/v1/token-prices", 502)
-    for path, endpoint in MARKET.items():
+    for path, price in MARKET.items():
         ask("POST", path, 400, json=[])
-        if endpoint.each:
+        if price["per"] == "token":
             ask("POST", path, 404, json={"tokens": [{"identifier": "NOPE"}]})
 
 
