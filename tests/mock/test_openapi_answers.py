@@ -10,9 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.core import errors
-from tradesdk_mock.state import world
+from tradesdk_mock import MockClock, MockServerError, MockService
 
 from .._openapi import described, document, header_problems, problems, response
 from ._buyer import encode, header_name, offer_of, payment
@@ -180,14 +178,20 @@ def refuse(witness: Witness) -> None:
 def fail(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of the server itself, on each endpoint."""
 
-    def broken(failure: Callable[[], Exception]) -> Callable[[object], None]:
+    def broken(failure: Exception) -> Callable[[object], None]:
         def transaction(_: object) -> None:
-            raise failure()
+            raise failure
 
         return transaction
 
-    for status, failure in ((503, errors.overloaded), (500, lambda: RuntimeError("for the test"))):
+    closed = MockService(signals="scripted")
+    closed.close()
+    with pytest.raises(MockServerError) as caught:
+        closed.status()
+    unavailable = caught.value.api_error
+    assert unavailable is not None
+    for status, failure in ((503, unavailable), (500, RuntimeError("for the test"))):
         with monkeypatch.context() as patch:
-            patch.setattr(world.World, "transaction", broken(failure))
+            patch.setattr(type(witness.mock.world), "transaction", broken(failure))
             for method, path in EVERY:
                 witness.ask(method, path, status)
