@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ._observer import end, start
+from ._ledger import end, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 

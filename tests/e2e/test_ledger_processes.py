@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ._observer import LOOK, end, start
+from ._ledger import LOOK, end, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 

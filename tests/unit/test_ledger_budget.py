@@ -12,7 +12,7 @@ from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import MIDNIGHT, NOW, draft, in_state, reserve
+from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve
 
 CENT = 10_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk import Ledger, LedgerError
 
-from ._observer import reserve
+from ._ledger import reserve
 
 
 def test_one_that_is_whole(tmp_path: Path) -> None:

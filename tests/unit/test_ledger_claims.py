@@ -11,7 +11,7 @@ from tradesdk.payments.ledger import leases
 from tradesdk.payments.ledger.leases import is_dead, owner_name
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import NOW, reserve
+from ._ledger import NOW, reserve
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import HEADER, NOW, PLENTY, draft, presented, reserve
+from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import NOW, PLENTY, draft, presented, reserve
+from ._ledger import NOW, PLENTY, draft, presented, reserve
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")

@@ -9,7 +9,7 @@ from tradesdk._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentSta
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import NOW, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import NOW, OTHER, PLENTY, draft, in_state, presented, reserve
 
 REPLY = b'{"data": 1}'
 NOT_LIVE = sorted(set(PaymentState) - LIVE - {PaymentState.CANCELLED})

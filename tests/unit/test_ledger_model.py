@@ -14,7 +14,7 @@ from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
+from ._ledger import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
 
 AMOUNTS = st.sampled_from([10_000, 20_000, 30_000, 70_001])
 LIMIT = st.sampled_from([None, None, 20_000, 60_000, 100_000, 250_000])

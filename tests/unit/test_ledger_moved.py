@@ -13,7 +13,7 @@ from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.file import _after_fork, _before_fork
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import HEADER, NOW, PLENTY, presented, reserve
+from ._ledger import HEADER, NOW, PLENTY, presented, reserve
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
 

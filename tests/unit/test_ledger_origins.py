@@ -7,7 +7,7 @@ import pytest
 from tradesdk._values.payment import GRACE, LIVE, PaymentState
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import NOW, ORIGIN, draft, in_state, presented, reserve
+from ._ledger import NOW, ORIGIN, draft, in_state, presented, reserve
 
 OTHERS = [
     "http://127.0.0.1:8000",

@@ -13,7 +13,7 @@ from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeade
 from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import HEADER, NOW, draft, presented, reserve
+from ._ledger import HEADER, NOW, draft, presented, reserve
 from ._pickled import pickled
 
 RECEIPT = Receipt(success=True, transaction="0xab", network="base", raw={"extra": [1]})

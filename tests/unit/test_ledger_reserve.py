@@ -11,7 +11,7 @@ from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger.protocol import LedgerStore
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
 
 STANDING = sorted(LIVE | UNRESOLVED)
 

@@ -12,7 +12,7 @@ from tradesdk.payments.budget import Budget
 from tradesdk.payments.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._observer import HEADER, NOW, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import HEADER, NOW, OTHER, PLENTY, draft, in_state, presented, reserve
 
 FINAL = frozenset(PaymentState) - LIVE
 PROOF = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
