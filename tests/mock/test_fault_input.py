@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +20,8 @@ from tradesdk_mock import MockServerError, MockService
 
 from ._http import client, error, ok, silent
 from ._streams import BASE_CHAIN, STREAM
+
+DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
 
 PATH = "/v1/account"
 MIB8 = 8 * 2**20
@@ -221,10 +225,13 @@ def played(mock: MockService, http: httpx.Client, path: str) -> None:
 
 
 def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
-    """Order and number of them are the documentation's, which has them as a table."""
+    """And as the documentation has them, in a table with a row for each."""
     kinds = mock.control("GET", "faults/kinds")["data"]
     assert [kind["name"] for kind in kinds] == [kind.name for kind in mock.fault_kinds()]
-    assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11 + ["payment"] * 5
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \| (.*?) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [(name, on, text, re.findall(r"\w+", parameters)) for name, on, text, parameters in rows] == [
+        (kind["name"], kind["on"], kind["text"], [each["name"] for each in kind["parameters"]]) for kind in kinds
+    ]
     for kind in kinds:
         assert set(kind) == {"name", "on", "text", "parameters"}
         assert kind["text"][0].isupper()
