@@ -35,10 +35,8 @@ RULES = [
         (r"\bStopAsyncIteration\b", "StopIteration"),
         (r"\bAsync(Iterator|Iterable)\b", r"\1"),
         # libraries
-        (r"\bAsyncByteStream\b", "SyncByteStream"),
         (r"\bAnyIOBackend\b", "SyncBackend"),
         (r"\bhandle_async_request\b", "handle_request"),
-        (r"\baiter_(raw|stream)\b", r"iter_\1"),
         (r"\baconnect_sse\b", "connect_sse"),
         (r"\ba(close|iter|next)\b", r"\1"),
         # tests

@@ -175,3 +175,12 @@ def closed_port() -> int:
     """A port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def always(sent: bytes) -> Answering:
+    """The same answer to everything."""
+
+    def answering(visit: Visit) -> None:
+        visit.send(sent)
+
+    return answering

@@ -21,21 +21,20 @@ CLI = ROOT / "src" / "tradesdk_cli"
 MOCK = ROOT / "mock_server" / "tradesdk_mock"
 PACKAGES = {"tradesdk": SDK, "tradesdk_cli": CLI, "tradesdk_mock": MOCK}
 
-NETWORK = {"httpx", "httpcore", "httpx_sse", "tenacity", "anyio"}
+NETWORK = {"httpx", "httpcore", "httpx_sse", "certifi", "tenacity", "anyio"}
 ETHEREUM = {"eth_account", "eth_keyfile", "eth_keys", "eth_utils", "coincurve", "Crypto"}
 THIRD_PARTY = {  # by what lies at the top of the SDK
-    "_httpx": NETWORK,
+    "_http": {"idna"},
     "_async": NETWORK,
     "_sync": NETWORK,
     "payments": ETHEREUM,
     "models": {"pydantic_core"},
 }
 HTTPX_ROOMS = {
-    "tradesdk/_httpx.py",  # what httpx reports, in our words
     *(
         f"tradesdk/{flavour}/{room}.py"
         for flavour in ("_async", "_sync")
-        for room in ("client", "connection_pool", "deadline_stream", "market_client", "session", "stream_connection")
+        for room in ("client", "connection_pool", "deadline_stream", "httpx_sender")
     ),
     "tradesdk_mock/in_process/httpx_transport.py",
     "tradesdk_mock/in_process/reply_stream.py",

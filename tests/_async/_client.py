@@ -10,6 +10,7 @@ import httpx
 
 from tradesdk import AsyncTradeClient
 from tradesdk._async.connection_pool import AsyncConnectionPool
+from tradesdk._http.settings import Origin
 
 from .._answers import BASE, KEY
 from .._clock import VirtualClock
@@ -36,7 +37,7 @@ def connected(url: str, **options: Any) -> AsyncTradeClient:
 def at_most(connections: int, url: str, **options: Any) -> AsyncTradeClient:
     """As `connected`, with fewer connections than the 100 that a client allows itself."""
     client = connected(url, **options)
-    client._session.http = httpx.AsyncClient(transport=AsyncConnectionPool(max_connections=connections))
+    client._session.sender = AsyncConnectionPool(Origin.of(url), max_connections=connections)
     return client
 
 

@@ -248,8 +248,8 @@ async def test_closing_a_copy_closes_nothing() -> None:
         async with client.with_options(max_retries=0) as copy:
             pass
         await copy.aclose()
-        assert not client._session.http.is_closed
-    assert client._session.http.is_closed
+        assert not client._session.sender.is_closed
+    assert client._session.sender.is_closed
     for closed in (client, copy):
         with pytest.raises(TradeError, match="closed"):
             await closed.account.get()

@@ -19,7 +19,7 @@ from tradesdk import (
     RateLimitError,
     Wallet,
 )
-from tradesdk._httpx import Place
+from tradesdk._async.concurrency import Place
 
 from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
 from .._clock import START, VirtualClock, http_date

@@ -11,7 +11,7 @@ from weakref import ref
 import pytest
 
 from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError, TokenDetails
-from tradesdk._httpx import Place
+from tradesdk._async.concurrency import Place
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tradesdk import TradeClient
+from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
 
 from .._answers import BASE, KEY
@@ -37,7 +38,7 @@ def connected(url: str, **options: Any) -> TradeClient:
 def at_most(connections: int, url: str, **options: Any) -> TradeClient:
     """As `connected`, with fewer connections than the 100 that a client allows itself."""
     client = connected(url, **options)
-    client._session.http = httpx.Client(transport=ConnectionPool(max_connections=connections))
+    client._session.sender = ConnectionPool(Origin.of(url), max_connections=connections)
     return client
 
 

@@ -249,8 +249,8 @@ def test_closing_a_copy_closes_nothing() -> None:
         with client.with_options(max_retries=0) as copy:
             pass
         copy.close()
-        assert not client._session.http.is_closed
-    assert client._session.http.is_closed
+        assert not client._session.sender.is_closed
+    assert client._session.sender.is_closed
     for closed in (client, copy):
         with pytest.raises(TradeError, match="closed"):
             closed.account.get()

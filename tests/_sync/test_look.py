@@ -20,7 +20,7 @@ from tradesdk import (
     TradeClient,
     Wallet,
 )
-from tradesdk._httpx import Place
+from tradesdk._sync.concurrency import Place
 
 from .._answers import Scripted, Service, agent, bare, created, failed, ok, page, summary, wallet
 from .._clock import START, VirtualClock, http_date

@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 
 from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError, TokenDetails
-from tradesdk._httpx import Place
+from tradesdk._sync.concurrency import Place
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
-import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient
 from tradesdk._async.connection_pool import AsyncConnectionPool
+from tradesdk._http.settings import Origin
 
 from .._answers import ACCOUNT, KEY, Service, failed, page, summary
 from .._answers import agent as whole
@@ -34,7 +34,7 @@ HALFWAY = {"waiting for the answer": b"", "in its headers": GOOD[:20], "in its b
 def single(url: str) -> AsyncTradeClient:
     """A client with one connection: a place that is lost blocks it for good."""
     client = AsyncTradeClient(api_key=KEY, base_url=url, clock=VirtualClock())
-    client._session.http = httpx.AsyncClient(transport=AsyncConnectionPool(max_connections=1))
+    client._session.sender = AsyncConnectionPool(Origin.of(client.base_url), max_connections=1)
     return client
 
 

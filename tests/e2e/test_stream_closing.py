@@ -19,8 +19,8 @@ import httpx
 import pytest
 
 from tradesdk import AsyncSignalStream, AsyncTradeClient, TradeClient
+from tradesdk._async.concurrency import Place as Holder
 from tradesdk._async.connection_pool import AsyncConnectionPool
-from tradesdk._httpx import Place as Holder
 from tradesdk._sync.connection_pool import ConnectionPool
 from tradesdk_mock import MockService
 
@@ -98,7 +98,7 @@ def test_from_another_thread(make: Callable[[], Place]) -> None:
             following.ends_at_once(following.stream.close)
             assert following.items == []
             following.stream.close()
-            connections = client._session.http._transport
+            connections = client._session.sender
             assert isinstance(connections, ConnectionPool)
             assert free_slots(connections) == 100
         assert server.settled(open_connections=0)
@@ -139,7 +139,7 @@ async def test_from_another_task(make: Callable[[], Place]) -> None:
     with hostile(place) as server:
         async with AsyncTradeClient(api_key=KEY, base_url=server.url, **place.client) as client:
             await ends_at_once(client.signals.stream(chain=8453, **place.options), place)
-            connections = client._session.http._transport
+            connections = client._session.sender
             assert isinstance(connections, AsyncConnectionPool)
             assert connections._slots._free.value == 100
         assert await anyio.to_thread.run_sync(lambda: server.settled(open_connections=0))
@@ -192,7 +192,7 @@ def test_over_tls(tmp_path: Path, name: str, whose: str) -> None:
         client = TradeClient(api_key=KEY, base_url=url, http_client=http if whose == "theirs" else None, **place.client)
         with client:
             if whose == "ours":
-                client._session.http._transport._tls = trusting  # type: ignore[attr-defined]
+                client._session.sender._tls = trusting  # type: ignore[attr-defined]
             following = Following(client.signals.stream(chain=8453, **place.options))
             following.start()
             assert place.there.wait(5)
@@ -208,7 +208,7 @@ async def test_over_tls_from_another_task(tmp_path: Path) -> None:
     with hostile(place) as server, relay(server.port, tls=serving) as between:
         url = f"https://127.0.0.1:{between.port}"
         async with AsyncTradeClient(api_key=KEY, base_url=url) as client:
-            client._session.http._transport._tls = trusting  # type: ignore[attr-defined]
+            client._session.sender._tls = trusting  # type: ignore[attr-defined]
             await ends_at_once(client.signals.stream(chain=8453), place)
         assert await anyio.to_thread.run_sync(lambda: server.settled(open_connections=0))
 
@@ -289,7 +289,7 @@ def test_while_the_consumer_is_busy() -> None:
                 done = pool.submit(follow)
                 assert busy.wait(5)
                 stream.close()
-                assert free_slots(client._session.http._transport) == 100
+                assert free_slots(client._session.sender) == 100
                 go_on.set()
                 done.result(5)
             assert got == ["sig_1"]

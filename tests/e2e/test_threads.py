@@ -6,10 +6,10 @@ import json
 import sys
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from tradesdk import TradeClient
+from tradesdk._http.settings import Origin
 from tradesdk._sync.connection_pool import ConnectionPool
 
 from .._answers import ACCOUNT, KEY
@@ -37,7 +37,8 @@ def test_connections_are_handed_over_safely(expiry: float) -> None:
 
     with hostile(answering) as server:
         client = TradeClient(api_key=KEY, base_url=server.url, clock=VirtualClock())
-        client._session.http = httpx.Client(transport=ConnectionPool(max_connections=6, keepalive_expiry=expiry))
+        origin = Origin.of(client.base_url)
+        client._session.sender = ConnectionPool(origin, max_connections=6, keepalive_expiry=expiry)
 
         def work() -> int:
             return sum(client.account.get().id == "acc_1" for _ in range(25))

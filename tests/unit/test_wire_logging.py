@@ -39,7 +39,8 @@ def said() -> Iterator[list[logging.LogRecord]]:
 def exchange(
     headers: list[tuple[str, str]], body: bytes | None = None, url: str = "https://api.test/v1/x"
 ) -> LoggedExchange:
-    return LoggedExchange("POST", url, headers, body, iter([0.0, 0.25, 1.0]).__next__)
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    return LoggedExchange("POST", url, pairs, body, iter([0.0, 0.25, 1.0]).__next__)
 
 
 def everything(records: list[logging.LogRecord]) -> str:

@@ -8,21 +8,19 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import httpx
-
 from .._http import settings
 from .._http.request import raw_request
 from .._http.response import decode_raw
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
-from .._httpx import NoCookies, parsed_url
 from .._system.clock import Clock, SystemClock
 from .._values.http import RateLimit, RawResponse
-from .._values.text import printable
 from ..errors import ConfigError
+from .sending import AsyncSender
 from .session import AsyncSession
 
 if TYPE_CHECKING:
+    from .httpx_sender import AsyncHttpClient
     from .resources.account import AsyncAccountResource
     from .resources.agents import AsyncAgentsResource
     from .resources.positions import AsyncPositionsResource
@@ -47,8 +45,8 @@ class AsyncTradeClient:
         throttle: wait for the reset when the rate limit is used up, rather than collect an error.
         allow_insecure: allow plain http to other machines.
         clock: the time to live by; tests hand in another one.
-        http_client: an httpx client to send with. Its headers, proxies and hooks apply; our authentication, timeouts
-            and no-redirects rule win. It is never closed or changed.
+        http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; our authentication,
+            timeouts and no-redirects rule win. It is never closed or changed.
 
     Raises:
         ConfigError: a setting is missing or unusable; it says which.
@@ -72,10 +70,10 @@ class AsyncTradeClient:
         throttle: bool = True,
         allow_insecure: bool = False,
         clock: Clock | None = None,
-        http_client: httpx.AsyncClient | None = None,
+        http_client: AsyncHttpClient | None = None,
     ) -> None:
         key = settings.api_key(api_key)
-        settings.instance("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient")
+        settings.http_client(http_client, "AsyncClient")
         of_client = "" if http_client is None else str(http_client.base_url)
         url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
@@ -89,8 +87,7 @@ class AsyncTradeClient:
             deadline=settings.deadline(deadline),
             hold_back=throttle,
             clock=clock or SystemClock(),
-            injected=http_client is not None,
-            http=http_client if http_client is not None else open_http_client(url),
+            sender=open_sender(url, http_client),
         )
 
     @cached_property
@@ -201,20 +198,24 @@ class AsyncTradeClient:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
 
 
-def open_http_client(base_url: str) -> httpx.AsyncClient:
-    """An HTTP client of our own: through the environment's proxy where it names one, else straight to the service."""
-    cookies = NoCookies()
-    try:
-        url = parsed_url(base_url)
-    except (httpx.InvalidURL, UnicodeError):
-        raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}", code="invalid_base_url") from None
+def open_sender(base_url: str, http_client: AsyncHttpClient | None) -> AsyncSender:
+    """Connections of our own, unless there is a client to use or the environment names a proxy."""
+    origin = settings.Origin.of(base_url)
+    if http_client is not None:
+        from .httpx_sender import AsyncHttpxSender
+
+        return AsyncHttpxSender(base_url, http_client, owned=False)
     proxies = urllib.request.getproxies()
-    if not settings.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
+    if not settings.is_loopback(origin.host.decode()) and (proxies.get(origin.scheme.decode()) or proxies.get("all")):
+        import httpx
+
+        from .httpx_sender import AsyncHttpxSender, NoCookies
+
         try:
-            return httpx.AsyncClient(cookies=cookies)  # finds the proxies, and the hosts that need none, by itself
+            # It finds the proxies, and the hosts that need none, by itself.
+            return AsyncHttpxSender(base_url, httpx.AsyncClient(cookies=NoCookies()), owned=True)
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
-    # Here, because whoever hands in a client has no use for what this loads.
     from .connection_pool import AsyncConnectionPool
 
-    return httpx.AsyncClient(transport=AsyncConnectionPool(), trust_env=False, cookies=cookies)
+    return AsyncConnectionPool(origin)

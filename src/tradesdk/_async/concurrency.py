@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 from weakref import ReferenceType, WeakValueDictionary
@@ -13,12 +13,20 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import current_token
 
-from .._httpx import Place
 from .._system.clock import Clock
 from .._system.forks import bind
 from ..errors import TradeError
 
 T = TypeVar("T")
+
+
+class Place:
+    """A place among the connections, in a queue, among the creates under way. It is free once this is gone.
+
+    For calls that a signal's handler may interrupt anywhere, even where they clean up.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class AsyncSemaphore:
@@ -82,9 +90,6 @@ class AsyncInterruptible:
 
     def watch(self, reading: object) -> None:
         """Nothing to be kept: whoever waits is cancelled, whatever it reads from."""
-
-    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        """Nothing to be kept either."""
 
     def forked(self) -> None:
         """What is read here belongs to the parent."""

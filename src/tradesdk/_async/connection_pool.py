@@ -8,113 +8,129 @@ age at the bottom.
 from __future__ import annotations
 
 import contextlib
-import math
+import os
 import ssl
 import time
-from collections.abc import AsyncIterator
-from weakref import ReferenceType
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import cast
 
 import httpcore
-import httpx
 
-from .._httpx import Place
+from .._http.settings import Origin
+from .._values.http import Headers
 from .concurrency import AsyncLoopBinding, AsyncSemaphore
 from .deadline_stream import AsyncDeadlineConnection
+from .sending import Outgoing
 
-_ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+_NO_BODY = (204, 304)
+_LONGEST_TARGET = 65_536  # as httpx has it
 
 
-class AsyncConnectionPool(httpx.AsyncBaseTransport):
-    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
+class AsyncConnectionPool:
+    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries, no cookies."""
 
-    def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+    def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._origin = origin
         self._home = AsyncLoopBinding()
         self._max_connections = max_connections
         self._slots = AsyncSemaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[AsyncDeadlineConnection]] = {}
+        self._idle: list[AsyncDeadlineConnection] = []
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
         if self._home.is_new():
             self._start_afresh()
         # A stream takes none: it lasts, and a hundred of them would leave none for calls.
-        place: ReferenceType[Place] | None = request.extensions.get("place")
-        if place is not None and not await self._slots.take(request.extensions["timeout"]["pool"], place):
-            raise httpx.PoolTimeout("no connection became free in time", request=request)
+        place = outgoing.place
+        if place is not None and not await self._slots.take(outgoing.timeout["pool"], place):
+            raise httpcore.PoolTimeout("no connection became free in time")
         connection = None
         try:
-            connection = await self._connection(url)
+            connection = await self._connection()
             connection.place = place
-            connection.watch = request.extensions.get("watch")
+            connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
-            connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
-            response = await connection.handle_async_request(
-                httpcore.Request(
-                    method=request.method,
-                    url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
-                )
-            )
-        except BaseException as error:
+            connection.give_up = time.monotonic() + outgoing.deadline
+            response = await connection.handle_async_request(self._request(outgoing))
+        except BaseException:
             if connection is not None:
-                await self.finished(url, connection, whole=False)
+                await self.finished(connection, whole=False)
             elif place is not None:
                 self._slots.give_back(place)
-            if isinstance(error, _ERRORS):
-                raise _as_httpx(error, request) from error
             raise
-        return httpx.Response(
-            status_code=response.status,
-            headers=response.headers,
-            stream=AsyncBody(self, request, connection, response),
-            extensions=response.extensions,
+        return AsyncPooledAnswer(self, connection, response)
+
+    def _request(self, outgoing: Outgoing) -> httpcore.Request:
+        origin, body = self._origin, outgoing.body
+        if len(outgoing.target) > _LONGEST_TARGET:
+            raise httpcore.LocalProtocolError("URL too long")
+        headers = [(b"Host", origin.authority), *outgoing.headers]
+        if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
+            headers.append((b"Content-Length", b"%d" % len(body or b"")))
+        return httpcore.Request(
+            outgoing.method,
+            httpcore.URL(
+                scheme=origin.scheme, host=origin.host, port=origin.port, target=origin.path + outgoing.target.encode()
+            ),
+            headers=headers,
+            content=body,
+            extensions={"timeout": outgoing.timeout},
         )
+
+    def proves_unsent(self, error: Exception) -> bool:
+        return True
 
     def _start_afresh(self) -> None:
         # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
         self._of_parent = self._idle
-        self._idle = {}
+        self._idle = []
         self._slots = AsyncSemaphore(self._max_connections)
         self._home = AsyncLoopBinding()
 
-    async def _connection(self, url: httpx.URL) -> AsyncDeadlineConnection:
-        idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
-        while (connection := _taken(idle)) is not None:
+    async def _connection(self) -> AsyncDeadlineConnection:
+        while (connection := _taken(self._idle)) is not None:
             if not connection.has_expired():
                 return connection
             await connection.aclose()
-        secure = url.scheme == "https"
+        origin = self._origin
         return AsyncDeadlineConnection(
-            httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
-            self._tls_context() if secure else None,
+            httpcore.Origin(origin.scheme, origin.host, origin.port),
+            self._tls_context() if origin.scheme == b"https" else None,
             self._keepalive_expiry,
         )
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:  # reading the certificates takes 20 ms, and plain loopback never needs them
-            self._tls = httpx.create_ssl_context()
+            file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+            if file or folder:
+                self._tls = ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+            else:
+                import certifi
+
+                self._tls = ssl.create_default_context(cafile=certifi.where())
         return self._tls
 
-    async def finished(self, url: httpx.URL, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
+    async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it.
 
         What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
         """
         place = connection.place  # now: once it is back in the list, somebody else may have it
-        connection.watch = None
+        connection.watch = connection.read_timeout = None
         try:
             if connection.is_closed():
                 return
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 await connection.aclose()
                 return
-            idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
+            idle = self._idle
             idle.append(connection)
             if self._closed:  # in the meantime
                 await self.aclose()
@@ -130,12 +146,11 @@ class AsyncConnectionPool(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         self._closed = True
-        for idle in list(self._idle.values()):
-            while (connection := _taken(idle)) is not None:
-                await connection.aclose()
+        while (connection := _taken(self._idle)) is not None:
+            await connection.aclose()
 
 
-def _taken(idle: list[AsyncDeadlineConnection] | None) -> AsyncDeadlineConnection | None:
+def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -143,32 +158,39 @@ def _taken(idle: list[AsyncDeadlineConnection] | None) -> AsyncDeadlineConnectio
         return None
 
 
-class AsyncBody(httpx.AsyncByteStream):
-    """The body of a response; closing it gives its connection back."""
+class AsyncPooledAnswer:
+    """An answer on one of these connections; closing it gives the connection back."""
+
+    coding: str
 
     def __init__(
-        self,
-        connections: AsyncConnectionPool,
-        request: httpx.Request,
-        connection: AsyncDeadlineConnection,
-        response: httpcore.Response,
+        self, pool: AsyncConnectionPool, connection: AsyncDeadlineConnection, response: httpcore.Response
     ) -> None:
-        self._connections = connections
-        self._request = request
+        self._pool = pool
         self._connection = connection
         self._response = response
         self._closed = self._whole = False
+        self.status = response.status
+        self.headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+        self.coding = self.headers.get("content-encoding", "")
+
+    @property
+    def connection(self) -> object:
+        return self._connection.network_stream or self._connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
         try:
-            async for chunk in self._response.aiter_stream():
+            async for chunk in cast(AsyncIterable[bytes], self._response.stream):
                 if not self._closed:
                     yield chunk
             self._whole = not self._closed
-        except _ERRORS as error:
+        except Exception:
             if not self._closed:
-                raise _as_httpx(error, self._request) from error
+                raise
+
+    def wait_for(self, seconds: float) -> None:
+        self._connection.read_timeout = seconds
 
     async def aclose(self) -> None:
         if self._closed:
@@ -178,9 +200,9 @@ class AsyncBody(httpx.AsyncByteStream):
         try:
             await self._response.aclose()
             # The body of an answer that may have none would be read as the next answer.
-            whole = self._whole and not (self._response.status in (204, 304) and _announces_body(self._response))
+            whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
         finally:
-            await self._connections.finished(self._request.url, self._connection, whole=whole)
+            await self._pool.finished(self._connection, whole=whole)
 
 
 def _announces_body(response: httpcore.Response) -> bool:
@@ -188,9 +210,3 @@ def _announces_body(response: httpcore.Response) -> bool:
         (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
         for name, value in response.headers
     )
-
-
-def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
-    """httpcore's errors have the same names in httpx."""
-    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__, httpx.TransportError)
-    return kind(str(error), request=request)

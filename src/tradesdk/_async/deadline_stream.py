@@ -15,8 +15,7 @@ from weakref import ReferenceType
 
 import httpcore
 
-from .._httpx import Place
-from .concurrency import shielded
+from .concurrency import Place, shielded
 
 
 class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
@@ -30,6 +29,7 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
             network_backend=_AsyncBackend(self),
         )
         self.give_up = math.inf
+        self.read_timeout: float | None = None  # instead of the request's, once a stream has learned its own
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
         self.place: ReferenceType[Place] | None = None
@@ -78,6 +78,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         self._inner = inner
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        timeout = self._connection.read_timeout or timeout
         return await self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

@@ -13,7 +13,6 @@ from weakref import ref
 from .._http.log_events import log_fields, logger
 from .._http.request import Request
 from .._http.retry import Operation
-from .._httpx import Place
 from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
@@ -25,7 +24,7 @@ from ..payments.protocol import Offer, parse_offer
 from ..payments.purchase import PurchaseIntent, origin_of
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
-from .concurrency import AsyncKeyedLock, in_thread, run_uninterrupted, shielded, sleep
+from .concurrency import AsyncKeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
 from .payment_submission import AsyncDelivery, AsyncSubmission, AsyncSubmissionContext
 from .token_check import AsyncTokenCheck
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import math
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from .._http.request import endpoint, request
 from .._http.response import decode_nothing
+from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
-from .._httpx import HTTP_ERRORS, connection_error, disobey, headers_of, obey, root_cause
 from .._stream.events import Gzip
 from .._values.http import Headers, RawResponse
 from .._values.text import printable
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
 from .concurrency import AsyncInterruptible, run_to_completion
+from .sending import AsyncAnswer, Outgoing
 
 if TYPE_CHECKING:
     from .session import AsyncSession
@@ -36,9 +35,7 @@ class AsyncStreamConnection:
         self._query = {"chain": chain}
         self._request = request("GET", endpoint("signals", "stream"), decode_nothing, query=self._query)
         self.url = session.base_url + self._request.target
-        self._opening: Any = None
-        self._reading: object = None
-        self._timeouts: dict[str, float | None] = {}  # the request's own: who reads for it looks there
+        self._answer: AsyncAnswer | None = None
         self._chunks: Any = None  # a generator, which has to be closed
         self._coding: Gzip | None = None
         self._pieces: Iterator[bytes] = iter(())
@@ -51,76 +48,64 @@ class AsyncStreamConnection:
             APIStatusError: an answer that is no success.
             StreamError: a success that is no stream.
         """
-        from httpx_sse import aconnect_sse  # only where there is a stream
-
         session = self._session
-        if session.http.is_closed:
+        if session.sender.is_closed:
             raise TradeError("this client is closed; make another one")
-        headers: dict[str, Any] = {name.decode(): value for name, value in session.header_list(None)}
-        headers["Accept-Encoding"] = "identity"  # else the service's own buffers would hold events back
+        # Coded, the service's own buffers would hold events back.
+        ours = {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"}
+        headers = [(name, ours.get(name, value)) for name, value in session.header_list(None)]
+        headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
-            headers["Last-Event-ID"] = last_event_id.encode()
+            headers.append((b"Last-Event-ID", last_event_id.encode()))
         timeout = session.timeout
         looked: LoggedExchange | None = None
         if wire.level:
-            shown = httpx.Headers({**headers, "Accept": "text/event-stream"})
-            looked = LoggedExchange("GET", self.url, shown.multi_items(), None, session.clock.monotonic)
-        opening = aconnect_sse(
-            session.http,
+            looked = LoggedExchange("GET", self.url, headers, None, session.clock.monotonic)
+        outgoing = Outgoing(
             "GET",
-            session.base_url + self._request.path,
-            params=self._query,  # default parameters of an injected client would replace those in the URL
-            headers=headers,
-            timeout=httpx.Timeout(connect=timeout.connect, read=read_timeout, write=timeout.write, pool=timeout.pool),
-            auth=None,
-            follow_redirects=False,
-            extensions={"trace": self._interruptible.trace}
-            if session.injected
-            else {"watch": self._interruptible.watch},
+            self._request.target,
+            headers,
+            None,
+            timeout={"connect": timeout.connect, "read": read_timeout, "write": timeout.write, "pool": timeout.pool},
+            deadline=math.inf,
+            place=None,
+            watch=self._interruptible.watch,
+            is_stream=True,
         )
         try:
-            response = (await opening.__aenter__()).response
-        except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
-            answer = RawResponse(error.response.status_code, headers_of(error.response), b"")
-            raise session.refusal(self._request, answer) from None
-        except HTTP_ERRORS as error:
+            answer = await session.sender.send(outgoing)
+        except Exception as error:
+            if not transport_error(error):
+                raise
             lost = connection_error(error, "GET", self.url)
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
-        self._opening = opening
-        self._timeouts = response.request.extensions["timeout"]
-        stream = response.extensions.get("network_stream")
-        if stream is not None and response.http_version.startswith("HTTP/1"):  # of HTTP/2, other calls read from it
-            obey(stream, self._timeouts)
-        self._reading = stream or response
+        self._answer = answer
         self.watch()
-        found = headers_of(response)
-        kind = found.get("content-type", "").partition(";")[0].strip().lower()
-        coding = found.get("content-encoding", "").strip().lower()
-        if response.status_code != 200 or kind != "text/event-stream" or coding not in _CODINGS:
-            await self._refuse(response, kind, coding, looked)
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        coding = answer.coding.strip().lower()
+        if answer.status != 200 or kind != "text/event-stream" or coding not in _CODINGS:
+            await self._refuse(answer, kind, coding, looked)
         elif looked is not None:
-            looked.answered(200, found, None)  # what comes on it is for whoever reads it
+            looked.answered(200, answer.headers, None)  # what comes on it is for whoever reads it
         self._coding = Gzip() if "gzip" in coding else None
-        self._chunks = aiter(
-            cast(httpx.AsyncByteStream, response.stream)
-        )  # bytes as they come; what httpx puts around them is of no use here
-        return found
+        self._chunks = aiter(answer)
+        return answer.headers
 
-    async def _refuse(self, incoming: httpx.Response, kind: str, coding: str, looked: LoggedExchange | None) -> None:
+    async def _refuse(self, incoming: AsyncAnswer, kind: str, coding: str, looked: LoggedExchange | None) -> None:
         session = self._session
-        status = incoming.status_code
+        status = incoming.status
         content = b""
         try:
             if status != 204:
-                content = (await session.receive(incoming, session.clock.monotonic() + _ERROR_BODY))[1].content()
-        except HTTP_ERRORS as error:
-            if not 200 <= status < 300:
-                raise connection_error(error, "GET", self.url) from root_cause(error)
+                content = (await session.receive(incoming, session.clock.monotonic() + _ERROR_BODY)).content()
+        except Exception as error:
+            if not transport_error(error):
+                raise  # else what is refused is refused, whatever it said
         finally:
             await self.aclose()
-        answer = RawResponse(status, headers_of(incoming), content)
+        answer = RawResponse(status, incoming.headers, content)
         if looked is not None:
             looked.answered(status, answer.headers, content)
         if status == 204:
@@ -140,7 +125,7 @@ class AsyncStreamConnection:
 
     def watch(self) -> None:
         """Whoever cuts off a read cuts off this one: others may have read in the meantime."""
-        self._interruptible.watch(self._reading)
+        self._interruptible.watch(None if self._answer is None else self._answer.connection)
 
     async def read(self, patience: float) -> bytes | None:
         """What comes next; None at the end. `patience`: seconds to wait for it.
@@ -148,7 +133,8 @@ class AsyncStreamConnection:
         Raises:
             APIConnectionError: it broke off. `APITimeoutError`: nothing came.
         """
-        self._timeouts["read"] = patience
+        if self._answer is not None:
+            self._answer.wait_for(patience)
         try:
             if self._coding is None:
                 return await anext(self._chunks, None)
@@ -165,25 +151,22 @@ class AsyncStreamConnection:
             raise APIConnectionError(
                 "the gzip coding of the stream is damaged", method="GET", url=self.url, sent=True
             ) from None
-        except HTTP_ERRORS as error:
+        except Exception as error:
+            if not transport_error(error):
+                raise
             raise connection_error(error, "GET", self.url) from root_cause(error)
 
     async def aclose(self) -> None:
         """Close it. Doing it again does nothing."""
-        disobey(self._reading)
-        opening, self._opening = self._opening, None
+        answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())
-        self._reading = None
         self.watch()
-        if opening is not None:
-            await run_to_completion(lambda: self._close(opening, chunks))
+        if answer is not None:
+            await run_to_completion(lambda: self._close(answer, chunks))
 
-    async def _close(self, opening: Any, chunks: Any) -> None:
-        await opening.__aexit__(None, None, None)
-        if chunks is not None and self._session.injected:
-            await chunks.aclose()
-        elif chunks is not None:
-            with contextlib.suppress(*HTTP_ERRORS):
-                async for _ in chunks:  # closed early, it comes to its end: no generator is left to be cleaned up
-                    pass
+    async def _close(self, answer: AsyncAnswer, chunks: Any) -> None:
+        await answer.aclose()
+        if chunks is not None:
+            async for _ in chunks:  # it comes to its end: no generator is left to be cleaned up
+                pass

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .._http.log_events import log_fields, logger
-from .._httpx import Place
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from ..errors import APIError, PaymentRefusedError
-from .concurrency import AsyncKeyedLock
+from .concurrency import AsyncKeyedLock, Place
 
 if TYPE_CHECKING:
     from .session import AsyncSession

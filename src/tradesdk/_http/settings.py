@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from .._values.text import printable
 from .._version import __version__
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
+_PORTS = {"http": 80, "https": 443}
 _A_DAY = 86400.0  # as long as for ever; sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
@@ -58,7 +59,7 @@ class Timeout:
         return value if isinstance(value, Timeout) else cls(connect=value, read=value, write=value, pool=value)
 
     def within(self, seconds: float) -> dict[str, float | None]:
-        """As httpx takes it, no part longer than `seconds`."""
+        """By part, none longer than `seconds`."""
         seconds = min(max(seconds, 0.001), _A_DAY)
         return {
             part: seconds if value is None else min(value, seconds)
@@ -69,6 +70,44 @@ class Timeout:
                 ("pool", self.pool),
             )
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where requests to a base URL go, in the bytes that HTTP wants.
+
+    Attributes:
+        host: an internationalized name is in its ASCII form; an IPv6 address is without brackets.
+        path: of the base URL, without a slash at the end.
+    """
+
+    scheme: bytes
+    host: bytes
+    port: int
+    path: bytes
+
+    @classmethod
+    def of(cls, base_url: str) -> Origin:
+        """That of a base URL that `base_url()` has checked. Raises `ConfigError` when no host can have that name."""
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+        try:
+            if not host.isascii():
+                import idna
+
+                host = idna.encode(host).decode()
+            if host.replace(".", "").isdigit():
+                ipaddress.ip_address(host)
+        except ValueError:
+            raise _bad_url(f"the base URL cannot be read: {printable(base_url, 120)}") from None
+        path = quote(parts.path, safe="/%:@!$&'()*+,;=~")
+        return cls(parts.scheme.encode(), host.encode(), parts.port or _PORTS[parts.scheme], path.encode())
+
+    @property
+    def authority(self) -> bytes:
+        """The value of the Host header."""
+        host = b"[%s]" % self.host if b":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme.decode()] else b"%s:%d" % (host, self.port)
 
 
 class ApiKey:
@@ -234,6 +273,15 @@ def instance(name: str, value: object, kind: type, said: str) -> None:
     """Refuse a setting of the wrong type when it is given, not when it is first used."""
     if value is not None and not isinstance(value, kind):
         raise ConfigError(f"{name} must be {said}, not {type(value).__name__}")
+
+
+def http_client(given: object, kind: str) -> None:
+    """Refuse what is no client of httpx or httpx2 of this flavor. Neither library is loaded for that."""
+    bases = () if given is None else type(given).__mro__
+    if bases and not any(
+        base.__name__ == kind and base.__module__.partition(".")[0] in ("httpx", "httpx2") for base in bases
+    ):
+        raise ConfigError(f"http_client must be an httpx.{kind} or httpx2.{kind}, not {type(given).__name__}")
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:

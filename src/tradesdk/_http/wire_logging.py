@@ -46,11 +46,11 @@ class LoggedExchange:
         self,
         method: str,
         url: str,
-        headers: Iterable[tuple[str, str]],
+        headers: Iterable[tuple[bytes, bytes]],
         body: bytes | None,
         monotonic: Callable[[], float],
     ) -> None:
-        pairs = list(headers)
+        pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
         self._monotonic, self._began = monotonic, monotonic()
         self._secrets = sorted(_secrets_of(pairs), key=len, reverse=True)
         self._about = {"method": method, "url": self._without(url)}

@@ -6,20 +6,29 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import ReferenceType, WeakValueDictionary
 
-from .._httpx import Place, cut_off
 from .._system.clock import Clock, SystemClock
 from .._system.forks import bind
+from .._system.sockets import cut_off
 from ..errors import TradeError
 
 T = TypeVar("T")
 
 _LOOK_AGAIN = 0.05  # seconds; a holder that is gone tells nobody
+
+
+class Place:
+    """A place among the connections, in a queue, among the creates under way. It is free once this is gone.
+
+    For calls that a signal's handler may interrupt anywhere, even where they clean up.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class Semaphore:
@@ -110,11 +119,6 @@ class Interruptible:
             if not self.shut:
                 return
         cut_off(reading)
-
-    def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        """For an HTTP client of somebody else: its library tells what it does. A connection used again is not seen."""
-        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
-            self.watch(info["return_value"])
 
     def forked(self) -> None:
         """What is read here belongs to the parent."""

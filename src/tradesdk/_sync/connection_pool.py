@@ -9,113 +9,129 @@ age at the bottom.
 from __future__ import annotations
 
 import contextlib
-import math
+import os
 import ssl
 import time
-from collections.abc import Iterator
-from weakref import ReferenceType
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import httpcore
-import httpx
 
-from .._httpx import Place
+from .._http.settings import Origin
+from .._values.http import Headers
 from .concurrency import LoopBinding, Semaphore
 from .deadline_stream import DeadlineConnection
+from .sending import Outgoing
 
-_ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+_NO_BODY = (204, 304)
+_LONGEST_TARGET = 65_536  # as httpx has it
 
 
-class ConnectionPool(httpx.BaseTransport):
-    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries."""
+class ConnectionPool:
+    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries, no cookies."""
 
-    def __init__(self, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+    def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
+        self._origin = origin
         self._home = LoopBinding()
         self._max_connections = max_connections
         self._slots = Semaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
-        self._idle: dict[tuple[bytes, bytes, int | None], list[DeadlineConnection]] = {}
+        self._idle: list[DeadlineConnection] = []
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def send(self, outgoing: Outgoing) -> PooledAnswer:
         if self._home.is_new():
             self._start_afresh()
         # A stream takes none: it lasts, and a hundred of them would leave none for calls.
-        place: ReferenceType[Place] | None = request.extensions.get("place")
-        if place is not None and not self._slots.take(request.extensions["timeout"]["pool"], place):
-            raise httpx.PoolTimeout("no connection became free in time", request=request)
+        place = outgoing.place
+        if place is not None and not self._slots.take(outgoing.timeout["pool"], place):
+            raise httpcore.PoolTimeout("no connection became free in time")
         connection = None
         try:
-            connection = self._connection(url)
+            connection = self._connection()
             connection.place = place
-            connection.watch = request.extensions.get("watch")
+            connection.watch = outgoing.watch
             if connection.watch is not None:
                 connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
-            connection.give_up = time.monotonic() + request.extensions.get("deadline", math.inf)
-            response = connection.handle_request(
-                httpcore.Request(
-                    method=request.method,
-                    url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
-                )
-            )
-        except BaseException as error:
+            connection.give_up = time.monotonic() + outgoing.deadline
+            response = connection.handle_request(self._request(outgoing))
+        except BaseException:
             if connection is not None:
-                self.finished(url, connection, whole=False)
+                self.finished(connection, whole=False)
             elif place is not None:
                 self._slots.give_back(place)
-            if isinstance(error, _ERRORS):
-                raise _as_httpx(error, request) from error
             raise
-        return httpx.Response(
-            status_code=response.status,
-            headers=response.headers,
-            stream=Body(self, request, connection, response),
-            extensions=response.extensions,
+        return PooledAnswer(self, connection, response)
+
+    def _request(self, outgoing: Outgoing) -> httpcore.Request:
+        origin, body = self._origin, outgoing.body
+        if len(outgoing.target) > _LONGEST_TARGET:
+            raise httpcore.LocalProtocolError("URL too long")
+        headers = [(b"Host", origin.authority), *outgoing.headers]
+        if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
+            headers.append((b"Content-Length", b"%d" % len(body or b"")))
+        return httpcore.Request(
+            outgoing.method,
+            httpcore.URL(
+                scheme=origin.scheme, host=origin.host, port=origin.port, target=origin.path + outgoing.target.encode()
+            ),
+            headers=headers,
+            content=body,
+            extensions={"timeout": outgoing.timeout},
         )
+
+    def proves_unsent(self, error: Exception) -> bool:
+        return True
 
     def _start_afresh(self) -> None:
         # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
         self._of_parent = self._idle
-        self._idle = {}
+        self._idle = []
         self._slots = Semaphore(self._max_connections)
         self._home = LoopBinding()
 
-    def _connection(self, url: httpx.URL) -> DeadlineConnection:
-        idle = self._idle.get((url.raw_scheme, url.raw_host, url.port))
-        while (connection := _taken(idle)) is not None:
+    def _connection(self) -> DeadlineConnection:
+        while (connection := _taken(self._idle)) is not None:
             if not connection.has_expired():
                 return connection
             connection.close()
-        secure = url.scheme == "https"
+        origin = self._origin
         return DeadlineConnection(
-            httpcore.Origin(url.raw_scheme, url.raw_host, url.port or (443 if secure else 80)),
-            self._tls_context() if secure else None,
+            httpcore.Origin(origin.scheme, origin.host, origin.port),
+            self._tls_context() if origin.scheme == b"https" else None,
             self._keepalive_expiry,
         )
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:  # reading the certificates takes 20 ms, and plain loopback never needs them
-            self._tls = httpx.create_ssl_context()
+            file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+            if file or folder:
+                self._tls = ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+            else:
+                import certifi
+
+                self._tls = ssl.create_default_context(cafile=certifi.where())
         return self._tls
 
-    def finished(self, url: httpx.URL, connection: DeadlineConnection, *, whole: bool) -> None:
+    def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
         """A connection is no longer in use: keep it if it can serve again, else close it.
 
         What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
         """
         place = connection.place  # now: once it is back in the list, somebody else may have it
-        connection.watch = None
+        connection.watch = connection.read_timeout = None
         try:
             if connection.is_closed():
                 return
             if self._closed or not whole or not connection.is_idle() or connection.has_leftover():
                 connection.close()
                 return
-            idle = self._idle.setdefault((url.raw_scheme, url.raw_host, url.port), [])
+            idle = self._idle
             idle.append(connection)
             if self._closed:  # in the meantime
                 self.close()
@@ -131,12 +147,11 @@ class ConnectionPool(httpx.BaseTransport):
 
     def close(self) -> None:
         self._closed = True
-        for idle in list(self._idle.values()):
-            while (connection := _taken(idle)) is not None:
-                connection.close()
+        while (connection := _taken(self._idle)) is not None:
+            connection.close()
 
 
-def _taken(idle: list[DeadlineConnection] | None) -> DeadlineConnection | None:
+def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
     """The connection that was used last. Asking whether there is one first would be too late among threads."""
     try:
         return idle.pop() if idle else None
@@ -144,32 +159,37 @@ def _taken(idle: list[DeadlineConnection] | None) -> DeadlineConnection | None:
         return None
 
 
-class Body(httpx.SyncByteStream):
-    """The body of a response; closing it gives its connection back."""
+class PooledAnswer:
+    """An answer on one of these connections; closing it gives the connection back."""
 
-    def __init__(
-        self,
-        connections: ConnectionPool,
-        request: httpx.Request,
-        connection: DeadlineConnection,
-        response: httpcore.Response,
-    ) -> None:
-        self._connections = connections
-        self._request = request
+    coding: str
+
+    def __init__(self, pool: ConnectionPool, connection: DeadlineConnection, response: httpcore.Response) -> None:
+        self._pool = pool
         self._connection = connection
         self._response = response
         self._closed = self._whole = False
+        self.status = response.status
+        self.headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+        self.coding = self.headers.get("content-encoding", "")
+
+    @property
+    def connection(self) -> object:
+        return self._connection.network_stream or self._connection
 
     def __iter__(self) -> Iterator[bytes]:
         # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
         try:
-            for chunk in self._response.iter_stream():
+            for chunk in cast(Iterable[bytes], self._response.stream):
                 if not self._closed:
                     yield chunk
             self._whole = not self._closed
-        except _ERRORS as error:
+        except Exception:
             if not self._closed:
-                raise _as_httpx(error, self._request) from error
+                raise
+
+    def wait_for(self, seconds: float) -> None:
+        self._connection.read_timeout = seconds
 
     def close(self) -> None:
         if self._closed:
@@ -179,9 +199,9 @@ class Body(httpx.SyncByteStream):
         try:
             self._response.close()
             # The body of an answer that may have none would be read as the next answer.
-            whole = self._whole and not (self._response.status in (204, 304) and _announces_body(self._response))
+            whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
         finally:
-            self._connections.finished(self._request.url, self._connection, whole=whole)
+            self._pool.finished(self._connection, whole=whole)
 
 
 def _announces_body(response: httpcore.Response) -> bool:
@@ -189,9 +209,3 @@ def _announces_body(response: httpcore.Response) -> bool:
         (name.lower() == b"content-length" and value != b"0") or name.lower() == b"transfer-encoding"
         for name, value in response.headers
     )
-
-
-def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
-    """httpcore's errors have the same names in httpx."""
-    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__, httpx.TransportError)
-    return kind(str(error), request=request)

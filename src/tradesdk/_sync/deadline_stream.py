@@ -16,8 +16,7 @@ from weakref import ReferenceType
 
 import httpcore
 
-from .._httpx import Place
-from .concurrency import shielded
+from .concurrency import Place, shielded
 
 
 class DeadlineConnection(httpcore.HTTPConnection):
@@ -31,6 +30,7 @@ class DeadlineConnection(httpcore.HTTPConnection):
             network_backend=_Backend(self),
         )
         self.give_up = math.inf
+        self.read_timeout: float | None = None  # instead of the request's, once a stream has learned its own
         self.network_stream: httpcore.NetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
         self.place: ReferenceType[Place] | None = None
@@ -79,6 +79,7 @@ class _Stream(httpcore.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        timeout = self._connection.read_timeout or timeout
         return self._inner.read(max_bytes, self._connection.time_left(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

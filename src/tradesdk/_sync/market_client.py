@@ -9,8 +9,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
-import httpx
-
 from .._http import settings
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
@@ -26,7 +24,7 @@ from ..payments.ledger.protocol import LedgerStore
 from ..payments.ledger.sqlite import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer, checksummed
-from .client import open_http_client
+from .client import open_sender
 from .market_calls import MarketMethods
 from .payment_flow import PaymentFlow
 from .session import Session
@@ -34,6 +32,7 @@ from .session import Session
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult
     from .batches import Batches
+    from .httpx_sender import HttpClient
     from .payment_history import Payments
     from .quotes import Quotes
 
@@ -73,7 +72,7 @@ class MarketClient(MarketMethods):
         throttle: wait for the reset when the service says that a rate limit is used up.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
         clock: the time to live by; tests hand in another one.
-        http_client: an httpx client to send with; it is never closed or changed.
+        http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
     Raises:
         ConfigError: a setting is missing or unusable; it says which.
@@ -105,9 +104,9 @@ class MarketClient(MarketMethods):
         throttle: bool = True,
         allow_insecure: bool = False,
         clock: Clock | None = None,
-        http_client: httpx.Client | None = None,
+        http_client: HttpClient | None = None,
     ) -> None:
-        settings.instance("http_client", http_client, httpx.Client, "an httpx.Client")
+        settings.http_client(http_client, "Client")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
         settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
@@ -133,8 +132,7 @@ class MarketClient(MarketMethods):
             deadline=settings.deadline(deadline),
             hold_back=throttle,
             clock=clock,
-            injected=http_client is not None,
-            http=http_client if http_client is not None else open_http_client(url),
+            sender=open_sender(url, http_client),
         )
         self._owner = True
         self._ledger: Ledger | None = None

@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 from weakref import ReferenceType, ref
 
-import httpx
-
 from .._http.log_events import log_fields, log_rate_limit_wait, logger
 from .._http.rate_limit import RateLimiter
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
 from .._http.retry import Operation, RetryBudget, RetryPolicy, with_jitter
 from .._http.settings import USER_AGENT, ApiKey, Timeout
+from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
-from .._httpx import HTTP_ERRORS, Place, connection_error, headers_of, parsed_url, root_cause
 from .._system.clock import Clock
-from .._values.http import Headers, RawResponse
+from .._values.http import RawResponse
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
-from .concurrency import sleep
+from .concurrency import Place, sleep
+from .sending import Answer, Outgoing, Sender
 
 if TYPE_CHECKING:
     from .._values.payment import Payment
@@ -40,8 +39,7 @@ class Session:
 
     base_url: str
     key: ApiKey | None
-    http: httpx.Client
-    injected: bool
+    sender: Sender
     clock: Clock
     timeout: Timeout
     policy: RetryPolicy
@@ -58,16 +56,13 @@ class Session:
     watch: Callable[[object], None] | None = None
     """Told of every connection that is used, for whoever may want to cut it."""
 
-    trace: Callable[..., object] | None = None
-    """The same for an injected client, in the way of its own library."""
-
     creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
     """What the creates under way want: while there are two alike, what is found may be the other's."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
-        self._headers = httpx.Headers(self.header_list(None)) if fixed else None
-        self._headers_json = httpx.Headers(self.header_list(b"")) if fixed else None
+        self._headers = self.header_list(None) if fixed else None
+        self._headers_json = self.header_list(b"") if fixed else None
 
     def copy_with(self, *, timeout: Timeout | None, policy: RetryPolicy | None, deadline: float | None) -> Session:
         twin = copy.copy(self)
@@ -76,11 +71,11 @@ class Session:
         twin.deadline = deadline or self.deadline
         return twin
 
-    def for_stream(self, watch: Callable[[object], None], trace: Callable[..., object]) -> Session:
+    def for_stream(self, watch: Callable[[object], None]) -> Session:
         """A copy that waits for nothing by itself, and whose reading can be cut off."""
         twin = copy.copy(self)
         twin.hold_back, twin.throttled = False, self.hold_back
-        twin.watch, twin.trace = watch, trace
+        twin.watch = watch
         return twin
 
     def call(self, request: Request[T], *, give_up: float | None = None) -> T:
@@ -151,30 +146,29 @@ class Session:
         url = self.base_url + request.target
         if self.hold_back:
             self._wait_for_limit(request, url, give_up)
-        if self.http.is_closed:
+        if self.sender.is_closed:
             raise TradeError("this client is closed; make another one")
         clock = self.clock
         started = clock.monotonic()
         place = Place()  # nothing else holds it
         looked: LoggedExchange | None = None
         try:
-            outgoing = self._outgoing(request, url, give_up - started, payment, ref(place))
+            outgoing = self._outgoing(request, give_up - started, payment, ref(place))
             if wire.level:
-                looked = LoggedExchange(  # no name for the headers: a traceback would show what it stands for
-                    request.method, str(outgoing.url), outgoing.headers.multi_items(), request.body, clock.monotonic
-                )
-            incoming = self._send(outgoing)
-            if self.watch is not None and self.injected:
-                self.watch(incoming.extensions.get("network_stream") or incoming)
-            headers, body = self.receive(incoming, give_up)
-            content = body.content()
+                looked = LoggedExchange(request.method, url, outgoing.headers, request.body, clock.monotonic)
+            answer = self.sender.send(outgoing)
+            body = self.receive(answer, give_up)
+            status, headers, content = answer.status, answer.headers, body.content()
+            success = 200 <= status < 300
             if payment is not None:
-                content = _without(payment, content, incoming.is_success)
-            if body.cut_short and incoming.is_success:
-                raise httpx.RemoteProtocolError("the gzip coding of the answer is cut short")
-        except HTTP_ERRORS as error:
+                content = _without(payment, content, success)
+            if body.cut_short and success:
+                raise ConnectionError("the gzip coding of the answer is cut short")
+        except Exception as error:
+            if not transport_error(error):
+                raise
             lost = connection_error(error, request.method, url)
-            if payment is not None and self.injected and not _is_surely_unsent(error, self.http):
+            if payment is not None and not self.sender.proves_unsent(error):
                 lost.sent = lost.temporary = True  # money: what is not sure has perhaps arrived
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
@@ -186,7 +180,7 @@ class Session:
         finally:
             del place  # not when the traceback goes, which somebody may keep
         ended = clock.monotonic()
-        response = RawResponse(incoming.status_code, headers, content)
+        response = RawResponse(status, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
@@ -201,79 +195,55 @@ class Session:
             )
         if looked is not None:
             looked.answered(response.status, headers, content)
-        if body.problem is not None and incoming.is_success and request.decode is not decode_nothing:
+        if body.problem is not None and success and request.decode is not decode_nothing:
             raise APIResponseError(
                 f"the answer cannot be read: {body.problem}", method=request.method, url=url, response=response
             )
         return response
 
-    def _send(self, outgoing: httpx.Request) -> httpx.Response:
+    def receive(self, answer: Answer, give_up: float) -> BodyReader:
+        """Read the body, and close the answer."""
+        body = BodyReader(answer.status, answer.coding)
         try:
-            return self.http.send(outgoing, stream=True, auth=None, follow_redirects=False)
-        except httpx.HTTPStatusError as error:  # by a hook of an injected client: the status is what counts
-            return error.response
-
-    def receive(self, incoming: httpx.Response, give_up: float) -> tuple[Headers, BodyReader]:
-        headers = headers_of(incoming)
-        body = BodyReader(incoming.status_code, headers.get("content-encoding", ""))
-        try:
-            if incoming.is_stream_consumed:  # by a hook of an injected client, which has decoded it as well
-                body = BodyReader(incoming.status_code, "")
-                body.feed(incoming.content)
-            elif body.problem is None and not incoming.is_closed:
-                self._read(incoming, body, give_up)
-        except HTTP_ERRORS:
-            if incoming.is_success:
+            if body.problem is None:
+                self._read(answer, body, give_up)
+        except Exception as error:
+            if 200 <= answer.status < 300 or not transport_error(error):
                 raise  # else the status says it all, though the explanation is cut short
         finally:
-            incoming.close()
-        return headers, body
+            answer.close()
+        return body
 
-    def _read(self, incoming: httpx.Response, body: BodyReader, give_up: float) -> None:
+    def _read(self, answer: Answer, body: BodyReader, give_up: float) -> None:
         cut = late = False
-        try:
-            for chunk in incoming.iter_raw():
-                if cut:
-                    break
-                cut = late or not body.feed(chunk)
-                if not cut:
-                    late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
-                    continue
-                if self.injected:
-                    break
-                incoming.close()  # our streams then end by themselves: nothing is left to be cleaned up later
-        except HTTP_ERRORS:
-            if not cut:
-                raise
+        for chunk in answer:
+            if cut:
+                break
+            cut = late or not body.feed(chunk)
+            if cut:
+                answer.close()  # it then ends by itself: nothing is left to be cleaned up later
+            else:
+                late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
         if late and cut:
-            raise httpx.ReadTimeout("the answer was not complete at the deadline")
+            raise TimeoutError("the answer was not complete at the deadline")
 
     def _outgoing(
-        self, request: Request[T], url: str, time_left: float, payment: Payment | None, place: ReferenceType[Place]
-    ) -> httpx.Request:
+        self, request: Request[T], time_left: float, payment: Payment | None, place: ReferenceType[Place]
+    ) -> Outgoing:
         headers = self._headers if request.body is None else self._headers_json
         if headers is None:
-            headers = httpx.Headers(self.header_list(request.body))
+            headers = self.header_list(request.body)
         if payment is not None:
-            headers = httpx.Headers([*headers.raw, payment.sent()])
-        timeout = self.timeout.within(time_left)
-        if self.injected:
-            outgoing = self.http.build_request(
-                request.method,
-                url,
-                headers=headers,
-                content=request.body,
-                timeout=httpx.Timeout(**timeout),
-                extensions=None if self.trace is None else {"trace": self.trace},
-            )
-            outgoing.url = parsed_url(url)  # default parameters of that client would replace the query
-            return outgoing
-        return httpx.Request(
+            headers = [*headers, payment.sent()]
+        return Outgoing(
             request.method,
-            parsed_url(url),
-            headers=headers,
-            content=request.body,
-            extensions={"timeout": timeout, "deadline": time_left, "watch": self.watch, "place": place},
+            request.target,
+            headers,
+            request.body,
+            timeout=self.timeout.within(time_left),
+            deadline=time_left,
+            place=place,
+            watch=self.watch,
         )
 
     def header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
@@ -306,8 +276,7 @@ class Session:
 
     def close(self) -> None:
         """Close the connections, unless they were handed in."""
-        if not self.injected:
-            self.http.close()
+        self.sender.close()
 
 
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:
@@ -315,9 +284,3 @@ def _without(payment: Payment, content: bytes, success: bool) -> bytes:
     if success and len(content) > _LOOKED_THROUGH and payment.sent()[1] not in content:
         return content  # long ones are data: looking for parts as well would take longer than reading them
     return payment.hidden_in(content.decode("latin-1")).encode("latin-1")
-
-
-def _is_surely_unsent(error: Exception, http: httpx.Client) -> bool:
-    """Whether an error of somebody else's client came before anything left. Its hooks may raise what they like."""
-    before = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-    return isinstance(error, before) and not http.event_hooks.get("response")

@@ -11,13 +11,12 @@ from weakref import ref
 from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
-from .._httpx import Place
 from .._stream.checkpoint import CheckpointFile, CheckpointState
 from .._stream.events import unix
 from .._stream.state_machine import NextAction, StreamState
 from ..errors import APIError, APITimeoutError, InvalidArgumentError, StreamError, TradeError
 from ..models.stream import StreamItem, StreamSignal, StreamStats
-from .concurrency import Interrupted, Interruptible, Semaphore, run_uninterrupted
+from .concurrency import Interrupted, Interruptible, Place, Semaphore, run_uninterrupted
 from .stream_backfill import Backfill
 from .stream_connection import StreamConnection
 
@@ -56,7 +55,7 @@ class SignalStream(Generic[ItemT]):
         self.chain = asked.chain
         self._asked = asked
         self._interruptible = Interruptible()
-        self._session = session.for_stream(self._interruptible.watch, self._interruptible.trace)
+        self._session = session.for_stream(self._interruptible.watch)
         clock = session.clock
         self._state = StreamState(asked, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items

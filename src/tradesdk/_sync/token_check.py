@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .._http.log_events import log_fields, logger
-from .._httpx import Place
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
 from ..errors import APIError, PaymentRefusedError
-from .concurrency import KeyedLock
+from .concurrency import KeyedLock, Place
 
 if TYPE_CHECKING:
     from .session import Session

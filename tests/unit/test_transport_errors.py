@@ -1,15 +1,18 @@
-"""What the HTTP library reports, told apart: was it sent, can another try help, and what a person reads."""
+"""The errors of three HTTP libraries, told apart: was it sent, can another try help, and what a person reads."""
 
 import socket
 import ssl
+from types import ModuleType
 
+import httpcore
 import httpx
+import httpx2
 import pytest
 
 from tradesdk import APIConnectionError, APITimeoutError
 from tradesdk._http.response import failure_of
 from tradesdk._http.retry import FailureCause
-from tradesdk._httpx import HTTP_ERRORS, connection_error, headers_of
+from tradesdk._http.transport_errors import before_sending, connection_error, transport_error
 
 
 def caused(error: Exception, *causes: BaseException) -> Exception:
@@ -62,17 +65,32 @@ CODES = {"refused": "connection_refused", "unknown host": "unknown_host", "certi
 """Of those that are told apart from others of their class."""
 
 
+def of(library: ModuleType, error: Exception) -> Exception | None:
+    """The same error of another library; None where it has none."""
+    if type(error).__module__ != "httpx":
+        return error
+    kind = getattr(library, type(error).__name__, None)
+    return None if kind is None else caused(kind(*error.args), *([error.__cause__] if error.__cause__ else []))
+
+
+@pytest.mark.parametrize("library", [httpcore, httpx, httpx2])
 @pytest.mark.parametrize("row", TABLE)
-def test_what_happened(row: str) -> None:
-    error, cause, text = TABLE[row]
-    assert isinstance(error, HTTP_ERRORS)
+def test_what_happened(row: str, library: ModuleType) -> None:
+    one, cause, text = TABLE[row]
+    error = of(library, one)
+    if error is None:
+        assert library is httpcore
+        assert row in ("url", "anything else")
+        return
+    assert transport_error(error)
+    assert before_sending(error) <= (cause is not FailureCause.LOST)
     told = connection_error(error, "POST", "https://api.example.com/v1/agents")
     assert failure_of(told).cause is cause
     assert told.sent is (cause is FailureCause.LOST)
     assert text in told.message
-    assert type(told) is (APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError)
+    timeout = isinstance(one, httpx.TimeoutException)
+    assert type(told) is (APITimeoutError if timeout else APIConnectionError)
     assert (told.method, told.url) == ("POST", "https://api.example.com/v1/agents")
-    timeout = isinstance(error, httpx.TimeoutException)
     assert told.code == CODES.get(row, "timeout" if timeout else "connection_failed")
 
 
@@ -91,6 +109,6 @@ def test_causes_that_go_round_in_a_circle_end() -> None:
     assert connection_error(first, "GET", "u").message == "could not connect: second"
 
 
-def test_headers_keep_all_values_and_every_byte() -> None:
-    response = httpx.Response(200, headers=[(b"A", b"1"), (b"a", b"2"), (b"B", b"caf\xe9"), (b"C", b"\xff\x00")])
-    assert dict(headers_of(response)) == {"a": "1, 2", "b": "caf\xe9", "c": "\xff\x00"}
+def test_other_errors_are_not_taken_for_theirs() -> None:
+    for error in (ValueError("x"), KeyError("x"), RuntimeError("x")):
+        assert not transport_error(error)

@@ -1,0 +1,116 @@
+"""The errors of httpcore, httpx and httpx2 in our own words. Their classes have the same names, so names decide."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from .._values.text import printable
+from ..errors import APIConnectionError, APITimeoutError, ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
+
+
+def transport_error(error: Exception) -> bool:
+    """Whether an HTTP library raised it for a request, or let it through from a layer below."""
+    return isinstance(error, OSError | UnicodeError) or next(_names(error), None) is not None
+
+
+def before_sending(error: Exception) -> bool:
+    """Whether its class says that nothing was sent."""
+    names = set(_names(error))
+    return not names.isdisjoint({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
+
+
+def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:
+    """Our error for an attempt that got no complete answer."""
+    sent, temporary, message = _explain(error)
+    late = isinstance(error, TimeoutError) or "TimeoutException" in _names(error)
+    kind = APITimeoutError if late else APIConnectionError
+    return kind(message, method=method, url=url, sent=sent, temporary=temporary, code=_code(error))
+
+
+def _names(error: Exception) -> Iterator[str]:
+    """The names of its class and base classes, as far as an HTTP library defines them."""
+    for one in type(error).__mro__:
+        if one.__module__.partition(".")[0] in _LIBRARIES:
+            yield one.__name__
+
+
+def _explain(error: Exception) -> tuple[bool, bool, str]:
+    """Whether it was (perhaps) sent, whether another try could help, and what to say."""
+    causes = list(_causes(error))
+    reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
+    for name in _names(error):
+        match name:
+            case "ConnectTimeout":
+                return False, True, "no connection in time"
+            case "PoolTimeout":
+                return False, True, "no connection became free in time: more requests at once than connections"
+            case "ReadTimeout":
+                return True, True, "no answer in time"
+            case "WriteTimeout":
+                return True, True, "sending took too long"
+            case "TimeoutException":
+                return True, True, "time ran out"
+            case "ProxyError":
+                return False, not str(error).startswith("4"), f"the proxy refused: {reason}"
+            case "ConnectError":
+                return _unconnected(causes, reason)
+            case "UnsupportedProtocol" | "LocalProtocolError" | "InvalidURL":
+                return False, False, f"the request cannot be sent: {reason}"
+            case "RemoteProtocolError":
+                return True, True, f"the connection broke off: {reason}"
+    if isinstance(error, UnicodeError):
+        return False, False, f"the request cannot be sent: {reason}"
+    if isinstance(error, TimeoutError):
+        return True, True, "no answer in time"
+    return True, True, f"the connection was lost: {reason}"
+
+
+def _unconnected(causes: list[BaseException], reason: str) -> tuple[bool, bool, str]:
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return False, False, f"the certificate was refused: {reason}"
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            if cause.errno == socket.EAI_AGAIN:
+                return False, True, "the host name could not be resolved for now"
+            return False, False, "unknown host: check the base URL"
+    if "WRONG_VERSION_NUMBER" in reason:
+        reason += " (does it speak plain http?)"
+    elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        reason = "nothing listens there; is the base URL right, and the service running?"
+    return False, True, f"could not connect: {reason}"
+
+
+def _code(error: Exception) -> ErrorCode | None:
+    """What tells apart why no connection was made; None: the code of the class."""
+    if "ConnectError" not in _names(error):
+        return None
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "certificate_refused"
+        if isinstance(cause, socket.gaierror):
+            return None if cause.errno == socket.EAI_AGAIN else "unknown_host"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection_refused"
+    return None
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """What lies at the bottom, such as the refused connection; the layers between say the same in more words."""
+    return list(_causes(error))[-1]
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    # Not `__context__`: that may be what the caller was busy with, which is no business of ours.
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.exceptions[0] if isinstance(current, BaseExceptionGroup) else current.__cause__

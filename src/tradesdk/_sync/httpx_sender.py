@@ -1,0 +1,188 @@
+# Generated from src/tradesdk/_async/httpx_sender.py by scripts/unasync.py: change that file instead.
+"""Sends through an httpx or httpx2 client: one that a caller gave, or ours where the environment names a proxy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from http.cookiejar import CookieJar
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from .._http.transport_errors import before_sending
+from .._values.http import Headers
+from .sending import Outgoing
+
+
+class HttpClient(Protocol):
+    """An `Client` of httpx or httpx2."""
+
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def base_url(self) -> Any: ...
+    @property
+    def event_hooks(self) -> Mapping[str, Any]: ...
+    def build_request(
+        self,
+        method: str,
+        url: Any,
+        *,
+        content: Any = ...,
+        headers: Any = ...,
+        timeout: Any = ...,
+        extensions: Any = ...,
+    ) -> Any: ...
+    def send(self, request: Any, *, stream: bool = ..., auth: Any = ..., follow_redirects: Any = ...) -> Any: ...
+    def close(self) -> None: ...
+
+
+class NoCookies(CookieJar):
+    """Keeps none, and takes no lock for it: an interrupt in the library's own would leave that locked."""
+
+    def extract_cookies(self, response: object, request: object) -> None: ...
+
+
+class HttpxSender:
+    """`owned`: whether closing this closes the client."""
+
+    def __init__(self, base_url: str, client: HttpClient, *, owned: bool) -> None:
+        self._base_url = base_url
+        self._client = client
+        self._owned = owned
+
+    @property
+    def is_closed(self) -> bool:
+        return self._client.is_closed
+
+    def send(self, outgoing: Outgoing) -> HttpxAnswer:
+        timeout = outgoing.timeout
+        url = self._base_url + outgoing.target
+        options: dict[str, Any] = {
+            "headers": outgoing.headers,
+            "timeout": tuple(timeout[part] for part in ("connect", "read", "write", "pool")),
+            "extensions": None if outgoing.watch is None else {"trace": _Trace(outgoing.watch).seen},
+        }
+        try:
+            if outgoing.is_stream:
+                return self._open(outgoing, url, options)
+            request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
+            request.url = type(request.url)(url)  # default parameters of that client would replace the query
+            response = self._client.send(request, stream=True, auth=None, follow_redirects=False)
+            return HttpxAnswer(response, outgoing, owned=self._owned)
+        except Exception as error:
+            if type(error).__name__ == "HTTPStatusError":  # by a hook of the client: the status is what counts
+                return HttpxAnswer(error.response, outgoing, owned=self._owned)  # type: ignore[attr-defined] # what the name says
+            _forget_request(error)
+            raise
+
+    def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any]) -> HttpxAnswer:
+        from httpx_sse import connect_sse  # only where there is a stream
+
+        options["headers"] = {name.decode(): value for name, value in outgoing.headers}
+        path, _, query = url.partition("?")
+        # As parameters: those of the client would replace a query in the URL.
+        client: Any = self._client
+        opening = connect_sse(
+            client, "GET", path, params=parse_qsl(query), auth=None, follow_redirects=False, **options
+        )
+        return HttpxAnswer((opening.__enter__()).response, outgoing, owned=self._owned, opening=opening)
+
+    def proves_unsent(self, error: Exception) -> bool:
+        # Hooks may raise what they like, and after the answer.
+        return before_sending(error) and not self._client.event_hooks.get("response")
+
+    def close(self) -> None:
+        if self._owned:
+            self._client.close()
+
+
+class HttpxAnswer:
+    """A response of httpx. It is read to its end after closing: what is left in the middle is cleaned up too late."""
+
+    def __init__(self, response: Any, outgoing: Outgoing, *, owned: bool, opening: Any = None) -> None:
+        self._response = response
+        self._opening = opening
+        self._owned = owned
+        self._closed = False
+        self._stream: Any = None  # whose reads wait as long as `wait_for` says
+        self._timeouts: dict[str, float | None] = {}
+        self.status: int = response.status_code
+        self.headers = Headers(
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
+        )
+        self.connection: object = response.extensions.get("network_stream") or response
+        if outgoing.watch is not None:
+            outgoing.watch(self.connection)
+
+    @property
+    def coding(self) -> str:
+        # What a hook of the client has read, it has decoded as well.
+        return "" if self._response.is_stream_consumed else self.headers.get("content-encoding", "")
+
+    def __iter__(self) -> Iterator[bytes]:
+        response = self._response
+        if response.is_stream_consumed:
+            yield response.content
+            return
+        if response.is_closed:
+            return
+        chunks = iter(response.stream)  # bytes as they come
+        try:
+            for chunk in chunks:
+                if not self._closed:
+                    yield chunk
+                if self._closed and not self._owned:
+                    break  # somebody else's stream may go on for ever
+        except Exception as error:
+            if not self._closed:
+                _forget_request(error)
+                raise
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+
+    def wait_for(self, seconds: float) -> None:
+        """How long each read waits from now on.
+
+        The HTTP library looks at the timeout when a body begins: it would not count until the next one.
+        """
+        self._timeouts = self._response.request.extensions["timeout"]
+        self._timeouts["read"] = seconds
+        stream = self._response.extensions.get("network_stream")
+        # A connection of HTTP/2 is read by other calls too.
+        if self._stream is None and stream is not None and self._response.http_version.startswith("HTTP/1"):
+            read, timeouts = stream.read, self._timeouts
+            stream.read = lambda max_bytes, timeout=None: read(max_bytes, timeouts["read"])
+            self._stream = stream
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._stream is not None:  # the connection may serve other requests
+            with contextlib.suppress(AttributeError):
+                del self._stream.read
+        if self._opening is None:
+            self._response.close()
+        else:
+            self._opening.__exit__(None, None, None)
+
+
+class _Trace:
+    """The HTTP library tells what it does. A connection that is used again is not seen."""
+
+    def __init__(self, watch: Any) -> None:
+        self._watch = watch
+
+    def seen(self, name: str, info: Mapping[str, Any]) -> None:
+        if name.endswith((".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")):
+            self._watch(info["return_value"])
+
+
+def _forget_request(error: Exception) -> None:
+    """The request that was sent has the API key in its headers."""
+    request = getattr(error, "_request", None)
+    if request is not None:
+        error.request = type(request)(request.method, request.url)  # type: ignore[attr-defined] # httpx's own errors

@@ -1,0 +1,24 @@
+"""Sockets that another thread reads from."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+
+def cut_off(reading: object) -> None:
+    """End a read that another thread waits for; `reading` is a connection or a network stream of an HTTP library.
+
+    Closing the socket would not wake that thread.
+    """
+    stream = getattr(reading, "network_stream", reading)
+    extra = getattr(stream, "get_extra_info", None)
+    if extra is None:
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+        return
+    sock = extra("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's own would take the session from under the reader

@@ -1,0 +1,132 @@
+"""What sends is nobody's business: our own connections, an httpx client and an httpx2 client answer alike.
+
+respx's default mocker intercepts the first two, as it does in the tests of bots.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+import respx
+
+from tradesdk import (
+    APIConnectionError,
+    APIResponseError,
+    APITimeoutError,
+    AsyncTradeClient,
+    ConfigError,
+    NotFoundError,
+    RateLimitError,
+    TradeError,
+)
+
+from .._answers import ACCOUNT, BASE, KEY
+from .._clock import VirtualClock
+from .._hostile import Visit, always, answer, hostile
+
+PLAIN = json.dumps(ACCOUNT).encode()
+ERROR = b'{"error": {"code": "not_found", "message": "no such account"}}'
+ANSWERS: dict[str, tuple[dict[str, Any], type[Exception] | None]] = {
+    "success": ({"content": PLAIN}, None),
+    "gzip": ({"content": gzip.compress(PLAIN), "headers": {"content-encoding": "gzip"}}, None),
+    "not found": ({"status_code": 404, "content": ERROR}, NotFoundError),
+    "rate limit": ({"status_code": 429, "headers": {"retry-after": "3"}}, RateLimitError),
+    "not JSON": ({"content": b"<html>"}, APIResponseError),
+    "cut short": ({"content": gzip.compress(PLAIN)[:20], "headers": {"content-encoding": "gzip"}}, APIConnectionError),
+    "no connection": ({"side_effect": httpx.ConnectError}, APIConnectionError),
+    "late": ({"side_effect": httpx.ReadTimeout}, APITimeoutError),
+}
+CLIENTS: dict[str, Callable[[], Any]] = {
+    "own connections": lambda: None,
+    "httpx": httpx.AsyncClient,
+    "httpx2": httpx2.AsyncClient,
+}
+
+
+@pytest.fixture
+def mocked() -> Iterator[respx.MockRouter]:
+    with respx.mock(base_url=BASE) as router:
+        yield router
+
+
+async def outcome(given: Any, url: str = BASE) -> tuple[object, ...]:
+    """What a caller sees of one call."""
+    client = AsyncTradeClient(
+        api_key=KEY, base_url=url, clock=VirtualClock(), max_retries=0, throttle=False, http_client=given
+    )
+    async with client:
+        try:
+            account = await client.account.get()
+        except TradeError as error:
+            return type(error), error.code, str(error), KEY in repr((error, error.__cause__, vars(error)))
+        finally:
+            if given is not None:
+                await given.aclose()
+    return account.id, account.plan
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_respx_intercepts_our_connections_and_httpx(mocked: respx.MockRouter, name: str) -> None:
+    said, error = ANSWERS[name]
+    route = mocked.get("/v1/account")
+    if "side_effect" in said:
+        route.mock(side_effect=said["side_effect"])
+    else:
+        status, headers = said.get("status_code", 200), said.get("headers")
+        route.mock(return_value=httpx.Response(status, headers=headers, content=said.get("content")))
+    seen = []
+    for kind in ("own connections", "httpx"):
+        seen.append(await outcome(CLIENTS[kind]()))
+        sent = route.calls.last.request
+        assert (sent.method, str(sent.url)) == ("GET", f"{BASE}/v1/account")
+        assert (sent.headers["authorization"], sent.headers["host"]) == (f"Bearer {KEY}", "service.example")
+    assert seen[0] == seen[1]
+    assert seen[0][-1] is not True, "the key shows"
+    assert seen[0][0] == ("acc_1" if error is None else error)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("name", [name for name, (said, _) in ANSWERS.items() if "side_effect" not in said])
+async def test_the_same_on_the_wire(kind: str, name: str) -> None:
+    """Of httpx and httpx2 alike, also where a gzip coding is cut short."""
+    said, error = ANSWERS[name]
+    headers = {key.replace("-", "_"): value for key, value in said.get("headers", {}).items()}
+
+    def answering(visit: Visit) -> None:
+        visit.send(answer(said.get("content", b""), status=f"{said.get('status_code', 200)} X", **headers))
+
+    with hostile(answering) as server:
+        found = await outcome(CLIENTS[kind](), server.url)
+    assert found[0] == ("acc_1" if error is None else error)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_nobody_there(kind: str) -> None:
+    found = await outcome(CLIENTS[kind](), "http://127.0.0.1:9")
+    # httpx and httpx2 keep the system's error to themselves.
+    assert found[:2] == (APIConnectionError, "connection_refused" if kind == "own connections" else "connection_failed")
+
+
+@pytest.mark.parametrize("kind", ["httpx", "httpx2"])
+async def test_parameters_and_headers_of_a_given_client(kind: str) -> None:
+    """Its headers are added; its default parameters would replace ours, and do not."""
+    library = {"httpx": httpx, "httpx2": httpx2}[kind]
+    with hostile(always(answer(PLAIN))) as server:
+        given = library.AsyncClient(params={"evil": "1"}, headers={"X-Bot": "mine"})
+        assert (await outcome(given, server.url))[0] == "acc_1"
+    (visit,) = server.visits
+    assert visit.head.startswith(b"GET /v1/account HTTP/1.1")
+    assert b"x-bot: mine" in visit.head.lower()
+    assert f"Bearer {KEY}".encode() in visit.head
+
+
+@pytest.mark.parametrize("given", [object(), "x", httpx.AsyncHTTPTransport()])
+def test_what_is_no_client_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigError, match="http_client must be an httpx"):
+        AsyncTradeClient(api_key=KEY, base_url=BASE, http_client=given)
