@@ -203,7 +203,7 @@ def test_another_call_does_not_get_it() -> None:
 def test_a_dry_run_says_so_and_leaves_it() -> None:
     shop = Shop([])
     payment = lost(shop)
-    told = shop.client.token_prices(["ETH"], dry_run=True)
+    told = shop.client.dry_run.token_prices(["ETH"])
     assert (told.standing, told.authorization, told.refusal) == (payment, None, None)
     assert (shop.buy()).again
 
