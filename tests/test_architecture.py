@@ -245,6 +245,8 @@ def names_in(folder: Path) -> set[str]:
         for node in body + [inner for outer in body if isinstance(outer, ast.ClassDef) for inner in outer.body]:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 name = node.name.replace("Async", "").replace("_async", "")
+                if name == "__await__":  # what the blocking flavour cannot have
+                    continue
                 found.add(f"{here}:{blocking.get(name, name)}")
     return found
 
