@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .._market import price
 from .._values.payment import Payment
 
 
@@ -37,6 +36,8 @@ class PurchaseIntent:
     @property
     def amount(self) -> int:
         """The published price in micro-dollars."""
+        from .._market import price  # brings the models, which a ledger does without
+
         return price(self.path, self.tokens or 0)
 
     def fingerprint(self, payer: str) -> str:
