@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tradesdk import Budget, Ledger, PaymentState
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 
 from ._paidservice import PRICE, PaidService
 

@@ -7,11 +7,21 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+import httpx
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
-from tradesdk_mock.api.openapi import document
+from tradesdk_mock import MockService
 
 Node = dict[str, Any]
+
+
+@cache
+def document() -> Node:
+    """What GET /openapi.json answers, without the address of the server."""
+    with MockService() as mock, httpx.Client(transport=mock.transport(), base_url=mock.url) as http:
+        found: Node = http.get("/openapi.json").raise_for_status().json()
+    del found["servers"]
+    return found
 
 
 def resolved(node: Node) -> Node:

@@ -1,18 +1,23 @@
-"""What pages list is what there is: public names, options and faults of the mock, codes of payments."""
+"""What pages list is what there is: public names, options and faults of the mock, codes of errors, log events."""
 
+import ast
 import re
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
 import tradesdk
 import tradesdk.errors
 import tradesdk_mock
+from tradesdk._http.log_events import LogEvent, LogFields
+from tradesdk.errors import status_error_class
 from tradesdk_mock import GapOptions, fault_kinds
 
 from ._pages import ROOT
 
 SDK = ROOT / "src" / "tradesdk"
+LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
 
 
 @pytest.mark.parametrize("package", [tradesdk, tradesdk_mock], ids=lambda package: package.__name__)
@@ -43,12 +48,88 @@ def test_the_table_of_faults_agrees_with_the_mock() -> None:
     assert re.findall(r"(?m)^\| `.*$", table) == rows
 
 
-def test_every_code_of_a_payment_is_explained() -> None:
-    """The page says of each of them what happened to the money."""
-    rooms = [*(SDK / "payments").rglob("*.py"), SDK / "_async/payment_flow.py", SDK / "_async/payment_history.py"]
-    source = "\n".join(room.read_text(encoding="utf-8") for room in rooms)
-    codes = set(re.findall(r'(?:\bcode=|_Refusal\(\s*\d+,\s*|\brefused\(|_error\(\s*)"([a-z_]+)"', source))
-    assert len(codes) > 40
+ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+CODE_ROWS = re.findall(r"(?m)^\| `(\w+)` \| `(\w+Error)` \| [^|]+ \| [^|]+ \|$", ERRORS)
+EVENT_ROWS = re.findall(r"(?m)^\| `(\w+)` \| [A-Z, ]+ \| [^|]+ \| ((?:`\w+`(?:, )?)+) \|$", ERRORS)
+CLASSES = {
+    name: cls
+    for name, cls in vars(tradesdk.errors).items()
+    if isinstance(cls, type) and issubclass(cls, tradesdk.TradeError)
+}
+SOURCES = [
+    ast.parse(file.read_text(encoding="utf-8"))
+    for file in sorted(SDK.rglob("*.py"))
+    if ("_sync" not in file.parts and file.name != "errors.py") or file.parent.name == "ledger"
+]
+CALLS = [node for tree in SOURCES for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def name_called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((one.value for one in call.keywords if one.arg == name), None)
+
+
+def texts(*nodes: ast.AST | None) -> set[str]:
+    return {
+        node.value
+        for root in nodes
+        if root is not None
+        for node in ast.walk(root)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_the_table_of_codes_has_every_code_once_with_its_class() -> None:
+    codes = get_args(tradesdk.ErrorCode)
+    assert sorted(code for code, _ in CODE_ROWS) == sorted(codes)
+    assert len(set(codes)) == len(codes)
+    classes = dict(CODE_ROWS)
+    for name, cls in CLASSES.items():
+        if not issubclass(cls, tradesdk.PaymentError) and name != "APIError":
+            assert classes[cls.code] == name
+    for call in CALLS:
+        code = keyword(call, "code")
+        if name_called(call) in CLASSES and isinstance(code, ast.Constant):
+            assert classes[str(code.value)] == name_called(call)
+
+
+def test_every_code_is_raised_and_every_raised_one_is_in_the_list() -> None:
+    """What is given as `code=` is one of the list, as type checkers see too; and nothing in the list is left over."""
+    codes = set(get_args(tradesdk.ErrorCode))
+    given = set().union(*(texts(keyword(call, "code")) for call in CALLS if name_called(call) in CLASSES))
+    assert given - {""} <= codes
+    by_status = {
+        status_error_class(status, name).code for status in range(300, 600) for name in ("invalid_signature", "")
+    }
+    called = {name_called(call) for call in CALLS if not isinstance(keyword(call, "code"), ast.Constant)}
+    called.add("APITimeoutError")  # made under another name, in connection_error
+    by_class = {cls.code for name, cls in CLASSES.items() if name in called}
+    ours = texts(*SOURCES) - {cls.code for cls in CLASSES.values()}
+    assert codes - ours - by_status - by_class == set()
+
+
+def test_the_table_of_log_events_agrees_with_what_is_logged() -> None:
+    """Each record of the log says what happened, in fields that the page lists."""
+    fields: dict[str, set[str]] = {}
+    for call in CALLS:
+        if name_called(call) == "log_fields":
+            event = call.args[0]
+            assert isinstance(event, ast.Constant)
+            of_error = {"code", "reason"} if len(call.args) > 1 else set()
+            fields.setdefault(str(event.value), set()).update(of_error, {str(one.arg) for one in call.keywords})
+    assert {name: set(re.findall(r"\w+", listed)) for name, listed in EVENT_ROWS} == fields
+    assert set(get_args(LogEvent)) == set(fields)
+    assert set().union(*fields.values()) == set(LogFields.__annotations__)
+    logged = [call for call in CALLS if ast.unparse(call.func).startswith("logger.") and name_called(call) in LEVELS]
+    assert len(logged) > len(fields)
+    assert [ast.unparse(call) for call in logged if keyword(call, "extra") is None] == []
+
+
+def test_every_code_of_a_payment_says_what_happened_to_the_money() -> None:
     page = (ROOT / "docs" / "payments.md").read_text(encoding="utf-8")
     rows = "\n".join(re.findall(r"(?m)^\|.*$", page))
-    assert {code for code in codes if f"`{code}`" not in rows} == set()
+    of_payments = {code for code, name in CODE_ROWS if issubclass(CLASSES[name], tradesdk.PaymentError)}
+    assert {code for code in of_payments if f"`{code}`" not in rows} == set()

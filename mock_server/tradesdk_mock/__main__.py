@@ -15,10 +15,10 @@ PORT = 8787
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tradesdk_mock",
-        description="A mock of the trading agent service on this machine. It prints its address, and that of the "
-        "market data when it is another; Ctrl-C ends it. "
-        "Every tenant starts empty, unless it is filled with --populate.",
-        epilog="Any API key like mock_full_NAME or mock_read_NAME works and makes the tenant NAME, e.g.: "
+        description="A mock of the trading agent service on this machine. It prints its address, and the "
+        "address of the market data if it is another one. Stop it with Ctrl-C. "
+        "Every tenant starts empty; --populate fills one.",
+        epilog="Any API key such as mock_full_NAME or mock_read_NAME works and creates the tenant NAME: "
         f"curl -H 'Authorization: Bearer mock_full_me' http://127.0.0.1:{PORT}/v1/account",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
@@ -40,29 +40,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=[],
         help="choose where the specification is silent; may be given several times",
     )
-    parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and end")
-    parser.add_argument("--scenario", choices=SCENARIOS, help="the course of the market, by default ordinary")
+    parser.add_argument("--gaps", action="store_true", help="list the names and values for --gap, and exit")
+    parser.add_argument("--scenario", choices=SCENARIOS, help="the course of the market (default: ordinary)")
     market = parser.add_mutually_exclusive_group()
     market.add_argument(
         "--scripted",
         dest="market",
         action="store_const",
         const="scripted",
-        help="no signals but those that are emitted (POST /_mock/signals)",
+        help="only publish signals that are emitted with POST /_mock/signals",
     )
     market.add_argument(
         "--live",
         dest="market",
         action="store_const",
         const="live",
-        help="signals come by themselves (the default of a new world; a FILE keeps what it has)",
+        help="publish the market's signals (default for a new world; a state file keeps its setting)",
     )
     parser.add_argument("--speed", type=float, metavar="N", help="the clock runs N times as fast as real time")
-    parser.add_argument("--freeze", action="store_true", help="the clock stands still until POST /_mock/clock moves it")
+    parser.add_argument("--freeze", action="store_true", help="freeze the clock; POST /_mock/clock moves it")
     parser.add_argument(
         "--allow-remote-control",
         action="store_true",
-        help="the control API (/_mock) answers other machines, too, not only this one",
+        help="accept control requests (/_mock) from other machines, too",
     )
     options = parser.parse_args(argv)
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         GapOptions().changed(**chosen)
         from .serving.uvicorn_server import MockServer, stopped_by_signals, wait_for
 
-        # Before the address is printed: whoever reads it may stop the server at once.
+        # Before the address is printed: its reader may stop the server at once.
         with (
             stopped_by_signals() as stop,
             MockServer(
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ):
             if server.world.market_before is not None:
                 print(
-                    f"the market of {options.db} was {server.world.market_before}, and is {options.market} from now on",
+                    f"the market of {options.db} is now {options.market}; it was {server.world.market_before}",
                     file=sys.stderr,
                 )
             server.clock.move(freeze=True if options.freeze else None, speed=options.speed)

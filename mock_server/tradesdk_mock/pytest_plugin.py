@@ -26,7 +26,7 @@ OPTIONS = ("seed", "start", "frozen", "signals", "scenario", "gaps", "populate")
 MARK = (
     "trade_mock(*, seed=7, start=1800000000, frozen=True, signals='scripted', scenario='ordinary', gaps={},"
     " populate=[]): what the fixture trade_mock is for this test: the world's seed; what its clock shows (Unix seconds"
-    " or an aware datetime), and whether it stands still; 'live' for a market that publishes by itself; the course of"
+    " or an aware datetime), and whether it is frozen; 'live' for a market that publishes by itself; the course of"
     " that market; gap options by name; tenants that get wallets, agents and trades. A mark nearer to the test wins,"
     " option by option."
 )
@@ -44,7 +44,7 @@ _before: WeakKeyDictionary[pytest.Item, tuple[int, set[str]]] = WeakKeyDictionar
 def trade_mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
     """A trading service for this test alone, without sockets: `httpx.Client(transport=trade_mock.transport())`.
 
-    It is always the same: seed 7, a clock that stands still at 2027-01-15 08:00 UTC until a wait moves it on, and
+    It is always the same: seed 7, a clock that is frozen at 2027-01-15 08:00 UTC until a wait moves it, and
     no new signals but those that the test emits. The mark `trade_mock` changes that.
     """
     with _make(_options(request.node)) as mock:

@@ -75,19 +75,30 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .errors import APITimeoutError as APITimeoutError
     from .errors import AuthenticationError as AuthenticationError
     from .errors import BadGatewayError as BadGatewayError
+    from .errors import BudgetDetails as BudgetDetails
     from .errors import CheckpointError as CheckpointError
     from .errors import ConfigError as ConfigError
     from .errors import ConflictError as ConflictError
+    from .errors import ErrorCode as ErrorCode
     from .errors import InternalServerError as InternalServerError
     from .errors import InvalidArgumentError as InvalidArgumentError
     from .errors import InvalidRequestError as InvalidRequestError
     from .errors import InvalidSignatureError as InvalidSignatureError
+    from .errors import LedgerError as LedgerError
     from .errors import NotFoundError as NotFoundError
+    from .errors import PaymentError as PaymentError
+    from .errors import PaymentOutcomeUnknownError as PaymentOutcomeUnknownError
+    from .errors import PaymentRefusedError as PaymentRefusedError
+    from .errors import PaymentRejectedError as PaymentRejectedError
+    from .errors import PaymentUndeliveredError as PaymentUndeliveredError
     from .errors import PermissionDeniedError as PermissionDeniedError
+    from .errors import PriceDetails as PriceDetails
     from .errors import RateLimitError as RateLimitError
+    from .errors import RecipientDetails as RecipientDetails
     from .errors import ServiceUnavailableError as ServiceUnavailableError
     from .errors import StreamEndedError as StreamEndedError
     from .errors import StreamError as StreamError
+    from .errors import TokenDetails as TokenDetails
     from .errors import TradeError as TradeError
     from .errors import UnprocessableEntityError as UnprocessableEntityError
     from .models._base import Page as Page
@@ -126,12 +137,6 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.batches import Batch as Batch
     from .payments.budget import Budget as Budget
     from .payments.budget import Spending as Spending
-    from .payments.errors import LedgerError as LedgerError
-    from .payments.errors import PaymentError as PaymentError
-    from .payments.errors import PaymentOutcomeUnknownError as PaymentOutcomeUnknownError
-    from .payments.errors import PaymentRefusedError as PaymentRefusedError
-    from .payments.errors import PaymentRejectedError as PaymentRejectedError
-    from .payments.errors import PaymentUndeliveredError as PaymentUndeliveredError
     from .payments.ledger.protocol import LedgerStore as LedgerStore
     from .payments.ledger.sqlite import Ledger as Ledger
     from .payments.results import DryRun as DryRun
@@ -189,19 +194,30 @@ _HOMES = {
         "APITimeoutError",
         "AuthenticationError",
         "BadGatewayError",
+        "BudgetDetails",
         "CheckpointError",
         "ConfigError",
         "ConflictError",
+        "ErrorCode",
         "InternalServerError",
         "InvalidArgumentError",
         "InvalidRequestError",
         "InvalidSignatureError",
+        "LedgerError",
         "NotFoundError",
+        "PaymentError",
+        "PaymentOutcomeUnknownError",
+        "PaymentRefusedError",
+        "PaymentRejectedError",
+        "PaymentUndeliveredError",
         "PermissionDeniedError",
+        "PriceDetails",
         "RateLimitError",
+        "RecipientDetails",
         "ServiceUnavailableError",
         "StreamEndedError",
         "StreamError",
+        "TokenDetails",
         "TradeError",
         "UnprocessableEntityError",
     ),
@@ -254,14 +270,6 @@ _HOMES = {
     "payments.budget": (
         "Budget",
         "Spending",
-    ),
-    "payments.errors": (
-        "LedgerError",
-        "PaymentError",
-        "PaymentOutcomeUnknownError",
-        "PaymentRefusedError",
-        "PaymentRejectedError",
-        "PaymentUndeliveredError",
     ),
     "payments.ledger.protocol": ("LedgerStore",),
     "payments.ledger.sqlite": ("Ledger",),

@@ -13,7 +13,7 @@ import httpx
 
 from ._values.http import Headers
 from ._values.text import printable
-from .errors import APIConnectionError, APITimeoutError
+from .errors import APIConnectionError, APITimeoutError, ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,7 +83,7 @@ def connection_error(error: Exception, method: str, url: str) -> APIConnectionEr
     if isinstance(error, httpx.RequestError):
         error.request = httpx.Request(method, url)  # the one that was sent has the API key in its headers
     kind = APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError
-    return kind(message, method=method, url=url, sent=sent, temporary=temporary)
+    return kind(message, method=method, url=url, sent=sent, temporary=temporary, code=_code(error))
 
 
 def _explain(error: Exception) -> tuple[bool, bool, str]:
@@ -121,6 +121,20 @@ def _explain(error: Exception) -> tuple[bool, bool, str]:
         case httpx.RemoteProtocolError():
             return True, True, f"the connection broke off: {reason}"
     return True, True, f"the connection was lost: {reason}"
+
+
+def _code(error: Exception) -> ErrorCode | None:
+    """What tells apart why no connection was made; None: the code of the class."""
+    if not isinstance(error, httpx.ConnectError):
+        return None
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "certificate_refused"
+        if isinstance(cause, socket.gaierror):
+            return None if cause.errno == socket.EAI_AGAIN else "unknown_host"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection_refused"
+    return None
 
 
 def root_cause(error: BaseException) -> BaseException:

@@ -15,7 +15,7 @@ from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse
 from ._values.text import printable, without_keys
-from .errors import APIResponseError, InvalidArgumentError
+from .errors import APIResponseError, InvalidArgumentError, TokenDetails
 from .models.market import (
     AggregateMetrics,
     MarketAnswer,
@@ -327,14 +327,14 @@ class TokenNames:
         named = ", ".join(shown(without_keys(one)) for one in unknown[:_NAMED])
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
-    def hint(self, unknown: Sequence[str]) -> str:
-        """What may be meant."""
+    def details(self, unknown: Sequence[str]) -> TokenDetails:
+        """They, and what may be meant."""
         from difflib import get_close_matches
 
         names = [name.casefold() for name in unknown[:_NAMED]]
         near = [self._symbols[one] for name in names for one in get_close_matches(name, self._symbols, 3, 0.6)]
-        meant = f"did you mean {' or '.join(printable(one, 20) for one in dict.fromkeys(near))}? " if near else ""
-        return f"{meant}a token that is not listed is bought by its address, or with check_tokens=False"
+        suggestions = tuple(dict.fromkeys(printable(one, 20) for one in near))
+        return TokenDetails(unknown=tuple(without_keys(one) for one in unknown), suggestions=suggestions)
 
 
 def history_filter(

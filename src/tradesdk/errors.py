@@ -1,22 +1,22 @@
-"""Every error the SDK raises, in one tree.
+"""Every error that the SDK raises, in one tree.
 
 ```
 TradeError
 ├── ConfigError                       a setting is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused here; nothing was sent
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
-├── PaymentError                      something about a payment (these are in `payments/errors.py`)
-│   ├── PaymentRefusedError           a guard or a budget of yours said no; nothing was signed
-│   ├── PaymentRejectedError          the service said no; the authorization stays reserved until it expires
+├── PaymentError                      a payment for market data
+│   ├── PaymentRefusedError           a guard or a budget of yours refused it; nothing was signed
+│   ├── PaymentRejectedError          the service refused it; its amount stays reserved until it expires
 │   ├── PaymentOutcomeUnknownError    it may have been paid: do not pay again blindly
 │   ├── PaymentUndeliveredError       it was paid, and no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
-└── APIError                          something went wrong with a request
+└── APIError                          a request failed
     ├── APIConnectionError            no complete answer arrived
     │   └── APITimeoutError           … because time ran out
     ├── APIStatusError                the service answered with an error status
     │   ├── InvalidRequestError       400
-    │   │   └── InvalidSignatureError 400 with code invalid_signature
+    │   │   └── InvalidSignatureError 400, and the service calls it invalid_signature
     │   ├── AuthenticationError       401
     │   ├── PermissionDeniedError     403
     │   ├── NotFoundError             404
@@ -27,17 +27,20 @@ TradeError
     │   ├── BadGatewayError           502
     │   └── ServiceUnavailableError   503
     ├── APIResponseError              an answer that is not what the service promises; its bytes are kept
-    ├── StreamError                   what was opened is no stream of events, or cannot be read as one
+    ├── StreamError                   the answer is no stream of events, or the stream could not be resumed
     │   └── StreamEndedError          the service ended the stream for good (204)
-    └── AmbiguousOutcomeError         a create may or may not have happened, and looking did not tell
+    └── AmbiguousOutcomeError         a create may or may not have happened, and listing did not tell
 ```
 
-`str(error)` is always one printable line and never contains a secret. All of them can be pickled.
+`error.code` is one of `ErrorCode`: it never changes, and programs compare it. `str(error)` is for people: one printable
+line without secrets, whose words may change. All errors can be pickled.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 from ._values.text import printable
 
@@ -45,12 +48,186 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from typing import Any, Literal
+    from decimal import Decimal
+    from typing import Any
 
     from ._values.http import RateLimit, RawResponse
     from ._values.payment import Charged, Payment
 
     Outcome = Literal["none", "unknown"]
+
+ErrorCode = Literal[
+    # how the SDK is used
+    "invalid_state",
+    "invalid_argument",
+    # settings
+    "invalid_setting",
+    "invalid_base_url",
+    "invalid_api_key",
+    "invalid_budget",
+    "invalid_private_key",
+    "invalid_signer",
+    "invalid_keystore",
+    "keystore_exists",
+    "keystore_exposed",
+    "keystore_damaged",
+    "keystore_without_address",
+    "wrong_password",
+    # requests
+    "connection_failed",
+    "connection_refused",
+    "unknown_host",
+    "certificate_refused",
+    "timeout",
+    "invalid_request",
+    "invalid_signature",
+    "unauthorized",
+    "forbidden",
+    "not_found",
+    "conflict",
+    "validation_error",
+    "rate_limited",
+    "internal_error",
+    "bad_gateway",
+    "service_unavailable",
+    "unexpected_status",
+    "invalid_response",
+    "pagination_loop",
+    "ambiguous_outcome",
+    # streams
+    "not_a_stream",
+    "stream_lost",
+    "stream_ended",
+    "checkpoint_in_use",
+    "checkpoint_damaged",
+    "checkpoint_mismatch",
+    "checkpoint_failed",
+    # payments refused here: budgets
+    "no_budget",
+    "over_budget",
+    "over_total",
+    # payments refused here: the offer
+    "malformed_offer",
+    "offer_too_large",
+    "unsupported_version",
+    "no_offer",
+    "unsupported_scheme",
+    "unsupported_network",
+    "unsupported_asset",
+    "unsupported_domain",
+    "unsupported_method",
+    "unsupported_flow",
+    "upfront_flow",
+    "foreign_resource",
+    "bad_amount",
+    "over_price",
+    "bad_recipient",
+    "recipient_is_payer",
+    "recipient_changed",
+    "bad_validity",
+    "short_validity",
+    "insecure_url",
+    "clock_difference",
+    "unknown_token",
+    # payments refused here: the signer
+    "no_signer",
+    "signer_failed",
+    "signer_too_slow",
+    # payments refused here: the state of this or an earlier payment
+    "in_progress",
+    "not_yet_expired",
+    "unresolved_payment",
+    "reservation_lost",
+    "already_delivered",
+    "not_live",
+    "not_presented",
+    "no_such_payment",
+    "not_unresolved",
+    # payments refused by the service
+    "insufficient_funds",
+    "signature_rejected",
+    "validity_rejected",
+    "payment_rejected",
+    # payments that were handed over
+    "settlement_pending",
+    "outcome_unknown",
+    "time_is_up",
+    "paid_undelivered",
+    # the ledger
+    "ledger_locked",
+    "ledger_read_only",
+    "ledger_damaged",
+    "ledger_lost",
+    "ledger_version",
+    "ledger_exposed",
+    "ledger_failed",
+]
+"""Every code that an error of the SDK can have. A release may add codes; it never renames one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetDetails:
+    """`details` of `no_budget`, `over_budget` and `over_total`. Amounts are in dollars.
+
+    Attributes:
+        cost: what the call, or the next batch, costs.
+        limit: the limit in its way; None when no budget is set.
+        limit_amount: the amount of that limit.
+        spent: what counts against it and is spent.
+        held: what counts against it and may still be taken.
+        left: what it leaves.
+        room_at: from when on there is room for the call (aware, UTC); None when no room comes by itself.
+    """
+
+    cost: Decimal
+    limit: Literal["per_call", "per_hour", "per_day", "total", "max_total"] | None = None
+    limit_amount: Decimal | None = None
+    spent: Decimal | None = None
+    held: Decimal | None = None
+    left: Decimal | None = None
+    room_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceDetails:
+    """`details` of `over_price`. Amounts are in dollars.
+
+    Attributes:
+        asked: what the service asks for, or the amount of the earlier payment.
+        allowed: what the call may cost.
+    """
+
+    asked: Decimal
+    allowed: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipientDetails:
+    """`details` of `recipient_changed`.
+
+    Attributes:
+        address: the address that would be paid.
+        trusted: the addresses that are accepted.
+    """
+
+    address: str
+    trusted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenDetails:
+    """`details` of `unknown_token`.
+
+    Attributes:
+        unknown: the tokens that the service does not list.
+        suggestions: symbols of listed tokens with similar names.
+    """
+
+    unknown: tuple[str, ...]
+    suggestions: tuple[str, ...]
+
+
+PaymentDetails = BudgetDetails | PriceDetails | RecipientDetails | TokenDetails
 
 
 def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> TradeError:
@@ -61,17 +238,24 @@ def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> Trad
 
 
 class TradeError(Exception):
-    """The root of the tree: catch this to catch everything the SDK raises on purpose.
+    """The root of the tree: catch this to catch everything that the SDK raises on purpose.
 
     Attributes:
+        code: what went wrong, for programs: one of `ErrorCode`.
+        message: what went wrong, for people.
         hint: what to do next; may be empty.
     """
 
+    code: ErrorCode = "invalid_state"
     hint: str = ""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: ErrorCode | None = None, hint: str = "") -> None:
         super().__init__(message)
         self.message: str = message
+        if code is not None:
+            self.code = code
+        if hint:
+            self.hint = hint
 
     def __str__(self) -> str:
         return printable(self.message)
@@ -83,22 +267,100 @@ class TradeError(Exception):
 class ConfigError(TradeError):
     """A setting is missing or cannot be used. Nothing was sent."""
 
+    code: ErrorCode = "invalid_setting"
+
 
 class InvalidArgumentError(TradeError, ValueError):
     """An argument was refused before anything was sent."""
 
+    code: ErrorCode = "invalid_argument"
+
 
 class CheckpointError(TradeError):
-    """A stream's checkpoint, `path`, cannot be read or written. Signals that were not acknowledged come again."""
+    """A stream's checkpoint cannot be read or written. Signals that were not acknowledged come again.
 
-    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
-        super().__init__(message)
+    Attributes:
+        path: the file.
+    """
+
+    code: ErrorCode = "checkpoint_failed"
+
+    def __init__(self, message: str, *, path: str, code: ErrorCode | None = None, hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
         self.path = path
-        self.hint = hint
+
+
+class PaymentError(TradeError):
+    """A payment for market data failed.
+
+    Attributes:
+        reason: what the service called it, such as `insufficient_funds` or free text; where it gave no reason, ours. An
+            open set of strings, empty when there is none.
+        details: amounts, limits or addresses behind some codes; None for the others.
+        payment: the payment as the ledger knows it; None when there is none.
+        response: the answer that led to this, its bytes included; None when there was none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ErrorCode,
+        hint: str = "",
+        reason: str = "",
+        details: PaymentDetails | None = None,
+        payment: Payment | None = None,
+        response: RawResponse | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.reason = reason
+        self.details = details
+        self.payment = payment
+        self.response = response
+        if hint:
+            self.add_note(printable(f"hint: {hint}", 1200))
+
+    @property
+    def charged(self) -> Charged:
+        """Whether money was taken: True, False or "unknown"."""
+        return False if self.payment is None else self.payment.charged
+
+    def __str__(self) -> str:
+        text = f"{self.code}: {self.message}"
+        return printable(f"{text} ({self.payment.told()})" if self.payment is not None else text, 1200)
+
+
+class PaymentRefusedError(PaymentError):
+    """A guard or a budget of yours refused the payment. Nothing was signed for this call."""
+
+
+class PaymentRejectedError(PaymentError):
+    """The service refused the payment before it took anything; `reason` is its word for it.
+
+    Whoever has the authorization could still use it, so its amount stays reserved until it has expired.
+    """
+
+
+class PaymentOutcomeUnknownError(PaymentError):
+    """A payment was handed over, and nobody knows whether it was taken. Do not pay again blindly.
+
+    `client.payments.resume(error.payment.id)` resends the same payment, which cannot be taken twice.
+    """
+
+
+class PaymentUndeliveredError(PaymentError):
+    """The payment was taken, and what it bought did not arrive in a usable form. `response` is what did."""
+
+
+class LedgerError(PaymentError):
+    """The ledger cannot be read or written: no space, locked, read-only, damaged, of another version.
+
+    Without a ledger nothing is paid. When a payment had been handed over already, `payment` names it.
+    """
 
 
 class APIError(TradeError):
-    """Something went wrong with a request.
+    """A request failed.
 
     Attributes:
         method: the HTTP method.
@@ -108,10 +370,20 @@ class APIError(TradeError):
         payment: the payment that was handed over with the request; None when there was none.
     """
 
+    code: ErrorCode = "connection_failed"
     payment: Payment | None = None
 
-    def __init__(self, message: str, *, method: str, url: str, outcome: Outcome = "none", retries: int = 0) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        method: str,
+        url: str,
+        code: ErrorCode | None = None,
+        outcome: Outcome = "none",
+        retries: int = 0,
+    ) -> None:
+        super().__init__(message, code=code)
         self.method = method
         self.url = url
         self.outcome: Outcome = outcome
@@ -131,12 +403,14 @@ class APIError(TradeError):
             notes.append(f"after {self.retries} {'retry' if self.retries == 1 else 'retries'}")
         if self.outcome == "unknown":
             notes.append("it may have been carried out: check before sending it again")
-        return printable(f"{self._headline()} ({'; '.join(notes)})", 1200)
+        return printable(f"{self.headline} ({'; '.join(notes)})", 1200)
 
     def _notes(self) -> list[str]:
         return []
 
-    def _headline(self) -> str:
+    @property
+    def headline(self) -> str:
+        """What went wrong, without the request: the message and, where there are, the status and the service's code."""
         return self.message
 
 
@@ -156,10 +430,11 @@ class APIConnectionError(APIError):
         url: str,
         sent: bool,
         temporary: bool = True,
+        code: ErrorCode | None = None,
         outcome: Outcome = "none",
         retries: int = 0,
     ) -> None:
-        super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
+        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
         self.sent = sent
         self.temporary = temporary
 
@@ -167,13 +442,15 @@ class APIConnectionError(APIError):
 class APITimeoutError(APIConnectionError):
     """Time ran out while connecting, sending, waiting or reading."""
 
+    code: ErrorCode = "timeout"
+
 
 class APIStatusError(APIError):
     """The service answered with an error status.
 
     Attributes:
         status: the HTTP status.
-        code: the service's error code, such as `not_found`; None when the body has none.
+        service_code: the service's own error code, an open set of strings; None when the body has none.
         message: the service's own message; otherwise what the status means.
         headers: the answer's headers, case-insensitive.
         body: the answer's bytes.
@@ -183,6 +460,8 @@ class APIStatusError(APIError):
         rate_limit: the rate limit that came with the answer, if any.
     """
 
+    code: ErrorCode = "unexpected_status"
+
     def __init__(
         self,
         message: str,
@@ -190,7 +469,7 @@ class APIStatusError(APIError):
         method: str,
         url: str,
         status: int,
-        code: str | None = None,
+        service_code: str | None = None,
         response: RawResponse | None = None,
         headers: Mapping[str, str] | None = None,
         retry_after: float | None = None,
@@ -201,7 +480,7 @@ class APIStatusError(APIError):
     ) -> None:
         super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
         self.status = status
-        self.code = code
+        self.service_code = service_code
         self.response = response
         self.headers: Mapping[str, str] = headers if headers is not None else {}
         self.body: bytes = response.content if response is not None else b""
@@ -212,53 +491,76 @@ class APIStatusError(APIError):
     def _notes(self) -> list[str]:
         return [] if self.retry_after is None else [f"try again in {math.ceil(self.retry_after)} s"]
 
-    def _headline(self) -> str:
-        head = f"{self.status} {self.code}" if self.code else str(self.status)
+    @property
+    def headline(self) -> str:
+        head = f"{self.status} {self.service_code}" if self.service_code else str(self.status)
         return f"{head}: {self.message}" if self.message else head
 
 
 class InvalidRequestError(APIStatusError):
     """400: the body or query was malformed or incomplete."""
 
+    code: ErrorCode = "invalid_request"
+
 
 class InvalidSignatureError(InvalidRequestError):
     """400 `invalid_signature`: the wallet's signature is bad or is not by its address."""
+
+    code: ErrorCode = "invalid_signature"
 
 
 class AuthenticationError(APIStatusError):
     """401: the key is missing, wrong, expired or revoked."""
 
+    code: ErrorCode = "unauthorized"
+
 
 class PermissionDeniedError(APIStatusError):
     """403: the key's scope or plan does not allow this."""
+
+    code: ErrorCode = "forbidden"
 
 
 class NotFoundError(APIStatusError):
     """404: it does not exist, or belongs to somebody else."""
 
+    code: ErrorCode = "not_found"
+
 
 class ConflictError(APIStatusError):
     """409: its state does not allow this, for example deleting an active agent."""
+
+    code: ErrorCode = "conflict"
 
 
 class UnprocessableEntityError(APIStatusError):
     """422: well-formed, but not acceptable; the message names the field."""
 
+    code: ErrorCode = "validation_error"
+
 
 class RateLimitError(APIStatusError):
     """429: too many requests. With `response` None nothing was sent: waiting would have passed the deadline."""
+
+    code: ErrorCode = "rate_limited"
 
 
 class InternalServerError(APIStatusError):
     """500: an unexpected error of the service."""
 
+    code: ErrorCode = "internal_error"
+
 
 class BadGatewayError(APIStatusError):
     """502: something behind the service failed."""
 
+    code: ErrorCode = "bad_gateway"
+
 
 class ServiceUnavailableError(APIStatusError):
     """503: maintenance or high load."""
+
+    code: ErrorCode = "service_unavailable"
 
 
 class APIResponseError(APIError):
@@ -266,8 +568,9 @@ class APIResponseError(APIError):
 
     Attributes:
         response: the answer as far as it was read, its bytes included; None when there is none to show.
-        code: `pagination_loop` when a list would never end: a cursor or the items repeat; otherwise None.
     """
+
+    code: ErrorCode = "invalid_response"
 
     def __init__(
         self,
@@ -276,22 +579,23 @@ class APIResponseError(APIError):
         method: str,
         url: str,
         response: RawResponse | None = None,
-        code: str | None = None,
+        code: ErrorCode | None = None,
         outcome: Outcome = "none",
         retries: int = 0,
     ) -> None:
-        super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
+        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
         self.response = response
-        self.code = code
 
 
 class StreamError(APIError):
-    """What was opened is no stream of events, or cannot be read as one: another content type or coding.
+    """The answer is no stream of events (another content type or coding), or the stream could not be resumed.
 
     Attributes:
         response: the answer as far as it was read; None when there is none to show.
     """
 
+    code: ErrorCode = "not_a_stream"
+
     def __init__(
         self,
         message: str,
@@ -299,23 +603,28 @@ class StreamError(APIError):
         method: str,
         url: str,
         response: RawResponse | None = None,
+        code: ErrorCode | None = None,
         outcome: Outcome = "none",
         retries: int = 0,
     ) -> None:
-        super().__init__(message, method=method, url=url, outcome=outcome, retries=retries)
+        super().__init__(message, method=method, url=url, code=code, outcome=outcome, retries=retries)
         self.response = response
 
 
 class StreamEndedError(StreamError):
     """The service ended the stream for good (204): opening it again would be of no use."""
 
+    code: ErrorCode = "stream_ended"
+
 
 class AmbiguousOutcomeError(APIError):
     """A create may or may not have happened. Look at `candidates` (ids) before sending it again.
 
     Attributes:
-        candidates: ids of things that could be the one asked for; empty when they could not be listed.
+        candidates: ids of things that could be the created one; empty when they could not be listed.
     """
+
+    code: ErrorCode = "ambiguous_outcome"
 
     def __init__(
         self, message: str, *, method: str, url: str, candidates: Sequence[str] = (), retries: int = 0
@@ -338,8 +647,8 @@ _BY_STATUS: dict[int, type[APIStatusError]] = {
 }
 
 
-def status_error_class(status: int, code: str | None) -> type[APIStatusError]:
+def status_error_class(status: int, service_code: str | None) -> type[APIStatusError]:
     """The class for a status and a code of the service."""
-    if status == 400 and code == "invalid_signature":
+    if status == 400 and service_code == "invalid_signature":
         return InvalidSignatureError
     return _BY_STATUS.get(status, APIStatusError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,23 +15,35 @@ if TYPE_CHECKING:
     from tradesdk_cli.output import Output
 
 
-HOW_LONG = re.compile(r"; (?:trying again|the same payment again|waiting) (?:in )?([0-9.]+) s\b.*$")
-TOLD = re.compile(r"; try again in [0-9]+ s(?=\))")
-"""How long the service said itself."""
-NOT_LOOKED = re.compile(r"chain \d+: ")
-"""How a look into the history begins that failed and is done again."""
+def reason_of(record: logging.LogRecord) -> str:
+    """Why the SDK waits, in a line that does not say how long."""
+    fields = vars(record)
+    reason = one_line(fields["reason"], 200)
+    if "payment_id" in fields:
+        return f"payment {fields['payment_id']}: {reason}"
+    if "url" in fields:
+        return f"{reason} ({fields['method']} {one_line(fields['url'], 200)})"
+    if "chain" in fields:
+        return f"the stream of chain {fields['chain']}: {reason}"
+    return reason
+
+
+def wait_of(record: logging.LogRecord) -> float:
+    """Seconds that the SDK waits after this record; 0 when it does not wait."""
+    wait: float = vars(record).get("wait", 0.0)
+    return wait
 
 
 class LastReason(logging.Handler):
-    """Remembers what the SDK said last; before it waits, that is the reason."""
+    """Remembers why the SDK waited last: it says so before it waits."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        # How long is said by whoever waits.
-        self.text = TOLD.sub("", HOW_LONG.sub("", one_line(record.getMessage(), 200)))
+        if wait_of(record):
+            self.text = reason_of(record)
 
 
 class _Stderr(logging.Handler):
@@ -42,10 +53,7 @@ class _Stderr(logging.Handler):
         self._limit = limit
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        wait = HOW_LONG.search(text)
-        if wait is not None and float(wait[1]) > 1:
-            text = TOLD.sub("", text[: wait.start()])  # the clock says so itself
+        text = reason_of(record) if wait_of(record) > 1 else record.getMessage()  # the clock says how long
         limit = self._limit() if self._limit is not None and record.levelno == logging.DEBUG else None
         if limit is not None and limit.remaining is not None:
             total = f" of {limit.limit}" if limit.limit is not None else ""

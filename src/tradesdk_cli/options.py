@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tradesdk_cli.errors import UsageProblem
 from tradesdk_cli.plumbing import GLOBAL_PANEL
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def parse_chain(value: str) -> int:
     if value in ("8453", "56"):
         return int(value)
     raise typer.BadParameter("a chain is base (8453) or bnb (56)")
+
+
+def check_period(start: float | None, end: float | None) -> None:
+    """Refuses a period that ends before it begins.
+
+    Raises:
+        UsageProblem: --from is later than --to.
+    """
+    if start is not None and end is not None and start > end:
+        raise UsageProblem("--from is later than --to", "nothing was sent; --help shows what is accepted")
 
 
 def parse_moment(value: str) -> float:

@@ -41,6 +41,23 @@ _OF_A_PROFILE = re.compile(
 )
 
 
+_KEYSTORE = "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
+_CONFIG_HINTS = {
+    "invalid_base_url": "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com",
+    "invalid_api_key": "correct TRADE_API_KEY, or what --api-key-stdin reads",
+    "invalid_budget": "a budget is dollars such as 0.50, or not set at all",
+    "invalid_private_key": (
+        "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
+    ),
+    "invalid_keystore": _KEYSTORE,
+    "keystore_exists": "choose another file: --wallet FILE",
+    "keystore_exposed": ("others may have read it: if that can be, move the money to a new wallet (trade pay key new)"),
+    "keystore_damaged": "put your copy of the file back; --wallet FILE or TRADE_KEYSTORE names another one",
+    "keystore_without_address": _KEYSTORE,
+    "wrong_password": "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one",
+}
+
+
 @dataclass(frozen=True)
 class Problem:
     """What went wrong, ready to be printed."""
@@ -108,10 +125,10 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return payment_problem(error, program)
     if isinstance(error, ConfigError):
         message = one_line(str(error))
-        return Problem(CONFIG, "configuration", message, continued(_config_hint(str(error)), program))
+        hint = _CONFIG_HINTS.get(error.code, "trade --help lists the settings")
+        return Problem(CONFIG, "configuration", message, continued(hint, program))
     if isinstance(error, InvalidArgumentError):
-        message = one_line(str(error)).replace("start is later than end", "--from is later than --to")
-        return Problem(USAGE, "usage", message, "nothing was sent; --help shows what is accepted")
+        return Problem(USAGE, "usage", one_line(str(error)), "nothing was sent; --help shows what is accepted")
     if isinstance(error, TradeError):
         return Problem(OTHER, "error", one_line(str(error)))
     if isinstance(error, OSError):
@@ -119,29 +136,6 @@ def problem_of(error: BaseException, program: str = "trade") -> Problem:
         return Problem(OTHER, "system", one_line(f"{error.strerror or type(error).__name__}{where}"))
     message = f"this is a bug in trade: {type(error).__name__}: {error}"
     return Problem(OTHER, "internal", one_line(message), "run it again with -v to see where")
-
-
-def _config_hint(message: str) -> str:
-    # The order counts: what is wrong with a URL may speak of keys as well.
-    if "base URL" in message:
-        return "correct TRADE_BASE_URL or --base-url; it looks like https://api.example.com"
-    if "API key" in message:
-        return "correct TRADE_API_KEY, or what --api-key-stdin reads"
-    if "exists already" in message:
-        return "choose another file: --wallet FILE"
-    if "password is wrong" in message:
-        return "run it again with the password of that file; --wallet FILE or TRADE_KEYSTORE names another one"
-    if "keystore" in message and "damaged" in message:
-        return "put your copy of the file back; --wallet FILE or TRADE_KEYSTORE names another one"
-    if "open to others" in message:
-        return "others may have read it: if that can be, move the money to a new wallet (trade pay key new)"
-    if "keystore" in message:
-        return "--wallet FILE or TRADE_KEYSTORE says which keystore it is; trade pay key new makes one"
-    if "private key" in message:
-        return "a private key is 64 hexadecimal digits, with or without 0x in front; an address is not one"
-    if "TRADE_BUDGET" in message:
-        return "a budget is dollars such as 0.50, or not set at all"
-    return "trade --help lists the settings"
 
 
 def _request_problem(error: Any, program: str) -> Problem:
@@ -178,9 +172,9 @@ def _nobody_at(error: Any) -> str | None:
     from urllib.parse import urlsplit
 
     parts = urlsplit(error.url)
-    if "nothing listens there" in error.message:
+    if error.code == "connection_refused":
         return one_line(f"nothing listens at {parts.scheme}://{parts.netloc.rpartition('@')[2]}")
-    if "unknown host" in error.message:
+    if error.code == "unknown_host":
         return one_line(f"there is no host {parts.hostname}")
     return None
 
@@ -205,7 +199,9 @@ def _exit_code(status: int) -> int:
 
 def _status_problem(error: Any, program: str) -> Problem:
     status: int = error.status
-    code = one_line(error.code, 80) if error.code else f"http_{status}"
+    code = one_line(error.service_code, 80) if error.service_code else f"http_{status}"
+    if error.response is None:  # held back here
+        code = error.code
     message = one_line(error.message or f"the service answered {status}")
     retryable = status in (429, 503)
     return Problem(_exit_code(status), code, message, _status_hint(error, program), status, retryable)
@@ -223,15 +219,15 @@ def _status_hint(error: Any, program: str) -> str:
                 "the mock takes keys like mock_full_NAME and mock_read_NAME, and those of its own making; "
                 "unset TRADE_API_KEY to use its usual one"
             )
-        return "check TRADE_API_KEY, or log in anew (trade login): keys are made in the dashboard, Settings, API Keys"
+        return "check TRADE_API_KEY, or log in again (trade login): keys are made in the dashboard, Settings, API Keys"
     if status == 402:
         return f"the service wants to be paid for this, or another plan; see the plan: {program} account show"
     if status == 403:
         return f"this needs a key with the scope full-access, or another plan; see the plan: {program} account show"
     if status == 404:
         if _market(error.url):
-            return f"nothing of that name, or nothing there; see what there is: {_lister(error.url, program)}"
-        if error.code is None:
+            return f"not found; see what there is: {_lister(error.url, program)}"
+        if error.service_code is None:
             return _CHECK_URL
         if not any(f"/v1/{noun}" in error.url for noun in _NOUNS):
             return f"there are {_PATHS}; for examples: {program} api --help"

@@ -291,10 +291,13 @@ async def test_log_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.getMessage() for record in ours]
     first, second = (line for line in lines if "trying again in" in line)
     assert first.startswith(f"503 service_unavailable: told why (GET {BASE}/v1/account); trying again in 2.")
-    assert second.startswith(f"no answer in time (GET {BASE}/v1/account; after 1 retry); trying again in ")
+    assert second.startswith(f"no answer in time (GET {BASE}/v1/account); trying again in ")
     assert any(line.startswith(f"GET {BASE}/v1/account: 200 in ") for line in lines)
+    again = [vars(record) for record in ours if vars(record)["event"] == "retry"]
+    assert [(fields["code"], fields["tries"]) for fields in again] == [("service_unavailable", 1), ("timeout", 2)]
+    assert all(2 <= fields["wait"] < 6 and fields["url"] == f"{BASE}/v1/account" for fields in again)
     for record in ours:
-        assert "marked" not in record.getMessage() + repr(record.args)
+        assert "marked" not in record.getMessage() + repr(vars(record))
         assert record.getMessage().isprintable()
 
 

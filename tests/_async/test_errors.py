@@ -76,9 +76,9 @@ async def test_status_error_carries_everything(status: int, name: str) -> None:
     assert (error.status, error.message, error.body) == (status, "it is so", body)
     assert error.headers["X-Request-ID"] == "r1"
     assert error.response is not None
-    assert error.response.json()["error"]["code"] == error.code
+    assert error.response.json()["error"]["code"] == error.service_code
     assert error.rate_limit == RateLimit(60, 7, datetime.fromtimestamp(START + 30, UTC))
-    assert str(error).startswith(f"{status} {error.code}: it is so (PATCH {BASE}/v1/agents/a1")
+    assert str(error).startswith(f"{status} {error.service_code}: it is so (PATCH {BASE}/v1/agents/a1")
 
 
 @pytest.mark.rule("wallets.connect.bad-signature")
@@ -123,7 +123,7 @@ async def test_retry_after_and_retry_at() -> None:
 async def test_any_error_body_will_do(body: bytes) -> None:
     error = await error_after(httpx.Response(404, content=body, headers={"content-type": "text/html"}))
     assert isinstance(error, APIStatusError)
-    assert (error.status, error.code, error.message.startswith("Not Found")) == (404, None, True)
+    assert (error.status, error.service_code, error.message.startswith("Not Found")) == (404, None, True)
     assert error.body == body[: 64 * 1024]
 
 
@@ -153,7 +153,7 @@ async def test_the_way_of_an_error_leads_through_nothing_but_the_call() -> None:
 async def test_message_of_another_type(message: Any) -> None:
     error = await error_after(ok({"error": {"code": "conflict", "message": message}}, 409))
     assert isinstance(error, APIStatusError)
-    assert (error.code, error.message) == ("conflict", "Conflict")
+    assert (error.service_code, error.message) == ("conflict", "Conflict")
 
 
 async def test_connection_errors() -> None:

@@ -120,7 +120,7 @@ async def test_a_stale_offer_is_used_once_at_most() -> None:
     amount = "50000"
     with pytest.raises(PaymentRejectedError) as caught:
         await client.token_prices(["C", "D"])
-    assert caught.value.code == "No matching payment requirements"
+    assert (caught.value.code, caught.value.reason) == ("payment_rejected", "No matching payment requirements")
     result = await client.token_prices(["E", "F"])
     assert result.payment is not None
     assert result.payment.amount == 50_000

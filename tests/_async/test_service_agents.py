@@ -69,7 +69,7 @@ async def test_the_life_of_an_agent(tenant: Tenant, signer: LocalSigner) -> None
 
     with pytest.raises(ConflictError) as running:
         await client.agents.delete(made.id)
-    assert (running.value.status, running.value.code) == (409, "conflict")
+    assert (running.value.status, running.value.service_code) == (409, "conflict")
     assert (await client.agents.get(made.id)).status == "active"
 
     server.stop_agent(made.id)
@@ -135,7 +135,7 @@ async def test_wrong_signatures(tenant: Tenant, signer: LocalSigner) -> None:
     ):
         with pytest.raises(InvalidSignatureError) as caught:
             await client.wallets.connect(address=signer.address, chain_id=8453, label="l", signature=wrong)
-        assert (caught.value.status, caught.value.code) == (400, "invalid_signature")
+        assert (caught.value.status, caught.value.service_code) == (400, "invalid_signature")
     with pytest.raises(InvalidSignatureError):
         await client.wallets.connect_with(signer, label="l", message="another text")
     assert await client.wallets.list().first() is None
@@ -169,7 +169,7 @@ MISSING: list[tuple[str, Callable[[AsyncTradeClient], Any]]] = [
 async def test_what_is_not_there(client: AsyncTradeClient, act: Callable[[AsyncTradeClient], Any]) -> None:
     with pytest.raises(NotFoundError) as caught:
         await act(client)
-    assert (caught.value.status, caught.value.code, caught.value.retries) == (404, "not_found", 0)
+    assert (caught.value.status, caught.value.service_code, caught.value.retries) == (404, "not_found", 0)
     assert caught.value.message
 
 
@@ -193,7 +193,7 @@ async def test_values_that_the_service_refuses(populated: Tenant) -> None:
             await client.agents.update(agent.id, risk=risk)
     with pytest.raises(UnprocessableEntityError, match="max_positions") as caught:
         await client.agents.update(agent.id, max_positions=0)
-    assert (caught.value.status, caught.value.code) == (422, "validation_error")
+    assert (caught.value.status, caught.value.service_code) == (422, "validation_error")
     with pytest.raises(UnprocessableEntityError, match="name"):
         await client.agents.create(name=" ", wallet_id=agent.wallet_id, chain_id=agent.chain_id)
     with pytest.raises(UnprocessableEntityError, match="address"):

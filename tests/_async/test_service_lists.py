@@ -73,7 +73,7 @@ async def test_a_cursor_of_another_list_is_refused(populated: Tenant) -> None:
         break
     with pytest.raises(InvalidRequestError) as caught:
         await populated.client.trades.list(cursor="made up").first()
-    assert caught.value.code == "invalid_request"
+    assert caught.value.service_code == "invalid_request"
 
 
 async def test_a_walk_is_resumed_by_its_cursor(populated: Tenant) -> None:

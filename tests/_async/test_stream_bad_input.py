@@ -87,7 +87,7 @@ async def test_a_refusal_is_its_own_error(
     assert type(found.error) is kind
     assert isinstance(found.error, APIStatusError)
     assert found.error.status == int(str(found.error.status))
-    assert (found.error.code or "") == code
+    assert (found.error.service_code or "") == code
     assert found.error.url.endswith("/v1/signals/stream?chain=8453")
     assert found.ids == ["a"] * lived
     assert {request.url.host for request in script.requests} == {"service.example"}

@@ -237,7 +237,7 @@ def test_a_refusal_cut_short_is_still_a_refusal() -> None:
     cut = answer(b'{"error": {"code": "not_fo', status="404 Not Found", length=500)
     error = account_error(cut, max_retries=5)
     assert isinstance(error, NotFoundError)
-    assert (error.retries, error.code) == (0, None)
+    assert (error.retries, error.code, error.service_code) == (0, "not_found", None)
 
 
 def test_a_refusal_whose_explanation_never_comes_is_still_a_refusal() -> None:

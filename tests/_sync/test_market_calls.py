@@ -17,9 +17,9 @@ from tradesdk._sync.batches import Batches, BatchRun
 from tradesdk._sync.market_methods import DryRuns, MarketMethods, Quotes
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PaymentState
+from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPrice, TokenResults
 from tradesdk.payments.batches import Batch
-from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
 from .._payments import payment, quote, result

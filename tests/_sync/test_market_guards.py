@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 
-from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError
+from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError, TokenDetails
 from tradesdk._httpx import Place
 from tradesdk_mock import MockClock, MockService
 
@@ -275,6 +275,11 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_is_signed(mock: M
             assert named in str(caught.value)
             assert "not among the first 500 of 620 tokens" in str(caught.value)
             assert meant in caught.value.hint
+            assert isinstance(caught.value.details, TokenDetails)
+            near = caught.value.details.suggestions
+            assert bool(near) == ("did you mean" in caught.value.hint)
+            assert all(name in caught.value.hint for name in near)
+            assert set(caught.value.details.unknown) <= set(tokens)
     assert (signer.digests, ledger.history()) == ([], [])
     with pytest.raises(PaymentRefusedError, match=r"'q4' and 7 more are not among"):
         next(client.batches.token_prices([f"q{n}" for n in range(12)]))
@@ -340,7 +345,7 @@ def test_a_list_that_cannot_be_read_holds_nothing_up(
     for _ in range(2):
         assert (client.token_prices(["ETH"])).charged is True
     assert len([entry for entry in mock.journal() if entry.path == "/v1/supported-tokens"]) == 1
-    assert caplog.text.count("the symbols were not checked") == 1
+    assert [vars(record).get("event") for record in caplog.records].count("tokens_unchecked") == 1
 
 
 @pytest.mark.parametrize("most", [0, 1])

@@ -70,7 +70,7 @@ def test_the_life_of_an_agent(tenant: Tenant, signer: LocalSigner) -> None:
 
     with pytest.raises(ConflictError) as running:
         client.agents.delete(made.id)
-    assert (running.value.status, running.value.code) == (409, "conflict")
+    assert (running.value.status, running.value.service_code) == (409, "conflict")
     assert (client.agents.get(made.id)).status == "active"
 
     server.stop_agent(made.id)
@@ -134,7 +134,7 @@ def test_wrong_signatures(tenant: Tenant, signer: LocalSigner) -> None:
     ):
         with pytest.raises(InvalidSignatureError) as caught:
             client.wallets.connect(address=signer.address, chain_id=8453, label="l", signature=wrong)
-        assert (caught.value.status, caught.value.code) == (400, "invalid_signature")
+        assert (caught.value.status, caught.value.service_code) == (400, "invalid_signature")
     with pytest.raises(InvalidSignatureError):
         client.wallets.connect_with(signer, label="l", message="another text")
     assert client.wallets.list().first() is None
@@ -168,7 +168,7 @@ MISSING: list[tuple[str, Callable[[TradeClient], Any]]] = [
 def test_what_is_not_there(client: TradeClient, act: Callable[[TradeClient], Any]) -> None:
     with pytest.raises(NotFoundError) as caught:
         act(client)
-    assert (caught.value.status, caught.value.code, caught.value.retries) == (404, "not_found", 0)
+    assert (caught.value.status, caught.value.service_code, caught.value.retries) == (404, "not_found", 0)
     assert caught.value.message
 
 
@@ -192,7 +192,7 @@ def test_values_that_the_service_refuses(populated: Tenant) -> None:
             client.agents.update(agent.id, risk=risk)
     with pytest.raises(UnprocessableEntityError, match="max_positions") as caught:
         client.agents.update(agent.id, max_positions=0)
-    assert (caught.value.status, caught.value.code) == (422, "validation_error")
+    assert (caught.value.status, caught.value.service_code) == (422, "validation_error")
     with pytest.raises(UnprocessableEntityError, match="name"):
         client.agents.create(name=" ", wallet_id=agent.wallet_id, chain_id=agent.chain_id)
     with pytest.raises(UnprocessableEntityError, match="address"):

@@ -30,7 +30,7 @@ def test_a_read_only_key_writes_nothing(populated: Tenant, signer: LocalSigner) 
         for write in writes:
             with pytest.raises(PermissionDeniedError) as caught:
                 write(reader)
-            assert (caught.value.status, caught.value.code, caught.value.retries) == (403, "forbidden", 0)
+            assert (caught.value.status, caught.value.service_code, caught.value.retries) == (403, "forbidden", 0)
         assert (reader.account.get()).plan == "enterprise"
         assert reader.agents.get(agent.id) == before
         for pager in (reader.agents.list(), reader.wallets.list(), reader.trades.list(), reader.positions.list()):
@@ -46,7 +46,7 @@ def test_a_key_that_is_none(tenant: Tenant, key: str) -> None:
         for _ in range(2):
             with pytest.raises(AuthenticationError) as caught:
                 client.account.get()
-            assert (caught.value.status, caught.value.code, caught.value.retries) == (401, "unauthorized", 0)
+            assert (caught.value.status, caught.value.service_code, caught.value.retries) == (401, "unauthorized", 0)
             assert key not in str(caught.value)
 
 
@@ -114,7 +114,7 @@ def test_a_429_is_met_and_waited_out(tenant: Tenant) -> None:
         with pytest.raises(RateLimitError) as caught:
             hasty.account.get()
     error = caught.value
-    assert (error.status, error.code) == (429, "rate_limited")
+    assert (error.status, error.service_code) == (429, "rate_limited")
     assert error.retry_after is not None
     assert 0 < error.retry_after <= 61
     assert error.rate_limit is not None

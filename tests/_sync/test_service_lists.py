@@ -74,7 +74,7 @@ def test_a_cursor_of_another_list_is_refused(populated: Tenant) -> None:
         break
     with pytest.raises(InvalidRequestError) as caught:
         populated.client.trades.list(cursor="made up").first()
-    assert caught.value.code == "invalid_request"
+    assert caught.value.service_code == "invalid_request"
 
 
 def test_a_walk_is_resumed_by_its_cursor(populated: Tenant) -> None:

@@ -131,10 +131,11 @@ def test_why_it_waits_for_the_rate_limit_is_said_once_a_wait(caplog: pytest.LogC
     script = StreamScript(*cut_once(until=400), listed=HOLE, history=history)
     found = followed(script)
     assert (found.error, found.ids, found.stats.gaps) == (None, WHOLE, 0)
-    said = [record for record in caplog.records if record.getMessage().startswith("the rate limit is used up; waiting")]
+    said = [record for record in caplog.records if vars(record).get("event") == "rate_limit_wait"]
     assert {record.levelno for record in said} == {logging.WARNING}
     waits = [seconds for seconds in script.clock.waits if 10 < seconds <= 41]
     assert 1 < len(said) == len(waits)
+    assert [vars(record)["wait"] for record in said] == waits
     assert max(waits) > 40, "many streams don't all come back at the moment of the reset"
 
 

@@ -106,12 +106,12 @@ def test_past_the_deadline_it_is_raised_unsent() -> None:
     error = caught.value
     assert len(service.requests) == 1
     assert clock.waits == []
-    assert (error.status, error.code, error.response, error.retries) == (429, "rate_limited", None, 0)
+    assert (error.code, error.service_code, error.response, error.retries) == ("rate_limited", None, None, 0)
     assert error.retry_after is not None
     assert 59 <= error.retry_after <= 61
     assert error.retry_at == datetime.fromtimestamp(START + error.retry_after, UTC)
     assert error.rate_limit == RateLimit(60, 0, datetime.fromtimestamp(START + 60, UTC))
-    assert str(error).startswith("429 rate_limited: not sent")
+    assert str(error).startswith("429: not sent")
 
 
 def test_copies_share_what_is_known() -> None:

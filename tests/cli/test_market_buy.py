@@ -117,7 +117,7 @@ def test_with_a_yes_to_a_price_the_service_cannot_ask_for_more(buyer: Terminal, 
     shop.add_fault("offer", fields={"amount": "60001"})
     run = buyer("market", "prices", "ETH", "BRETT", answers="y\n", env={"NO_COLOR": "1"})
     assert run.code == 12
-    assert "hint: to pay that all the same: --max-price 0.060001" in run.err
+    assert "hint: to pay that anyway: --max-price 0.060001" in run.err
     assert shop.payments.presentations() == []
 
 

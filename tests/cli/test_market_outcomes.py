@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
 
 import pytest
 
-from tradesdk import Budget, Ledger, LedgerError, PaymentRefusedError, PaymentState
+from tradesdk import (
+    Budget,
+    BudgetDetails,
+    Ledger,
+    LedgerError,
+    PaymentRefusedError,
+    PaymentState,
+    PriceDetails,
+    RecipientDetails,
+    TokenDetails,
+)
+from tradesdk.payments.ledger.rules import not_unresolved
+from tradesdk.payments.messages import blocking_error, in_doubt, undelivered
 from tradesdk_cli.money.calls import Call
 from tradesdk_cli.money.paying import Terms, Till
 from tradesdk_cli.money.payproblems import payment_problem
+from tradesdk_cli.money.payviews import surely_over
 from tradesdk_cli.money.wallet import Wallet
 from tradesdk_cli.speaking import SayingClock
 from tradesdk_mock import MockServer
@@ -246,29 +260,77 @@ def test_hints_name_commands_of_the_mock() -> None:
     )
 
 
+EARLIER = payment(state=PaymentState.REJECTED_LIVE)
+SHOW = f"trade --mock pay show {EARLIER.id}"
+TOTAL = BudgetDetails(cost=Decimal("0.06"), limit="max_total", limit_amount=Decimal("0.1"), left=Decimal("0.04"))
+DEAR = PriceDetails(asked=Decimal("0.09"), allowed=Decimal("0.06"))
+ABSURD = PriceDetails(asked=Decimal(10**30), allowed=Decimal("0.06"))
+OTHER = RecipientDetails(address="0x" + "ab" * 20, trusted=("0x" + "cd" * 20,))
+TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
+
+
 @pytest.mark.parametrize(
-    ("code", "hint", "ours"),
+    ("code", "about", "hint"),
     [
-        ("not_yet_expired", "try again from 10:00 on; new_purchase=True pays anew at once", "try again from 10:00 on"),
-        ("in_progress", "look at it: trade pay show pay_1", "look at it: trade --mock pay show pay_1"),
-        ("reservation_lost", "make the call again", "run the command again"),
-        ("no_such_payment", "client.payments.list(), or: trade pay history", "see what there is: trade --mock pay"),
-        ("over_price", "client.payments.resume('pay_1') hands it over", "trade --mock pay resume pay_1 hands it over"),
+        ("not_yet_expired", EARLIER, f"try again from {surely_over(EARLIER):%H:%M:%S} UTC on"),
+        ("in_progress", EARLIER, f"wait for that call to end, then look again: {SHOW}"),
+        ("in_progress", None, "wait for that call to end, then look again"),
+        ("reservation_lost", EARLIER, "run the command again"),
+        ("no_such_payment", None, "see what there is: trade --mock pay history"),
+        ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
+        ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        ("not_presented", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        ("over_total", TOTAL, "run the command again with a higher --max-price to go on; with --job nothing is paid"),
+        ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
+        ("over_price", ABSURD, "in the SDK's words"),
         (
-            "x",
-            "or say: client.payments.mark('pay_1', paid=…)",
-            "or say: trade --mock pay reconcile --mark paid|unpaid pay_1",
+            "recipient_changed",
+            OTHER,
+            f"ask the service whether that is right; if it is: trade --mock pay trust {OTHER.address}",
         ),
-        ("x", "see client.payments.get('pay_1') (trade pay show pay_1); or", "see trade --mock pay show pay_1; or"),
-        ("x", "wait: client.payments.get('pay_1'), or: trade pay show pay_1", "wait: trade --mock pay show pay_1"),
+        (
+            "unknown_token",
+            TYPED,
+            "did you mean BRETT or BERT? a token that is not listed is bought by its address; see",
+        ),
+        ("short_validity", None, "in the SDK's words"),
     ],
 )
-def test_what_the_sdk_says_to_programmers(code: str, hint: str, ours: str) -> None:
-    told = payment_problem(PaymentRefusedError("no", code=code, hint=hint), "trade --mock")
+def test_hints_of_refusals(code: Any, about: Any, hint: str) -> None:
+    """Where the SDK names a method, the terminal names a command. What it says of neither is shown as it is."""
+    earlier, details = (about, None) if about is EARLIER else (None, about)
+    refusal = PaymentRefusedError("no", code=code, hint="in the SDK's words", details=details, payment=earlier)
+    told = payment_problem(refusal, "trade --mock")
     assert told.hint is not None
-    assert told.hint.startswith(ours)
-    assert "new" not in told.hint
-    assert told.exit_code == (6 if code == "no_such_payment" else 12)
+    assert told.hint.startswith(hint)
+    assert told.exit_code == (6 if code in ("no_such_payment", "unknown_token") else 12)
+
+
+def test_another_price_or_recipient_than_an_earlier_payment_has() -> None:
+    for code, details in (("over_price", DEAR), ("recipient_changed", OTHER)):
+        refusal = PaymentRefusedError("no", code=cast(Any, code), details=details, payment=EARLIER)
+        told = payment_problem(refusal, "trade --mock")
+        assert told.hint == f"trade --mock pay resume {EARLIER.id} resends it anyway; or wait until it has expired"
+    own = payment(state=PaymentState.RESERVED)
+    told = payment_problem(PaymentRefusedError("no", code="recipient_changed", details=OTHER, payment=own), "trade")
+    assert told.hint is not None
+    assert told.hint.endswith(f"trade pay trust {OTHER.address}"), "another call remembered another one meanwhile"
+
+
+def test_a_run_of_batches_names_the_option_that_limits_it() -> None:
+    told = payment_problem(PaymentRefusedError("no", code="over_total", details=TOTAL), "trade")
+    assert told.message == "the next batch costs $0.06, and of --max-price $0.10 $0.04 is left"
+
+
+@pytest.mark.parametrize("state", PaymentState)
+def test_hints_name_no_method(state: PaymentState) -> None:
+    """Whatever became of an earlier payment: who typed a command has no client."""
+    one = payment(state=state)
+    for error in (blocking_error(one), not_unresolved(one), in_doubt(one, "lost"), undelivered(one, "no JSON")):
+        assert "client.payments" in error.hint or "call again" in error.hint or "new_purchase" in error.hint
+        told = payment_problem(error, "trade")
+        assert told.hint is not None
+        assert not re.search(r"client\.|new_purchase|[a-z_]+=|call again", told.hint)
 
 
 def test_a_password_that_takes_long_costs_another_try_only() -> None:

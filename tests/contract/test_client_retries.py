@@ -93,7 +93,7 @@ def test_other_4xx_are_never_sent_again(flavour: str, method: str, name: str) ->
     service, clock = Service(httpx.Response(int(name[7:10]), json=load(name)), times=99), VirtualClock()
     with pytest.raises(APIStatusError) as caught:
         call(flavour, method, service, clock)
-    assert caught.value.code == load(name)["error"]["code"]
+    assert caught.value.service_code == load(name)["error"]["code"]
     assert len(service.requests) == 1
     assert clock.waits == []
 

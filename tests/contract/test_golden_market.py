@@ -100,7 +100,7 @@ def test_failure_becomes_its_error(name: str, error: str) -> None:
         Service(load(name), status).run(MARKET_CALLS[0])
     raised = caught.value
     assert type(raised) is getattr(tradesdk, error)
-    assert (raised.status, raised.code, raised.message) == (status, None, load(name)["error"])
+    assert (raised.status, raised.service_code, raised.message) == (status, None, load(name)["error"])
 
 
 @pytest.mark.parametrize(

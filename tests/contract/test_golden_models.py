@@ -166,7 +166,11 @@ def test_error_body_becomes_its_error(name: str) -> None:
             client.agents.get("agt_51c0aa17")
     error = caught.value
     assert type(error) is STATUS_ERRORS[name]
-    assert (error.status, error.code, error.message) == (status, body["error"]["code"], body["error"]["message"])
+    assert (error.status, error.service_code, error.message) == (
+        status,
+        body["error"]["code"],
+        body["error"]["message"],
+    )
     assert error.response is not None
     assert error.response.json() == body
     text = str(error)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tradesdk_mock.market.tokens import find
+from tradesdk_mock import MockService
 
-from ..mock._shop import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
+from ..mock._buyer import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
 
 LONG = "z" * 5_000
 
@@ -32,9 +32,9 @@ NOT_JSON: list[tuple[bytes, str]] = [
     (b"[]", "must be a JSON object"),
     (b'"ETH"', "must be a JSON object"),
     (b"null", "must be a JSON object"),
-    (b'{"limit": 1, "limit": 2}', "'limit': stands there twice"),
-    (b'{"tokens": [{"identifier": "a", "identifier": "b"}]}', "'identifier': stands there tw"),
-    (b'{"x": {"y": [{"\\u001b": 1, "\\u001b": 1}]}}', r"'\x1b': stands there twice"),
+    (b'{"limit": 1, "limit": 2}', "'limit': given twice"),
+    (b'{"tokens": [{"identifier": "a", "identifier": "b"}]}', "'identifier': given twice"),
+    (b'{"x": {"y": [{"\\u001b": 1, "\\u001b": 1}]}}', r"'\x1b': given twice"),
     (b'{"x": "' + b"x" * 1_048_576 + b'"}', "longer than 1 MiB"),
 ]
 NOT_SAID: list[tuple[Headers, str]] = [
@@ -61,7 +61,8 @@ def test_a_body_is_a_json_object_and_says_so(shop: Shop, path: str) -> None:
     assert shop.send("POST", path, good, charset).status in (200, 402)
 
 
-BRETT = find(7, 8453, "BRETT").address.lower()  # type: ignore[union-attr]  # it is there
+with MockService(seed=7, signals="scripted") as mock:
+    BRETT = mock.emit_signal(token="BRETT").token_address.lower()
 WRONG_TOKENS: list[tuple[Any, str]] = [
     ({}, "tokens: required"),
     ({"tokens": None}, "tokens: required"),

@@ -13,7 +13,7 @@ HEAD = """
 import json, os, random, signal, sys, threading
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import LedgerError, PaymentRefusedError
+from tradesdk.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.ledger.leases import owner_name
 from tradesdk._values.payment import FREE, PaymentState

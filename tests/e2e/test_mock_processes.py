@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.mock._support import add_agent, add_wallet, in_process, ok, walk
+from tests.mock._http import add_agent, add_wallet, in_process, ok, walk
 
 from tradesdk_mock import MockClock, MockService
 

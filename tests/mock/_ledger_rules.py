@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tradesdk_mock.market.price_model import significant
-from tradesdk_mock.market.tokens import find
-
-from ._ledger import HOUR, Account, Life, Look, Observer, Record, Terms
+from ._http import HOUR
+from ._observer import Account, Life, Look, Observer, Record, Terms
 
 # A level is a price of six digits, the peak one of eight: a price so near to a level may be on either side of it.
 _TOLERANCE = 1e-6
 # How much a product of two straight lines may bulge between two full minutes, at the wildest.
 _BULGE = 2e-3
+
+
+def significant(value: float, digits: int = 6) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def published(signal: Record) -> float:
@@ -226,13 +228,13 @@ class Referee:
 
     def _wanted(self, life: Life, signals: Sequence[Record]) -> Iterator[Record]:
         """The signals for an agent that is active."""
-        seed, least = self.observer.mock.world.seed, min(terms.min_confidence for terms in life.terms)
+        least = min(terms.min_confidence for terms in life.terms)
         for signal in signals:
             if signal["confidence"] < least or signal["direction"] != "BUY" or signal["chain_id"] != life.chain_id:
                 continue
             at = published(signal)
             terms = life.at(at)
-            known = find(seed, life.chain_id, signal["token_address"]) is not None
+            known = self.observer.find(life.chain_id, signal["token_address"]) is not None
             enough = signal["confidence"] >= terms.min_confidence
             if enough and known and terms.status == "active" and at > life.created_at:
                 yield signal

@@ -9,11 +9,9 @@ from datetime import datetime
 from itertools import chain, pairwise
 from math import isclose
 
-from tradesdk_mock.market.tokens import tokens
-
-from ._ledger import BASE, Account, Observer, Record, ether
+from ._http import BASE, ok
 from ._ledger_rules import Course, Levels, Referee, by_agent, guarded
-from ._support import ok
+from ._observer import Account, Observer, Record, ether
 
 # With fewer closed trades of a token nothing is said of its win rate.
 ENOUGH = 3
@@ -182,7 +180,7 @@ class Accountant(Referee):
         for by, said_best in self.look.market.top.items():
             self._top(by, said_best, tallies, traders)
         self._metrics(trades)
-        every = sorted(tokens(self.observer.mock.world.seed, BASE), key=lambda token: token.market_cap_rank)
+        every = sorted(self.observer.tokens(BASE), key=lambda token: token.market_cap_rank)
         supported = self.look.market.supported
         self.check(
             [t["tokenAddress"] for t in supported] == [t.address for t in every[:500]], "supported: other tokens"

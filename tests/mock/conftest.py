@@ -7,7 +7,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 
-from ._support import READ, START, client
+from ._http import READ, START, client
 
 
 @pytest.fixture

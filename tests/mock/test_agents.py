@@ -10,7 +10,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockServerError
 
-from ._support import START, add_agent, add_wallet, error, ok, walk
+from ._http import START, add_agent, add_wallet, error, ok, walk
 
 
 def test_ids_and_fields_that_mean_nothing(api: httpx.Client) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ._shop import Shop, open_shop
-from ._support import START
+from ._buyer import Shop, open_shop
+from ._http import START
 
 DAY = 86_400
 

@@ -16,9 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.core.clock import END, MAX_SPEED
 
-from ._support import START
+from ._http import START
+
+# The first time that the clock can't show, in the year 5138, and its highest speed.
+END, MAX_SPEED = 1e11, 10_000
 
 
 class RealTime:

@@ -13,7 +13,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockService
 
-from ._support import FULL, START, in_process
+from ._http import FULL, START, in_process
 
 STREAM = "/v1/signals/stream?chain=8453"
 

@@ -20,7 +20,7 @@ from tradesdk_mock.control.http import OPERATIONS, Operation, signature
 from tradesdk_mock.control.http import ControlApi as Control
 from tradesdk_mock.core.messages import Request
 
-from ._support import FULL, START, add_agent, add_wallet, client, error, in_process, ok
+from ._http import FULL, START, add_agent, add_wallet, client, error, in_process, ok
 
 DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
 
@@ -393,7 +393,13 @@ def ask(
 
 
 def kept_out(mock: MockService, why: str, **options: Any) -> None:
-    for method, path in (("GET", "status"), ("POST", "reset"), ("POST", "nothing"), ("PATCH", "gaps")):
+    for method, path in (
+        ("GET", "status"),
+        ("POST", "reset"),
+        ("POST", "restore"),
+        ("POST", "nothing"),
+        ("PATCH", "gaps"),
+    ):
         message = error(ask(mock, f"/_mock/{path}", method, **options), 403, "forbidden")
         assert why in message
         assert len(message) < 200

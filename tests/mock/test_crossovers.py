@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock.market import indicators
-from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, crossover_series, past
+from tradesdk_mock.market.indicators import COLUMNS, LONG, SHORT, crossover_series, past_signals
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.tokens import Token, lively
 
-from ._signals import BASE, BNB, DAY, HOUR
-from ._support import START
+from ._http import BASE, BNB, DAY, HOUR, START
 
 Found = dict[str, object]
 CHAINS = [BASE, BNB]
@@ -97,7 +96,7 @@ def test_also_in_a_scenario_and_where_it_begins(scenario: str) -> None:
 @pytest.mark.parametrize("created_at", [START, START + 1_799.25, 10**9 + 7])
 def test_before_the_world_was_made_candles_are_of_an_hour(created_at: float) -> None:
     market = prices(7)
-    rows = named(past(market, created_at))
+    rows = named(past_signals(market, created_at))
     assert all(created_at - 7 * DAY < float(str(row["published_at"])) <= created_at for row in rows)
     # What was published in the first and in the last hour depends on the second.
     marks = range(int(created_at // HOUR) * HOUR - 7 * DAY + HOUR, int(created_at // HOUR) * HOUR, HOUR)
@@ -107,15 +106,15 @@ def test_before_the_world_was_made_candles_are_of_an_hour(created_at: float) -> 
 
 
 def test_the_past_has_both_chains_and_fewer_signals() -> None:
-    rows = past(prices(7), START)
+    rows = past_signals(prices(7), START)
     times = [row[0] for row in rows]
     assert times == sorted(times)
-    assert rows is past(prices(7), START)
+    assert rows is past_signals(prices(7), START)
     count = Counter(row[4] for row in rows)
     assert 60 * 168 / 7.5 < count[BASE] < 60 * 168 / 5
     assert 20 * 168 / 7.5 < count[BNB] < 20 * 168 / 5
-    assert past(prices(7), 0) == ()
-    early = past(prices(7), DAY)
+    assert past_signals(prices(7), 0) == ()
+    early = past_signals(prices(7), DAY)
     assert early
     assert min(row[0] for row in early) > 0
 
@@ -186,7 +185,9 @@ def test_what_a_signal_says(day: dict[int, list[indicators.Row]]) -> None:
 
 
 def some_signals() -> tuple[list[indicators.Row], list[indicators.Row]]:
-    return list(past(prices(7), START)[-300:]), crossover_series(prices(7), BNB).between(START + 5_000, START + 9_000)
+    return list(past_signals(prices(7), START)[-300:]), crossover_series(prices(7), BNB).between(
+        START + 5_000, START + 9_000
+    )
 
 
 def test_another_process_and_a_cold_start_have_the_same_signals() -> None:

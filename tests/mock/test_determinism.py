@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
-from ._support import FULL, OTHER, READ, START, client, connection, in_process
+from ._http import FULL, OTHER, READ, START, client, connection, in_process
 
 BRETT = {"tokens": [{"identifier": "BRETT"}]}
 # Money is asked for under the name of the host, and that is another one for every server.

@@ -10,8 +10,9 @@ import pytest
 
 from tradesdk_mock.payments import eip3009
 from tradesdk_mock.payments.eip3009 import Authorization, Domain
+from tradesdk_mock.payments.libraries import MESSAGES, TRANSFERS
 
-from ._paying import PAYER, STRANGER, Json, authorization, nonce_of, sign
+from ._buyer import PAYER, STRANGER, Json, authorization, nonce_of, sign
 
 DOMAIN = Domain("USD Coin", "2", 8453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -86,6 +87,7 @@ def test_what_is_not_the_payers_signature(name: str) -> None:
 
 def test_loading_leaves_the_recursion_limit_alone() -> None:
     before = sys.getrecursionlimit()
-    eip3009.load()
-    assert eip3009.ready()
+    for libraries in (TRANSFERS, MESSAGES):
+        libraries.load()
+        assert libraries.are_loaded()
     assert sys.getrecursionlimit() == before

@@ -14,13 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService, MockSignal
-from tradesdk_mock.market.emitted_signals import prompted
+from tradesdk_mock.market.emitted_signals import first_signal
 from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import find, lively
 
-from ._signals import BASE, BNB, HOUR, wire
-from ._support import START, in_process, walk
+from ._http import BASE, BNB, HOUR, START, in_process, walk
+
+
+def wire(signal: MockSignal) -> dict[str, Any]:
+    """The record that is sent."""
+    found = asdict(signal)
+    del found["published_at"]
+    return found
 
 
 def service(seed: int = 7, **options: Any) -> MockService:
@@ -182,7 +188,7 @@ def test_a_prompted_signal_says_where_the_averages_stand(chain_id: int) -> None:
     market, directions = prices(7), set()
     for ordinal in range(30):
         when = START + 137.25 * ordinal
-        signal, green, reason, short, long = prompted(market, chain_id, ordinal, when)
+        signal, green, reason, short, long = first_signal(market, chain_id, ordinal, when)
         token = find(7, chain_id, signal.token_symbol)
         assert token in lively(7, chain_id)
         assert (signal.timestamp, signal.published_at) == (int(when), when)
@@ -193,8 +199,8 @@ def test_a_prompted_signal_says_where_the_averages_stand(chain_id: int) -> None:
         assert short == pytest.approx(sum(closes[:SHORT]) / SHORT, rel=1e-12)
         assert long == pytest.approx(sum(closes[:LONG]) / LONG, rel=1e-12)
         assert signal.direction == ("BUY" if short > long else "SELL")
-        assert reason == f"The short moving average stands {'above' if short > long else 'below'} the long one."
+        assert reason == f"The short moving average is {'above' if short > long else 'below'} the long one."
         assert green == next(back for back in range(30) if closes[back] <= closes[back + 1])
-        assert prompted(market, chain_id, ordinal, when) == (signal, green, reason, short, long)
+        assert first_signal(market, chain_id, ordinal, when) == (signal, green, reason, short, long)
         directions.add(signal.direction)
     assert directions == {"BUY", "SELL"}

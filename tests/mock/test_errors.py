@@ -8,14 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import MockServer, MockServerError
-from tradesdk_mock.state.database import Database
+from tradesdk_mock import MockServer, MockServerError, MockService
 
-from ._support import add_agent, add_wallet, client, error, in_process, ok
+from ._http import add_agent, add_wallet, client, error, in_process, ok
 
 PATHS = {
     "/v1/account": "GET",
@@ -179,19 +179,26 @@ def test_a_crash_undoes_what_its_request_had_written(
     assert ok(api.get(f"/v1/agents/{agent}"))["id"] == agent
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "message"),
+    [
+        (sqlite3.SQLITE_FULL, "database or disk is full", "can't be used: database or disk is full$"),
+        (sqlite3.SQLITE_BUSY, "database is locked", "is in use: The state is busy"),
+    ],
+    ids=["full", "busy"],
+)
 def test_a_file_that_is_busy_and_one_that_cannot_be_used_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, text: str, message: str
 ) -> None:
-    class Broken(sqlite3.OperationalError):
-        sqlite_errorcode = sqlite3.SQLITE_FULL
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            if sql.startswith("BEGIN"):
+                error = sqlite3.OperationalError(text)
+                error.sqlite_errorcode = code
+                raise error
+            return super().execute(sql, *args)
 
-    def refuses(store: Database) -> None:
-        raise store._named(broken)
-
-    monkeypatch.setattr(Database, "_prepare", refuses)
-    broken = Broken("database or disk is full")
-    with pytest.raises(MockServerError, match=r"^the state file .* can't be used: database or disk is full$"):
-        Database(tmp_path / "state.sqlite3")
-    broken.sqlite_errorcode = sqlite3.SQLITE_BUSY
-    with pytest.raises(MockServerError, match="is in use: The state is busy"):
-        Database(tmp_path / "state.sqlite3")
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, factory=Failing, **options))
+    with pytest.raises(MockServerError, match=f"^the state file .* {message}"):
+        MockService(db=tmp_path / "state.sqlite3")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tradesdk_mock import SCENARIOS
 from tradesdk_mock.market.price_model import Prices, prices, significant
-from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, lively
 from tradesdk_mock.trading.exits import ExitForecast, ExitLevels, first_exit, trailing_peak
 

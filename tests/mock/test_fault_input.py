@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,12 +18,14 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServerError, MockService
 
-from ._faulty import ASK, STREAM, carried, connect
-from ._support import error, ok
+from ._http import client, error, ok, silent
+from ._streams import BASE_CHAIN, STREAM
+
+DOCS = Path(__file__).parents[2] / "docs" / "mock.md"
 
 PATH = "/v1/account"
 MIB8 = 8 * 2**20
-with carried("in process") as service:
+with silent("in process") as service:
     KINDS = service.fault_kinds()
 CONDITIONS = [
     *("route", "method", "tenant", "key", "query", "paid", "since", "until"),
@@ -31,13 +35,13 @@ CONDITIONS = [
 
 @pytest.fixture
 def mock() -> Iterator[MockService]:
-    with carried("in process") as made:
+    with silent("in process") as made:
         yield made
 
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock) as made:
+    with client(mock) as made:
         yield made
 
 
@@ -193,7 +197,7 @@ def test_any_json_is_a_rule_or_refused_and_the_service_goes_on(
 ) -> None:
     mock.clear_faults()
     mock.clock.advance(60)  # beyond the rate limit's window
-    with connect(mock, read_timeout=10) as http, caplog.at_level(logging.WARNING):
+    with client(mock, timeout=10) as http, caplog.at_level(logging.WARNING):
         headers = {"Content-Type": "application/json"}
         answer = http.post("/_mock/faults", content=json.dumps(body), headers=headers)
         if answer.status_code == 200:
@@ -212,7 +216,7 @@ def played(mock: MockService, http: httpx.Client, path: str) -> None:
     """Ask once, and read some of what comes; nothing but a failure of the transport may happen."""
     mock.emit_signal()
     try:
-        with http.stream("GET", path, params=ASK) as answer:
+        with http.stream("GET", path, params=BASE_CHAIN) as answer:
             for number, _ in enumerate(answer.iter_raw()):
                 if number == 20:
                     break
@@ -221,10 +225,13 @@ def played(mock: MockService, http: httpx.Client, path: str) -> None:
 
 
 def test_kinds_as_the_control_api_has_them(mock: MockService) -> None:
-    """Order and number of them are the documentation's, which has them as a table."""
+    """And as the documentation has them, in a table with a row for each."""
     kinds = mock.control("GET", "faults/kinds")["data"]
     assert [kind["name"] for kind in kinds] == [kind.name for kind in mock.fault_kinds()]
-    assert [kind["on"] for kind in kinds] == ["response"] * 10 + ["stream"] * 11 + ["payment"] * 5
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \| (.*?) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [(name, on, text, re.findall(r"\w+", parameters)) for name, on, text, parameters in rows] == [
+        (kind["name"], kind["on"], kind["text"], [each["name"] for each in kind["parameters"]]) for kind in kinds
+    ]
     for kind in kinds:
         assert set(kind) == {"name", "on", "text", "parameters"}
         assert kind["text"][0].isupper()

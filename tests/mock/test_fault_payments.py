@@ -11,10 +11,8 @@ import pytest
 
 from tradesdk_mock import MockService
 
-from ._faulty import CARRIERS, carried, connect
-from ._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
-from ._shop import BODY, PRICE
-from ._support import START
+from ._buyer import BODY, PAYER, PRICE, Json, decode, encode, header_name, offer_of, payment
+from ._http import CARRIERS, START, client, silent
 
 URL = "/v1/token-prices"
 ATTACKER = "0x6666666666666666666666666666666666666666"
@@ -25,13 +23,13 @@ VERSIONS = pytest.mark.parametrize("version", [2, 1])
 
 @pytest.fixture(params=CARRIERS)
 def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
-    with carried(request.param) as made:
+    with silent(request.param) as made:
         yield made
 
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock, None, read_timeout=10) as made:
+    with client(mock, None, timeout=10) as made:
         yield made
 
 
@@ -180,7 +178,7 @@ def test_fault(
 
 
 def test_every_kind_of_payment_fault_is_shown_here() -> None:
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         kinds = {kind.name for kind in mock.fault_kinds() if kind.on == "payment"}
     assert kinds == {each.values[0] for each in ROWS} & kinds | {"offer"}
 
@@ -359,7 +357,7 @@ def test_which_rules_apply_to_a_payment(
     rules: list[tuple[str, Json]], outcome: str, counts: list[tuple[int, int]]
 ) -> None:
     """How many requests each rule has met, and to how many it was applied."""
-    with carried("in process") as mock, connect(mock, None) as http:
+    with silent("in process") as mock, client(mock, None) as http:
         for kind, given in rules:
             mock.add_fault(kind, **given)
         assert Buyer(http).outcome() == outcome

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockServerError, MockService
+from tradesdk_mock import FaultRule, MockClock, MockServerError, MockService
 
-from ._faulty import ASK, STREAM, carried, connect, fault, hit, listen
-from ._support import FULL, READ, START, error, ok
+from ._http import FULL, READ, START, client, error, ok, silent
+from ._streams import BASE_CHAIN, STREAM, listen
 
 PATH = "/v1/account"
 Rule = tuple[str, dict[str, Any]]
@@ -25,14 +25,24 @@ Rule = tuple[str, dict[str, Any]]
 
 @pytest.fixture
 def mock() -> Iterator[MockService]:
-    with carried("in process") as made:
+    with silent("in process") as made:
         yield made
 
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock) as made:
+    with client(mock) as made:
         yield made
+
+
+def fault(mock: MockService, **conditions: Any) -> FaultRule:
+    """A rule that `hit` can tell from any answer of the service."""
+    return mock.add_fault("status", status=599, **conditions)
+
+
+def hit(http: httpx.Client, path: str = "/v1/account", method: str = "GET", **options: Any) -> bool:
+    """Whether a rule made by `fault` applied to this request."""
+    return http.request(method, path, **options).status_code == 599
 
 
 def counts(mock: MockService) -> list[tuple[int, int]]:
@@ -116,7 +126,7 @@ def test_tenant_and_key(mock: MockService) -> None:
         ([f"Bearer {FULL}"] * 2, None),
         ([], None),
     ]
-    with connect(mock, None) as http:
+    with client(mock, None) as http:
         for values, expected in sent:
             before = counts(mock)
             http.get(PATH, headers=[(b"Authorization", value.encode("latin-1")) for value in values])
@@ -213,7 +223,7 @@ def test_how_often(mock: MockService, http: httpx.Client, conditions: dict[str, 
 
 def test_probability_follows_from_the_seed_and_differs_from_rule_to_rule() -> None:
     def found(seed: int) -> list[list[bool]]:
-        with carried("in process", seed=seed) as mock, connect(mock) as http:
+        with silent("in process", seed=seed) as mock, client(mock) as http:
             played = []
             for _ in range(2):
                 rule = fault(mock, probability=0.3)
@@ -229,7 +239,7 @@ def test_probability_follows_from_the_seed_and_differs_from_rule_to_rule() -> No
 
 def test_a_stream_rule_counts_connections(mock: MockService, http: httpx.Client) -> None:
     mock.add_fault("drop", query={"chain": "56"}, after=0, how="clean", count=1)
-    mock.add_fault("drop", query=ASK, after=1, how="clean", count=2)
+    mock.add_fault("drop", query=BASE_CHAIN, after=1, how="clean", count=2)
     error(http.post(STREAM, json={}), 405, "invalid_request")
     ok(http.get(PATH))
     assert counts(mock) == [(0, 0), (0, 0)]
@@ -238,7 +248,7 @@ def test_a_stream_rule_counts_connections(mock: MockService, http: httpx.Client)
         emitted, content, _ = listen(mock, http, 2)
         assert content.count(b"data:") == 1
         assert emitted[0].encode() in content
-    with http.stream("GET", STREAM, params=ASK):
+    with http.stream("GET", STREAM, params=BASE_CHAIN):
         assert counts(mock) == [(1, 1), (3, 2)]
 
 
@@ -259,7 +269,7 @@ def test_a_status_takes_nothing_of_the_rate_limit(mock: MockService, http: httpx
 
 def test_a_status_without_a_key_and_by_gap_options(mock: MockService) -> None:
     mock.add_fault("status", status=401)
-    with connect(mock, None) as http:
+    with client(mock, None) as http:
         assert http.get(PATH).headers["x-ratelimit-limit"] == "60"
         mock.set_gaps(rate_headers="never", unknown_values="on")
         answer = http.get(PATH)
@@ -284,7 +294,7 @@ def applied(mock: MockService, *rules: Rule) -> list[bool]:
     mock.emit_signal()
     for _ in range(3):
         for key in ("mock_full_main", "mock_full_other"):
-            with connect(mock, key) as http:
+            with client(mock, key) as http:
                 for path in (PATH, f"{PATH}?a=b", f"{PATH}?a=c", "/v1/trades", f"{STREAM}?chain=8453&a=b"):
                     with suppress(httpx.TransportError), http.stream("GET", path):
                         pass
@@ -480,8 +490,8 @@ def test_processes_on_one_file_play_the_same_rules(tmp_path: Path) -> None:
     with (
         MockService(db=file, clock=MockClock(START)) as one,
         MockService(db=file, clock=MockClock(START)) as two,
-        connect(one) as http,
-        connect(two) as other,
+        client(one) as http,
+        client(two) as other,
     ):
         assert not hit(http)
         rule = fault(two, count=3)
@@ -498,6 +508,6 @@ def test_processes_on_one_file_play_the_same_rules(tmp_path: Path) -> None:
         fault(again, query={"x": 1}, key="key_0")
         kept = again.faults()
         assert (kept[1].query, dict(kept[1].parameters)) == ({"x": "1"}, {"status": 599, "executed": False})
-    with MockService(db=file, clock=MockClock(START)) as again, connect(again) as http:
+    with MockService(db=file, clock=MockClock(START)) as again, client(again) as http:
         assert again.faults() == kept
         assert [hit(http), hit(http)] == [False, True]

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockServer, MockService
 
-from ._faulty import ASK, CARRIERS, STREAM, Reader, carried, connect, emit, events, ids, listen, signal_id
+from ._http import CARRIERS, FULL, START, add_wallet, client, ok, silent
 from ._scripted import Outcome, fetch
-from ._support import FULL, START, add_wallet, ok
+from ._streams import BASE_CHAIN, STREAM, Reader, data_of, emit, ids, listen, signal_id
 
 ACCOUNT = "/v1/account"
 BOM = b"\xef\xbb\xbf"
@@ -66,7 +66,7 @@ def b64(content: bytes) -> str:
 @cache
 def account() -> bytes:
     """The body of the account, without faults."""
-    with carried("in process") as mock, connect(mock) as http:
+    with silent("in process") as mock, client(mock) as http:
         return http.get(ACCOUNT).content
 
 
@@ -130,7 +130,7 @@ class Seen:
     def agents(self) -> int:
         """How many agents there are now."""
         self._mock.clear_faults()
-        with connect(self._mock) as http:
+        with client(self._mock) as http:
             return len(ok(http.get("/v1/agents"))["data"])
 
     @property
@@ -138,7 +138,7 @@ class Seen:
         """Events of the stream: signals by their number, h for a heartbeat, ? for any other."""
         names = {ident: str(number) for number, ident in enumerate(self.emitted)}
         return "".join(
-            names.get(signal_id(data) or "", "h" if "heartbeat" in data else "?") for data in events(self.body)
+            names.get(signal_id(data) or "", "h" if "heartbeat" in data else "?") for data in data_of(self.body)
         )
 
     @property
@@ -174,7 +174,7 @@ ANSWERS = [
     row(rule("status", status=204), status=204, body=b"", error="no_content"),
     row(rule("status", status=304), status=304, body=b""),
     row(rule("status", status=401), status=401, www_authenticate="Bearer"),
-    row(rule("status"), status=500, message="The mock was told to answer 500 (fault ID).", www_authenticate=None),
+    row(rule("status"), status=500, message="Injected by fault ID: status 500.", www_authenticate=None),
     row(rule("status", code=7, message='"a"\nb'), status=500, json={"error": {"code": "7", "message": '"a"\nb'}}),
     row(rule("status", headers={"X-Trace": 7, "Content-Type": "text/plain", "Date": "today"}),
         status=500, x_trace="7", content_type="text/plain", date="today"),
@@ -316,35 +316,35 @@ WAYS = [
 ]
 
 
-def see(mock: MockService, client: str, at: str, token: str | None, patience: float) -> Seen:
+def see(mock: MockService, flavour: str, at: str, token: str | None, patience: float) -> Seen:
     """Send the request of a row, and read what comes to its end."""
     emitted: list[str] = []
     options: dict[str, Any] = {"headers": {"Authorization": f"Bearer {FULL}"}, "read": patience}
     method, path = "GET", ACCOUNT
     if at == "stream":
-        path, options["params"] = STREAM, ASK
+        path, options["params"] = STREAM, BASE_CHAIN
         options["opened"] = lambda: emitted.extend(emit(mock, 6, **({} if token is None else {"token": token})))
     if at == "agents":
-        with connect(mock) as http:
+        with client(mock) as http:
             body = {"name": "one", "wallet_id": add_wallet(http), "chain_id": 8453}
         method, path, options["json"] = "POST", "/v1/agents", body
     if at == "prices":
         method, path, options["json"] = "POST", "/v1/token-prices", {"tokens": [{"identifier": "BRETT"}]}
     now = time.monotonic if isinstance(mock, MockServer) else mock.clock.now
     before = now()
-    outcome = fetch(client, mock, method, path, **options)
+    outcome = fetch(flavour, mock, method, path, **options)
     return Seen(outcome, mock, emitted, now() - before)
 
 
-@pytest.mark.parametrize(("carrier", "client"), WAYS)
+@pytest.mark.parametrize(("carrier", "flavour"), WAYS)
 @pytest.mark.parametrize(("rules", "at", "token", "comes"), [*ANSWERS, *STREAMS])
 def test_fault(
-    carrier: str, client: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
+    carrier: str, flavour: str, rules: tuple[Rule, ...], at: str, token: str | None, comes: dict[str, Any]
 ) -> None:
-    with carried(carrier) as mock:
+    with silent(carrier) as mock:
         for kind, parameters in rules:
             mock.add_fault(kind, route="/v1/agents" if at == "agents" else None, **parameters)
-        seen = see(mock, client, at, token, 0.6 if comes["end"] == LATE else 10)
+        seen = see(mock, flavour, at, token, 0.6 if comes["end"] == LATE else 10)
         assert set(seen.faults) == {kind for kind, _ in rules}
         if carrier == "in process":
             assert mock.status()["streams"] == 0
@@ -360,7 +360,7 @@ def test_fault(
 
 def test_every_kind_is_in_the_table() -> None:
     shown = {kind for each in [*ANSWERS, *STREAMS] for kind, _ in each.values[0]}
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         assert shown == {kind.name for kind in mock.fault_kinds() if kind.on != "payment"}
 
 
@@ -381,7 +381,7 @@ def test_every_kind_is_in_the_table() -> None:
 )
 def test_chance_follows_from_the_seed(given: Rule, at: str, name: str) -> None:
     def play(seed: int) -> Any:
-        with carried("in process", seed=seed) as mock:
+        with silent("in process", seed=seed) as mock:
             mock.add_fault(given[0], **given[1])
             return see(mock, "blocking", at, None, 20)[name]
 
@@ -390,7 +390,7 @@ def test_chance_follows_from_the_seed(given: Rule, at: str, name: str) -> None:
 
 
 def test_jitter_is_drawn_for_each_request_and_a_share_for_each_event() -> None:
-    with carried("in process") as mock, connect(mock) as http:
+    with silent("in process") as mock, client(mock) as http:
         mock.add_fault("latency", seconds=1, jitter=3, count=5)
         delays = []
         for _ in range(5):
@@ -427,7 +427,7 @@ def test_jitter_is_drawn_for_each_request_and_a_share_for_each_event() -> None:
 )
 def test_bytes_on_the_socket(given: Rule, target: str, head: bytes, body: bytes, end: str) -> None:
     """The end of the body, and how the connection ends."""
-    with carried("sockets") as mock:
+    with silent("sockets") as mock:
         assert isinstance(mock, MockServer)
         mock.add_fault(given[0], **given[1])
         mock.set_gaps(heartbeat=1)
@@ -451,7 +451,7 @@ def test_bytes_on_the_socket(given: Rule, target: str, head: bytes, body: bytes,
 
 
 def test_the_connection_is_kept_where_a_fault_does_not_end_it() -> None:
-    with carried("sockets") as mock, connect(mock) as http:
+    with silent("sockets") as mock, client(mock) as http:
         peers = set()
         for kind in ("status", "malformed_json", "content_type", "huge_body", "drip"):
             parameters: dict[str, Any] = {"seconds": 0} if kind == "drip" else {}
@@ -473,7 +473,7 @@ def test_the_connection_is_kept_where_a_fault_does_not_end_it() -> None:
 )
 def test_pieces(given: Rule, at: str, token: str | None, right: Callable[[list[int]], bool]) -> None:
     """A large body is never in memory as a whole."""
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         mock.add_fault(given[0], **given[1])
         mock.add_fault("drop", after=4, how="clean")
         seen = see(mock, "blocking", at, token, 10)
@@ -491,13 +491,13 @@ def test_pieces(given: Rule, at: str, token: str | None, right: Callable[[list[i
 
 @pytest.fixture(params=CARRIERS)
 def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
-    with carried(request.param) as made:
+    with silent(request.param) as made:
         yield made
 
 
 @contextmanager
 def reading(mock: MockService, timeout: float = 60) -> Iterator[Reader]:
-    with connect(mock, read_timeout=timeout) as http, http.stream("GET", STREAM, params=ASK) as answer:
+    with client(mock, timeout=timeout) as http, http.stream("GET", STREAM, params=BASE_CHAIN) as answer:
         yield Reader(answer)
 
 
@@ -511,12 +511,12 @@ def test_a_fault_of_one_stream_is_not_in_another(mock: MockService) -> None:
     """Which events it is about is counted on each connection; what is left out of one is in the history."""
     mock.add_fault("silence", after=1, nth=1)
     mock.add_fault("skip", each=2, nth=2)
-    with reading(mock) as silent, reading(mock) as skipping, reading(mock) as whole, connect(mock) as http:
+    with reading(mock) as silent, reading(mock) as skipping, reading(mock) as whole, client(mock) as http:
         emitted = emit(mock, 3)
         assert silent.until(1) == emitted[:1]
         assert skipping.until(2) == emitted[::2]
         assert whole.until(3) == emitted
-        listed = ok(http.get("/v1/signals/history", params={**ASK, "from": START}))["data"]
+        listed = ok(http.get("/v1/signals/history", params={**BASE_CHAIN, "from": START}))["data"]
         assert [signal["id"] for signal in listed] == emitted[::-1]
         mock.reset()
         assert ids(silent.rest()) == emitted[:1]  # a silence ends with the world
@@ -553,7 +553,7 @@ def test_comments_in_a_silence(mock: MockService) -> None:
 
 
 def test_a_silence_ends_when_the_clock_is_set_back() -> None:
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         mock.add_fault("silence", after=1, seconds=30)
         with reading(mock) as stream:
             emitted = emit(mock, 2)
@@ -564,16 +564,16 @@ def test_a_silence_ends_when_the_clock_is_set_back() -> None:
 
 
 def test_heartbeats_are_silent_too_and_come_later_with_their_times() -> None:
-    with carried("in process") as mock, connect(mock, read_timeout=50) as http:
+    with silent("in process") as mock, client(mock, timeout=50) as http:
         mock.set_gaps(heartbeat=15)
         mock.add_fault("silence", after=0, seconds=40)
         mock.add_fault("drop", after=3, how="clean")
         _, content, _ = listen(mock, http, 0)
-    assert [json.loads(data)["timestamp"] - START for data in events(content)] == [15, 30, 45]
+    assert [json.loads(data)["timestamp"] - START for data in data_of(content)] == [15, 30, 45]
 
 
 def test_reorder_and_skip_leave_heartbeats_alone() -> None:
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         mock.set_gaps(heartbeat=15)
         mock.add_fault("reorder", window=10, seconds=20)
         mock.add_fault("skip", after=2)
@@ -587,7 +587,7 @@ def test_reorder_and_skip_leave_heartbeats_alone() -> None:
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_reset_and_the_end_of_the_mock_end_a_stream_whatever_its_faults(closed: bool) -> None:
     """What is held back comes first."""
-    with carried("in process") as mock:
+    with silent("in process") as mock:
         mock.set_gaps(heartbeat=15)
         rules = [rule("reorder", window=9, seconds=99), rule("bom")]
         for kind, parameters in [*rules, *(rule(kind, after=9) for kind in ("skip", "duplicate", "half_event"))]:
@@ -621,7 +621,7 @@ def test_reorder_lets_signals_go_that_have_waited_long_enough(mock: MockService)
 @given(count=st.integers(1, 12), window=st.integers(2, 5), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=10)
 def test_reorder_loses_nothing_and_moves_no_signal_out_of_its_window(count: int, window: int, seed: int) -> None:
-    with carried("in process", seed=seed) as mock, connect(mock) as http:
+    with silent("in process", seed=seed) as mock, client(mock) as http:
         mock.add_fault("reorder", window=window)
         mock.add_fault("drop", after=count, how="clean")
         emitted, content, _ = listen(mock, http, count)
@@ -641,7 +641,7 @@ FORMS = [
 @given(forms=st.lists(st.sampled_from(FORMS), unique_by=lambda form: form[0]), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=10)
 def test_changes_of_form_change_no_signal(forms: list[Rule], seed: int) -> None:
-    with carried("in process", seed=seed) as mock, connect(mock) as http:
+    with silent("in process", seed=seed) as mock, client(mock) as http:
         for kind, parameters in [*forms, rule("drop", after=5, how="clean")]:
             mock.add_fault(kind, **parameters)
         emitted, content, _ = listen(mock, http, 5)
@@ -652,7 +652,7 @@ def test_changes_of_form_change_no_signal(forms: list[Rule], seed: int) -> None:
 
 def test_a_reader_may_close_a_stream_with_faults_at_any_time(mock: MockService) -> None:
     mock.add_fault("duplicate")
-    with connect(mock) as http, http.stream("GET", STREAM, params=ASK) as answer:
+    with client(mock) as http, http.stream("GET", STREAM, params=BASE_CHAIN) as answer:
         emit(mock, 1)
         next(answer.iter_raw())
         answer.close()

@@ -18,20 +18,8 @@ import pytest
 
 from tradesdk_mock import GapInfo, GapOptions, MockClock, MockServer, MockService
 
-from ._support import (
-    OWNER,
-    START,
-    add_agent,
-    add_wallet,
-    client,
-    connection,
-    error,
-    events,
-    in_process,
-    ok,
-    sign,
-    walk,
-)
+from ._http import OWNER, START, add_agent, add_wallet, client, connection, error, in_process, ok, sign, walk
+from ._streams import first_events
 
 # The options
 
@@ -414,7 +402,7 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
 @pytest.mark.parametrize("seconds", [15, 1, 60])
 def test_heartbeat(mock: MockService, http: httpx.Client, seconds: int) -> None:
     mock.set_gaps(heartbeat=seconds)
-    beats = [event.data for event in events(http, 3, timeout=100)]
+    beats = [event.data for event in first_events(http, 3, timeout=100)]
     assert beats == [{"type": "heartbeat", "timestamp": START + n * seconds} for n in (1, 2, 3)]
 
 
@@ -422,9 +410,9 @@ def test_no_heartbeat_and_one_that_changes_under_an_open_stream(mock: MockServic
     mock.set_gaps(heartbeat=0)
     mock.emit_signal(at=START + 80_000)
     with pytest.raises(httpx.ReadTimeout):
-        events(http, 1, timeout=79_000)
+        first_events(http, 1, timeout=79_000)
     assert mock.clock.now() == START + 79_000
-    assert [event.data["type"] for event in events(http, 1, timeout=79_000)] == ["signal"]
+    assert [event.data["type"] for event in first_events(http, 1, timeout=79_000)] == ["signal"]
     mock.set_gaps(heartbeat=15)
     with http.stream("GET", "/v1/signals/stream?chain=8453", timeout=100) as answer:
         lines = (line for line in answer.iter_lines() if line)
@@ -438,18 +426,18 @@ def test_resume(mock: MockService, http: httpx.Client, value: str) -> None:
     mock.set_gaps(resume=value)
     for n in range(4):
         mock.emit_signal(at=START + 1 + n)
-    first, *rest = found = events(http, 4)
+    first, *rest = found = first_events(http, 4)
     assert [event.id for event in found] == [event.data["id"] if value == "ids" else None for event in found]
     mock.emit_signal(chain_id=56)
     latest = mock.emit_signal(at=START + 10)
     resumed = {"Last-Event-ID": first.data["id"]}
     missed = [event.data["id"] for event in rest] if value == "ids" else []
-    got = [event.data["id"] for event in events(http, len(missed) + 1, headers=resumed)]
+    got = [event.data["id"] for event in first_events(http, len(missed) + 1, headers=resumed)]
     assert got == [*missed, latest.id]
     # An id that nobody gave out, in whatever bytes, says nothing.
     for odd in ("sig_unknown", "' OR 1=1", "\xff"):
         coming = mock.emit_signal(at=mock.clock.now() + 10)
-        (event,) = events(http, 1, headers={"Last-Event-ID": odd.encode("latin-1")})
+        (event,) = first_events(http, 1, headers={"Last-Event-ID": odd.encode("latin-1")})
         assert event.data["id"] == coming.id
 
 
@@ -459,7 +447,7 @@ def test_stream_filter(mock: MockService, http: httpx.Client, value: str) -> Non
     for n, confidence in enumerate((0.2, 0.75, 0.749, 0.9)):
         mock.emit_signal(at=START + 1 + n, confidence=confidence)
     kept = [0.75, 0.9] if value == "honoured" else [0.2, 0.75, 0.749, 0.9]
-    seen = events(http, len(kept), min_confidence="0.75")
+    seen = first_events(http, len(kept), min_confidence="0.75")
     assert [event.data["confidence"] for event in seen] == kept
     if value == "honoured":
         assert http.get("/v1/signals/stream?chain=8453&min_confidence=2", timeout=1).status_code == 422

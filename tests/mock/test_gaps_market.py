@@ -9,9 +9,8 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from ._paying import PAYER, STRANGER, decode
-from ._shop import ALL, BODY, JSON, PAID, PATH, PRICE, Shop, good_body, tokens
-from ._support import START, client, error, ok
+from ._buyer import ALL, BODY, JSON, PAID, PATH, PAYER, PRICE, STRANGER, Shop, decode, good_body, tokens
+from ._http import START, client, error, ok
 
 VERSIONS = (2, 1)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import JournalEntry, MockClock, MockService
 
-from ._support import FULL, START, in_process
+from ._http import FULL, START, in_process
 
 NEVER = "so this could never fail"
 ENTRIES = [

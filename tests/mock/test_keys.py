@@ -10,7 +10,7 @@ import pytest
 
 from tradesdk_mock import MockServer, MockServerError
 
-from ._support import FULL, START, client, connection, error, ok
+from ._http import FULL, START, client, connection, error, ok
 
 
 def test_a_new_tenant_is_empty_and_on_the_pro_plan(api: httpx.Client) -> None:

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from tradesdk_mock.market.scenarios import SCENARIOS
+from tradesdk_mock import SCENARIOS
 
-from ._ledger import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, Observer, service
+from ._http import BASE, BNB, DAY, HOUR, START, add_agent, add_wallet, ok
 from ._ledger_sums import Accountant, judged
-from ._support import START, add_agent, add_wallet, ok
+from ._observer import BACKGROUND_TENANT, Observer, service
 
 # Tenants: one with a past, one whose agents begin now, and those that market data is mostly about.
 MAIN, FRESH = "main", "fresh"

@@ -11,8 +11,8 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
-from ._shop import ALL, good_body
-from ._support import FULL, START, client, error, in_process, ok
+from ._buyer import ALL, good_body
+from ._http import FULL, START, client, error, in_process, ok
 
 KEY = {"Authorization": f"Bearer {FULL}"}
 FREE = "/v1/supported-tokens"

@@ -14,8 +14,8 @@ from tradesdk_mock.market.indicators import LONG, SHORT
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import Token, lively, tokens
 
-from ._shop import Shop, open_shop
-from ._support import START
+from ._buyer import Shop, open_shop
+from ._http import START
 
 DAY = 86_400
 WAITING = "WAITING FOR SIGNAL"

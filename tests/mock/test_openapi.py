@@ -16,14 +16,13 @@ import pytest
 from tradesdk_mock import GapOptions, MockServer, MockService
 from tradesdk_mock.api import market_requests, validation
 from tradesdk_mock.api.context import MarketEndpoint
-from tradesdk_mock.api.openapi import document
 from tradesdk_mock.api.routes import MARKET_ROUTES, ROUTES
 from tradesdk_mock.core import errors
 from tradesdk_mock.core.gap_options import PLANS
 from tradesdk_mock.trading import agent_states
 
-from .._openapi import described, problems, resolved
-from ._support import client, in_process
+from .._openapi import described, document, problems, resolved
+from ._http import client, in_process
 
 ACCOUNT = [(method, path) for path, each in ROUTES for method, endpoint in each.items() if not endpoint.option]
 MARKET: dict[str, MarketEndpoint] = dict(MARKET_ROUTES)

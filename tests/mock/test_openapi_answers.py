@@ -10,17 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockClock, MockService
-from tradesdk_mock.api.openapi import document
-from tradesdk_mock.api.routes import MARKET_ROUTES
-from tradesdk_mock.core import errors
-from tradesdk_mock.state import world
+from tradesdk_mock import MockClock, MockServerError, MockService
 
-from .._openapi import described, header_problems, problems, response
-from ._paying import encode, header_name, offer_of, payment
-from ._support import READ, START, add_wallet, connection, in_process
+from .._openapi import described, document, header_problems, problems, response
+from ._buyer import encode, header_name, offer_of, payment
+from ._http import READ, START, add_wallet, connection, in_process
 
-MARKET = dict(MARKET_ROUTES)
+MARKET = {
+    path: item["post"]["x-price"] for path, item in document()["paths"].items() if "x-price" in item.get("post", {})
+}
 EVERY = [(method, path) for method, path, _ in described()]
 ACCOUNT = [(method, path) for method, path in EVERY if path not in MARKET]
 LISTS = ("/v1/agents", "/v1/wallets", "/v1/trades", "/v1/positions", "/v1/signals", "/v1/signals/history")
@@ -121,9 +119,9 @@ def succeed(witness: Witness) -> None:
     ask("PATCH", "/v1/agents/{agent_id}", 200, ids=ids, json=example("/v1/agents/{agent_id}", "patch"))
     ask("DELETE", "/v1/agents/{agent_id}", 204, ids=ids)
     for version in (1, 2):
-        for number, (path, endpoint) in enumerate(MARKET.items()):
+        for number, (path, price) in enumerate(MARKET.items()):
             paid = {}
-            if endpoint.price:
+            if float(price["usd"]):
                 refused = ask("POST", path, 402)
                 content = payment(
                     offer_of(refused.headers, refused.json(), version), mock.clock.now(), 100 * version + number
@@ -131,7 +129,7 @@ def succeed(witness: Witness) -> None:
                 paid = {header_name(content): encode(content)}
             answer = ask("POST", path, 200, headers=paid)
             receipt = answer.headers.get("payment-response" if version == 2 else "x-payment-response")
-            assert (receipt is None) == (endpoint.price == 0)
+            assert (receipt is None) == (float(price["usd"]) == 0)
             assert receipt is None or problems("PaymentResponse", json.loads(base64.b64decode(receipt))) == []
 
 
@@ -171,23 +169,29 @@ def refuse(witness: Witness) -> None:
     mock.set_gaps(paywall="open")
     mock.set_price_failure(True)
     ask("POST", "/v1/token-prices", 502)
-    for path, endpoint in MARKET.items():
+    for path, price in MARKET.items():
         ask("POST", path, 400, json=[])
-        if endpoint.each:
+        if price["per"] == "token":
             ask("POST", path, 404, json={"tokens": [{"identifier": "NOPE"}]})
 
 
 def fail(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of the server itself, on each endpoint."""
 
-    def broken(failure: Callable[[], Exception]) -> Callable[[object], None]:
+    def broken(failure: Exception) -> Callable[[object], None]:
         def transaction(_: object) -> None:
-            raise failure()
+            raise failure
 
         return transaction
 
-    for status, failure in ((503, errors.overloaded), (500, lambda: RuntimeError("for the test"))):
+    closed = MockService(signals="scripted")
+    closed.close()
+    with pytest.raises(MockServerError) as caught:
+        closed.status()
+    unavailable = caught.value.api_error
+    assert unavailable is not None
+    for status, failure in ((503, unavailable), (500, RuntimeError("for the test"))):
         with monkeypatch.context() as patch:
-            patch.setattr(world.World, "transaction", broken(failure))
+            patch.setattr(type(witness.mock.world), "transaction", broken(failure))
             for method, path in EVERY:
                 witness.ask(method, path, status)

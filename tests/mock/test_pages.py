@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 
-from ._support import START, client, error, ok
+from ._http import START, client, error, ok
 
 
 def flip(text: str, place: int) -> str:

@@ -11,9 +11,8 @@ import pytest
 
 from tradesdk_mock import MockPayments, MockServer, MockServerError, Presentation, Settlement
 
-from ._paying import PAYER, STRANGER, Json, nonce_of, offer_of, pay
-from ._shop import BODY, PATH, PRICE, Shop, tokens
-from ._support import START, error, ok
+from ._buyer import BODY, PATH, PAYER, PRICE, STRANGER, Json, Shop, nonce_of, offer_of, pay, tokens
+from ._http import START, error, ok
 
 URL = f"/v1/{PATH}"
 UNREADABLE = [(b"x-payment", b"?")]

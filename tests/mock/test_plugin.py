@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tradesdk_mock.pytest_plugin import OPTIONS
+OPTIONS = "seed, start, frozen, signals, scenario, gaps, populate"
+
 
 pytest_plugins = ["pytester"]
 
@@ -155,8 +156,8 @@ def test_async_tests(pytester: pytest.Pytester) -> None:
 
 
 WRONG = {
-    "sed=7": f"there is no option 'sed'; there are: {', '.join(OPTIONS)}",
-    "7": f"options are given by name: {', '.join(OPTIONS)}",
+    "sed=7": f"there is no option 'sed'; there are: {OPTIONS}",
+    "7": f"options are given by name: {OPTIONS}",
     "seed='7'": "seed: must be an integer, not '7'",
     "seed=True": "seed: must be an integer, not True",
     "frozen=1": "frozen: must be True or False, not 1",

@@ -12,10 +12,10 @@ from tradesdk_mock.core.seeding import ident
 from tradesdk_mock.market.tokens import lively
 from tradesdk_mock.trading.balances import initial_native
 
-from ._ledger import BACKGROUND_TENANT, DAY, HOUR, Observer, Record, service
+from ._http import DAY, HOUR, START, in_process, walk
 from ._ledger_rules import Levels
 from ._ledger_sums import judged
-from ._support import START, in_process, walk
+from ._observer import BACKGROUND_TENANT, Observer, Record, service
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tradesdk_mock.market.price_model import Prices, cents, prices, significant
 from tradesdk_mock.market.scenarios import SCENARIOS
 from tradesdk_mock.market.tokens import Token, find, lively, tokens
 
-from ._support import START
+from ._http import START
 
 HOUR, DAY = 3_600, 86_400
 EVERY = tokens(7, 8453) + tokens(7, 56)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServer
 
-from ._support import FULL, START, add_wallet, client, ok
+from ._http import FULL, START, add_wallet, client, ok
 
 HOST = b"Host: a\r\n"
 KEY = f"Authorization: Bearer {FULL}\r\n".encode()

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService
-from tradesdk_mock.market.indicators import CrossoverSeries, past
+from tradesdk_mock.market.indicators import CrossoverSeries, past_signals
 from tradesdk_mock.market.price_model import Prices, prices
 from tradesdk_mock.market.scenarios import ORDINARY, SCENARIOS, Course
 from tradesdk_mock.market.tokens import Token, lively
 
-from ._support import START
+from ._http import START
 
 HOUR, DAY = 3_600, 86_400
 NAMED = [name for name in SCENARIOS if name != ORDINARY]
@@ -51,7 +51,7 @@ def test_until_it_begins_it_is_the_ordinary_market(scenario: str) -> None:
         at = BEGIN - back
         assert [market.usd(token, at) for token in tokens] == [plain.usd(token, at) for token in tokens]
         assert (market.rate(at), market.native_usd(56, at)) == (plain.rate(at), plain.native_usd(56, at))
-    assert past(market, ANCHOR) == past(plain, ANCHOR)
+    assert past_signals(market, ANCHOR) == past_signals(plain, ANCHOR)
     later = BEGIN + 6 * DAY
     assert all(market.eth(token, later) != plain.eth(token, later) for token in tokens)
 

@@ -12,8 +12,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer, MockServerError, MockService, MockSignal
 
-from ._faulty import connect
-from ._support import START, in_process, ok, walk
+from ._http import START, client, in_process, ok, walk
 
 BASE, BNB = 8453, 56
 DAY = 86_400
@@ -46,7 +45,7 @@ def published(mock: MockService, chain: int = BASE) -> list[str]:
 
 def stream(mock: MockService, chain: int, count: int) -> list[dict[str, Any]]:
     """The first events of a new stream; reading them moves the clock."""
-    with connect(mock) as http, http.stream("GET", "/v1/signals/stream", params={"chain": chain}) as answer:
+    with client(mock) as http, http.stream("GET", "/v1/signals/stream", params={"chain": chain}) as answer:
         lines = (line for line in answer.iter_lines() if line.startswith("data: "))
         return [json.loads(next(lines)[6:]) for _ in range(count)]
 
@@ -93,8 +92,8 @@ def test_a_series_comes_at_even_steps(mock: MockService) -> None:
         ({"count": 0}, "count: must be from 1 to 10,000"),
         ({"count": 10_001}, "count: must be from 1 to 10,000"),
         ({"every": -1}, "every: must be from 0 to 86,400 seconds"),
-        ({"after": -1}, "after: must be seconds from now, and not beside at"),
-        ({"after": 1, "at": START + 1}, "after: must be seconds from now, and not beside at"),
+        ({"after": -1}, "after: must be seconds from now, and not together with at"),
+        ({"after": 1, "at": START + 1}, "after: must be seconds from now, and not together with at"),
         ({"count": 2, "every": 60, "confidence": 2}, "confidence: must be"),
         ({"count": 3, "at": 1e11 - 1, "every": 86_400}, "at: "),
     ],
@@ -287,7 +286,7 @@ def test_a_long_jump_over_sockets_is_made_up_for_in_parts_and_to_the_same_signal
     """A server gives other requests their turn in between."""
     found = []
     for made in (MockService, MockServer):
-        with made(clock=MockClock(START)) as mock, connect(mock) as http:
+        with made(clock=MockClock(START)) as mock, client(mock) as http:
             mock.emit_signal(at=START + 40_000.5)
             mock.clock.advance(DAY)
             found.append((http.get("/v1/signals/history?chain=8453&limit=100").content, mock.status()["signals"]))

@@ -8,7 +8,7 @@ from eth_utils.crypto import keccak
 from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.core.seeding import SeededRandom, address, checksum_address, digest, ident, keccak256
 
-from ._support import START, add_agent, add_wallet, in_process, walk
+from ._http import START, add_agent, add_wallet, in_process, walk
 
 
 def test_ids_are_unique_across_kinds_and_tenants() -> None:

@@ -17,7 +17,7 @@ import tradesdk_mock
 from tradesdk_mock import MockClock, MockServer, MockServerError
 from tradesdk_mock.__main__ import main
 
-from ._support import FULL, START, client, connection, ok
+from ._http import FULL, START, client, connection, ok
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServer, MockServerError, MockService
-from tradesdk_mock.market.indicators import past
+from tradesdk_mock.market.indicators import past_signals
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import signal_feed
 
-from ._signals import BASE, BNB, DAY, HOUR
-from ._support import START, client, in_process, ok, walk
+from ._http import BASE, BNB, DAY, HOUR, START, client, in_process, ok, walk
 
 WEEK = 7 * DAY
 
@@ -44,7 +43,9 @@ def both(mock: MockService) -> list[list[dict[str, Any]]]:
 def test_a_week_before_the_world_was_made_and_a_denser_market_since() -> None:
     mock = service()
     before = both(mock)
-    assert sorted(one["id"] for chain in before for one in chain) == sorted(row[1] for row in past(prices(7), START))
+    assert sorted(one["id"] for chain in before for one in chain) == sorted(
+        row[1] for row in past_signals(prices(7), START)
+    )
     mock.clock.advance(HOUR)
     for old, now in zip(before, both(mock), strict=True):
         assert now[: len(old)] == old

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,8 @@ import httpx
 import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
-from tradesdk_mock.core.errors import ApiError
-from tradesdk_mock.state.database import Database
-from tradesdk_mock.state.schema import TABLES, VERSION
 
-from ._support import START, add_agent, add_wallet, client, error, in_process, ok, walk
+from ._http import START, add_agent, add_wallet, client, error, in_process, ok, walk
 
 
 @pytest.fixture
@@ -307,6 +304,7 @@ def setting(name: str, value: str) -> str:
     return f"UPDATE meta SET value = '{value}' WHERE name = '{name}'"  # noqa: S608 - our own names
 
 
+VERSION = 4
 DAMAGED, OTHER = "damaged", "a database of something else"
 Spoil = Callable[[bytes], bytes] | Sequence[str] | None
 # name: (statements on a good file, or its bytes made wrong; None: there is none), and what is said of it:
@@ -348,6 +346,15 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return a_world(tmp_path_factory.mktemp("good") / "world.db")
 
 
+def schema(good: bytes) -> list[str]:
+    """The statements that made the tables and indexes of a state file."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        # In memory there is no log to be read.
+        database.deserialize(good[:18] + b"\x01\x01" + good[20:])
+        found = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    return [statement for (statement,) in found]
+
+
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, good: bytes, kind: str) -> None:
     spoil, message = WRONG[kind]
@@ -378,12 +385,12 @@ def test_what_is_no_state_is_refused_by_name_and_left_alone(path: Path, good: by
     assert listing(path.parent) == before
 
 
-def test_a_file_of_another_version_with_a_log_is_left_alone(path: Path, tmp_path: Path) -> None:
+def test_a_file_of_another_version_with_a_log_is_left_alone(path: Path, tmp_path: Path, good: bytes) -> None:
     other = tmp_path / "moved" / "world.db"
     other.parent.mkdir()
     live = sqlite3.connect(path, isolation_level=None)
     live.execute("PRAGMA journal_mode = WAL")
-    for statement in filter(str.strip, TABLES.split(";")):
+    for statement in schema(good):
         live.execute(statement)
     live.execute("PRAGMA user_version = 3")
     # What a killed process leaves, and the same without the index of the log.
@@ -422,13 +429,13 @@ def test_where_no_file_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 5])
-def test_a_state_that_was_only_begun_is_finished(path: Path, step: int) -> None:
+def test_a_state_that_was_only_begun_is_finished(path: Path, good: bytes, step: int) -> None:
     # As `mktemp` makes one, and as a process leaves it that was killed at one of its first steps.
     path.touch()
     if step > 0:
         run_sql(path, "PRAGMA journal_mode = WAL")
     if step > 1:
-        run_sql(path, *filter(str.strip, TABLES.split(";")), f"PRAGMA user_version = {VERSION}")
+        run_sql(path, *schema(good), f"PRAGMA user_version = {VERSION}")
     if step > 2:
         run_sql(path, "INSERT INTO counters VALUES ('', 'x', 1)")
     a_world(path)
@@ -474,18 +481,23 @@ def test_a_full_disk_is_answered_by_name(path: Path) -> None:
 
 
 def test_a_clock_that_could_not_be_kept_was_not_moved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    execute = Database._execute
+    full = False
 
-    def full(store: Database, sql: str, args: Sequence[object] = ()) -> sqlite3.Cursor:
-        if sql == "COMMIT":
-            raise ApiError(503, "service_unavailable", "The disk is full.")
-        return execute(store, sql, args)
+    class Disk(sqlite3.Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT" and full:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+            return super().execute(sql, *args)
 
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, factory=Disk, **options))
     with MockService(db=path, clock=MockClock(START)) as service:
-        with monkeypatch.context() as patched:
-            patched.setattr(Database, "_execute", full)
-            for move in (lambda: service.control("POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
-                with pytest.raises(MockServerError, match="disk is full"):
-                    move()
+        full = True
+        for move in (lambda: service.control("POST", "clock", {"advance": 10}), lambda: service.clock.advance(10)):
+            with pytest.raises(MockServerError, match="disk is full"):
+                move()
+        full = False
         assert service.clock.now() == START
         assert service.control("POST", "clock", {"advance": 7})["now"] == START + 7

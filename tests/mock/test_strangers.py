@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 from tradesdk_mock.core.messages import Request
 
-from ._support import START, client, connection, in_process, ok
+from ._http import START, client, connection, in_process, ok
 
 CODES = {
     400: {"invalid_request", "invalid_signature"},

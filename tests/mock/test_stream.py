@@ -17,9 +17,9 @@ import pytest
 
 from tradesdk_mock import MockServer, MockService, MockSignal
 
-from ._listening import CARRIERS, PATH, carried, connect, listening
+from ._http import CARRIERS, START, carried, client, walk
 from ._scripted import TLS
-from ._support import START, walk
+from ._streams import STREAM, listening
 
 
 @pytest.fixture(params=CARRIERS)
@@ -30,7 +30,7 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def api(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock) as http:
+    with client(mock, timeout=16) as http:
         yield http
 
 
@@ -42,7 +42,7 @@ def data(signal: MockSignal) -> dict[str, Any]:
 
 
 def test_a_signal_is_one_message_event(mock: MockService, api: httpx.Client) -> None:
-    with api.stream("GET", f"{PATH}?chain=8453") as answer:
+    with api.stream("GET", f"{STREAM}?chain=8453") as answer:
         emitted = mock.emit_signal(token="BRETT", direction="SELL", confidence=0.5, price_usd=0.25)
         raw = next(answer.iter_raw()).decode()
     assert answer.headers["content-type"] == "text/event-stream"
@@ -74,7 +74,7 @@ def test_it_begins_where_it_is_opened_and_keeps_what_comes_before_the_first_read
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("chain", [8453, 56])
 def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
-    with carried(carrier, signals="live") as mock, connect(mock) as api:
+    with carried(carrier, signals="live") as mock, client(mock, timeout=16) as api:
         mock.set_gaps(heartbeat=0)
         with listening(api, chain) as stream:
             mock.clock.advance(1_200)
@@ -88,7 +88,7 @@ def test_the_market_comes_as_time_goes_on(carrier: str, chain: int) -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_the_first_signal_may_be_promised(carrier: str) -> None:
-    with carried(carrier, signals="live", first_within=2.0) as mock, connect(mock) as api:
+    with carried(carrier, signals="live", first_within=2.0) as mock, client(mock, timeout=16) as api:
         for chain in (8453, 56):
             with listening(api, chain) as stream:
                 now = mock.clock.now()
@@ -125,7 +125,7 @@ async def test_many_tasks_listen(mock: MockService) -> None:
 
     async def listen() -> None:
         found: list[str] = []
-        async with http.stream("GET", f"{PATH}?chain=8453") as answer:
+        async with http.stream("GET", f"{STREAM}?chain=8453") as answer:
             opened.release()
             async for line in answer.aiter_lines():
                 if '"signal"' in line:

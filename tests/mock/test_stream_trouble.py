@@ -13,8 +13,8 @@ import pytest
 
 from tradesdk_mock import MockServerError, MockService
 
-from ._listening import CARRIERS, PATH, carried, connect, listening
-from ._support import START, error, ok, walk
+from ._http import CARRIERS, START, carried, client, error, ok, walk
+from ._streams import STREAM, listening
 
 HISTORY = "/v1/signals/history"
 ASK: dict[str, Any] = {"chain": 8453}
@@ -29,7 +29,7 @@ def mock(request: pytest.FixtureRequest) -> Iterator[MockService]:
 
 @pytest.fixture
 def http(mock: MockService) -> Iterator[httpx.Client]:
-    with connect(mock) as made:
+    with client(mock, timeout=16) as made:
         yield made
 
 
@@ -60,9 +60,9 @@ def test_only_the_history_or_only_the_stream_is_refused(
             assert refused.headers["retry-after"] == "2"
         assert history(http) == emitted[::-1]
         assert [event["id"] for event in stream.take(2)] == emitted
-    mock.add_fault("status", route=PATH, status=status, count=3)
+    mock.add_fault("status", route=STREAM, status=status, count=3)
     for _ in range(3):
-        error(http.get(PATH, params=ASK), status, code)
+        error(http.get(STREAM, params=ASK), status, code)
         assert history(http)[0] == emitted[-1]
     assert works(mock, http)
 
@@ -70,8 +70,8 @@ def test_only_the_history_or_only_the_stream_is_refused(
 @pytest.mark.parametrize("status", [204, 301, 302, 304, 307, 401, 403, 404, 500])
 def test_an_opening_with_another_status(mock: MockService, http: httpx.Client, status: int) -> None:
     headers = {"Location": "/v1/elsewhere"} if status in (301, 302, 307) else {}
-    mock.add_fault("status", route=PATH, status=status, headers=headers, count=1)
-    answer = http.get(PATH, params=ASK)
+    mock.add_fault("status", route=STREAM, status=status, headers=headers, count=1)
+    answer = http.get(STREAM, params=ASK)
     assert (answer.status_code, answer.headers.get("location")) == (status, headers.get("Location"))
     assert bool(answer.content) is (status not in (204, 304))
     assert works(mock, http)
@@ -81,23 +81,23 @@ def test_an_opening_with_another_status(mock: MockService, http: httpx.Client, s
 def test_a_page_or_packed_bytes_instead_of_a_stream(mock: MockService, http: httpx.Client, slowly: bool) -> None:
     """Real bytes under a real header; `drip` keeps it open for as long as a test needs."""
     page = "<!doctype html><title>Please log in</title>"
-    mock.add_fault("body", route=PATH, text=page, content_type="text/html; charset=utf-8", count=1)
-    answer = http.get(PATH, params=ASK)
+    mock.add_fault("body", route=STREAM, text=page, content_type="text/html; charset=utf-8", count=1)
+    answer = http.get(STREAM, params=ASK)
     assert (answer.status_code, answer.text) == (200, page)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     coming = mock.emit_signal(at=START + 3_600)
     content = gzip.compress(f'data: {{"type":"signal","id":"{coming.id}"}}\n\n'.encode(), mtime=0)
     packed = {"Content-Encoding": "gzip"}
-    mock.add_fault("body", route=PATH, base64=base64.b64encode(content).decode(), headers=packed, count=1)
+    mock.add_fault("body", route=STREAM, base64=base64.b64encode(content).decode(), headers=packed, count=1)
     if slowly:
-        mock.add_fault("drip", route=PATH, piece=20, seconds=0.01, count=1)
-    with http.stream("GET", PATH, params=ASK) as answer:
+        mock.add_fault("drip", route=STREAM, piece=20, seconds=0.01, count=1)
+    with http.stream("GET", STREAM, params=ASK) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
         assert answer.headers["content-encoding"] == "gzip"
         pieces = list(answer.iter_raw())
     assert (b"".join(pieces), len(pieces) > 2) == (content, slowly)
-    mock.add_fault("body", route=PATH, text="data: {}\n\n", headers=packed, count=1)
-    with http.stream("GET", PATH, params=ASK) as answer, pytest.raises(httpx.DecodingError):
+    mock.add_fault("body", route=STREAM, text="data: {}\n\n", headers=packed, count=1)
+    with http.stream("GET", STREAM, params=ASK) as answer, pytest.raises(httpx.DecodingError):
         answer.read()
     assert works(mock, http)
 
@@ -127,7 +127,7 @@ def test_a_line_without_an_end(mock: MockService, http: httpx.Client, how: str) 
     mock.add_fault("inject", after=1, text="data: " + "x" * 2**21)
     mock.add_fault("drop", after=3, how=how)
     content = b""
-    with http.stream("GET", PATH, params=ASK) as answer:
+    with http.stream("GET", STREAM, params=ASK) as answer:
         emitted = emit(mock, 3)
         try:
             for piece in answer.iter_raw():

@@ -13,7 +13,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
-from ._support import START, add_agent, add_wallet, client, error, in_process, ok
+from ._http import START, add_agent, add_wallet, client, error, in_process, ok
 
 THREADS = 8
 ROUNDS = 12

@@ -11,7 +11,7 @@ from tradesdk_mock import MockClock, MockService
 from tradesdk_mock.market.price_model import prices
 from tradesdk_mock.market.tokens import ETHER_ADDRESS, find, lively, tokens
 
-from ._support import START
+from ._http import START
 
 
 @pytest.mark.parametrize(("chain_id", "every", "live"), [(8453, 620, 60), (56, 20, 20)])

@@ -8,7 +8,7 @@ from eth_utils.address import is_checksum_address
 
 from tradesdk_mock import MockServer, MockServerError, Populated
 
-from ._support import START, client, ok, walk
+from ._http import START, client, ok, walk
 
 LISTS = ("/v1/trades", "/v1/agents", "/v1/wallets", "/v1/positions")
 

@@ -18,9 +18,9 @@ from tradesdk_mock.state.world import World
 from tradesdk_mock.trading import background_tenant, engine, ledger
 from tradesdk_mock.trading.signal_feed import next_due
 
-from ._ledger import BACKGROUND_TENANT, BASE, BNB, DAY, HOUR, OPEN, Observer, Record, service
+from ._http import BASE, BNB, DAY, HOUR, OTHER, START, add_agent, add_wallet, connection, error, in_process, ok, walk
 from ._ledger_sums import judged
-from ._support import OTHER, START, add_agent, add_wallet, connection, error, in_process, ok, walk
+from ._observer import BACKGROUND_TENANT, OPEN, Observer, Record, service
 
 # Levels that no price comes near within a minute.
 FAR: dict[str, float] = {"position_size_pct": 10, "stop_loss_pct": 90, "trailing_stop_pct": 90, "take_profit_pct": 100}

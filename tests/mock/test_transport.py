@@ -22,8 +22,8 @@ from tradesdk_mock.api.validation import MAX_BODY
 from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 
+from ._http import START
 from ._scripted import FLAVOURS, FOR_EVER, Bell, Body, Scripted, fetch, in_process, once, over_a_socket, plain, seen
-from ._support import START
 
 BIG = bytes(range(256)) * 1024
 BROKEN = httpx.RemoteProtocolError

@@ -16,8 +16,8 @@ from tradesdk_mock.core.clock import END
 from tradesdk_mock.core.messages import BodyStep, Delay, Disconnect, Reply, Request, WaitForEvent
 from tradesdk_mock.core.subscribers import Notifier
 
+from ._http import START
 from ._scripted import FLAVOURS, FOR_EVER, Bell, fetch, in_process, once, plain
-from ._support import START
 
 
 def at(clock: MockClock, due: float, bell: Notifier) -> Iterator[BodyStep]:

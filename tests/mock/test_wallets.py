@@ -10,7 +10,7 @@ import pytest
 
 from tradesdk_mock import MockServer, wallet_message
 
-from ._support import OWNER, START, add_wallet, error, ok
+from ._http import OWNER, START, add_wallet, error, ok
 
 
 def test_the_message_is_exactly_this() -> None:

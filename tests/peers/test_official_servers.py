@@ -163,7 +163,7 @@ def test_a_payer_without_money(buyer: Buyer) -> None:
     buyer.seller.chain.give(buyer.payer.address, TWO_COST - 1)
     with pytest.raises(PaymentRejectedError) as caught:
         buyer.call("token_prices", *TWO)
-    assert caught.value.code == "invalid_exact_evm_insufficient_balance"
+    assert caught.value.reason == "invalid_exact_evm_insufficient_balance"
     payment = caught.value.payment
     assert payment is not None
     assert payment.state is PaymentState.REJECTED_LIVE

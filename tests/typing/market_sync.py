@@ -17,6 +17,7 @@ from tradesdk import (
     Budget,
     Clock,
     DryRun,
+    ErrorCode,
     Ledger,
     LedgerStore,
     LocalSigner,
@@ -120,7 +121,8 @@ def failed(market: MarketClient) -> None:
         assert_type(error.payment, Payment | None)
         assert_type(error.charged, bool | Literal["unknown"])
     except PaymentError as error:
-        assert_type(error.code, str)
+        assert_type(error.code, ErrorCode)
+        assert_type(error.reason, str)
         assert_type(error.hint, str)
         assert_type(error.response, RawResponse | None)
     except APIError as error:

@@ -19,6 +19,7 @@ from tradesdk import (
     AsyncPager,
     AsyncTradeClient,
     Clock,
+    ErrorCode,
     LocalSigner,
     Page,
     Position,
@@ -154,7 +155,8 @@ async def errors(client: AsyncTradeClient) -> None:
         print(refused)
     except APIStatusError as error:
         assert_type(error.status, int)
-        assert_type(error.code, str | None)
+        assert_type(error.code, ErrorCode)
+        assert_type(error.service_code, str | None)
         assert_type(error.message, str)
         assert_type(error.body, bytes)
         assert_type(error.response, RawResponse | None)

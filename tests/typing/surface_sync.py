@@ -17,6 +17,7 @@ from tradesdk import (
     AgentSummary,
     APIStatusError,
     Clock,
+    ErrorCode,
     LocalSigner,
     Page,
     Pager,
@@ -151,7 +152,8 @@ def errors(client: TradeClient) -> None:
         print(refused)
     except APIStatusError as error:
         assert_type(error.status, int)
-        assert_type(error.code, str | None)
+        assert_type(error.code, ErrorCode)
+        assert_type(error.service_code, str | None)
         assert_type(error.message, str)
         assert_type(error.body, bytes)
         assert_type(error.response, RawResponse | None)

@@ -3,6 +3,7 @@
 import copy
 import inspect
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,18 +19,22 @@ from tradesdk.errors import (
     APIError,
     APIResponseError,
     APIStatusError,
+    BudgetDetails,
     CheckpointError,
     ConfigError,
     InvalidArgumentError,
+    PaymentError,
     RateLimitError,
     StreamError,
     TradeError,
 )
 
+from .._payments import payment
 from ._pickled import pickled
 
 WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+DETAILS = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), room_at=MOMENT)
 RESPONSE = RawResponse(429, Headers([("Retry-After", "5")]), b'{"error": {}}')
 
 CLASSES: list[type[TradeError]] = [
@@ -59,27 +64,35 @@ TREE = {
     "StreamError": "APIError",
     "StreamEndedError": "StreamError",
     "CheckpointError": "TradeError",
+    "PaymentError": "TradeError",
+    "PaymentRefusedError": "PaymentError",
+    "PaymentRejectedError": "PaymentError",
+    "PaymentOutcomeUnknownError": "PaymentError",
+    "PaymentUndeliveredError": "PaymentError",
+    "LedgerError": "PaymentError",
 }
 
 
 def arguments(cls: type[TradeError]) -> dict[str, Any]:
     """Everything such an error takes, set to something else than its default."""
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"code": "ledger_failed", "hint": "look there"}
+    if issubclass(cls, PaymentError):
+        given |= {"reason": "why not", "details": DETAILS, "payment": payment(), "response": RESPONSE}
     if issubclass(cls, APIError):
         given = {**WHERE, "retries": 3}
         if not issubclass(cls, AmbiguousOutcomeError):
             given["outcome"] = "unknown"
+        if not issubclass(cls, AmbiguousOutcomeError | APIStatusError):
+            given["code"] = "pagination_loop"
     if issubclass(cls, APIConnectionError):
         given |= {"sent": True, "temporary": False}
     if issubclass(cls, APIStatusError):
-        given |= {"status": 429, "code": "rate_limited", "response": RESPONSE, "headers": RESPONSE.headers}
+        given |= {"status": 429, "service_code": "too_fast", "response": RESPONSE, "headers": RESPONSE.headers}
         given |= {"retry_after": 5.0, "retry_at": MOMENT, "rate_limit": RateLimit(60, 0, MOMENT)}
     if issubclass(cls, CheckpointError):
-        given |= {"path": "/home/me/place.json", "hint": "look there"}
+        given |= {"path": "/home/me/place.json"}
     if issubclass(cls, APIResponseError | StreamError):
         given["response"] = RESPONSE
-    if issubclass(cls, APIResponseError):
-        given["code"] = "pagination_loop"
     if issubclass(cls, AmbiguousOutcomeError):
         given["candidates"] = ("agt_1", "agt_2")
     return given
@@ -157,7 +170,9 @@ def test_hostile_text_stays_on_one_printable_line(cls: type[TradeError], text: s
         error.url += text
         error.method = text
     if isinstance(error, APIStatusError):
-        error.code = text
+        error.service_code = text
+    if isinstance(error, PaymentError):
+        error.reason = text
     assert str(error).isprintable()
     assert "\n" not in repr(error)
     assert len(str(error)) < 15_000
@@ -182,12 +197,13 @@ def test_what_it_says() -> None:
     open_end = APIError("lost", retries=5, outcome="unknown", **WHERE)
     assert "after 5 retries; it may have been carried out: check before sending it again)" in str(open_end)
     assert str(APIStatusError("", status=418, **WHERE)) == "418 (POST https://api.example.com/v1/agents)"
-    assert str(APIStatusError("m", status=418, code="c", **WHERE)).startswith("418 c: m (")
+    assert str(APIStatusError("m", status=418, service_code="c", **WHERE)).startswith("418 c: m (")
+    assert APIStatusError("m", status=418, service_code="c", retries=2, **WHERE).headline == "418 c: m"
 
 
 def test_defaults() -> None:
     error = APIStatusError("m", status=500, **WHERE)
-    assert (error.code, error.response, dict(error.headers), error.body) == (None, None, {}, b"")
+    assert (error.service_code, error.response, dict(error.headers), error.body) == (None, None, {}, b"")
     assert (error.retry_after, error.retry_at, error.rate_limit) == (None, None, None)
     assert (error.outcome, error.retries) == ("none", 0)
     assert APIStatusError("m", status=429, response=RESPONSE, **WHERE).body == RESPONSE.content

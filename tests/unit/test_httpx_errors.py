@@ -58,6 +58,9 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
     "anything else": (httpx.TransportError("x"), FailureCause.LOST, "lost"),
 }
 
+CODES = {"refused": "connection_refused", "unknown host": "unknown_host", "certificate": "certificate_refused"}
+"""Of those that are told apart from others of their class."""
+
 
 @pytest.mark.parametrize("row", TABLE)
 def test_what_happened(row: str) -> None:
@@ -69,6 +72,8 @@ def test_what_happened(row: str) -> None:
     assert text in told.message
     assert type(told) is (APITimeoutError if isinstance(error, httpx.TimeoutException) else APIConnectionError)
     assert (told.method, told.url) == ("POST", "https://api.example.com/v1/agents")
+    timeout = isinstance(error, httpx.TimeoutException)
+    assert told.code == CODES.get(row, "timeout" if timeout else "connection_failed")
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "x" * 100_000, ""])

@@ -1,13 +1,14 @@
 """Budgets: the windows, what counts in them, and how a refusal is told."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from tradesdk._values.payment import FREE, LIVE, PaymentState
+from tradesdk.errors import BudgetDetails, PaymentRefusedError
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
@@ -44,6 +45,7 @@ def test_without_any_budget_nothing_is_paid(ledger: Ledger) -> None:
     error = refusal(ledger, 3 * CENT, Budget())
     assert error.code == "no_budget"
     assert "$0.03" in error.message
+    assert error.details == BudgetDetails(cost=Decimal("0.03"))
     for way in ("Budget(", "TRADE_BUDGET_PER_DAY", "max_price=", "trade pay budget set"):
         assert way in error.hint
 
@@ -54,6 +56,8 @@ def test_each_limit_alone_is_a_budget(ledger: Ledger, name: str) -> None:
     error = refusal(ledger, 3 * CENT + 1, budget)
     assert error.code == "over_budget"
     assert "$0.030001" in error.message
+    assert isinstance(error.details, BudgetDetails)
+    assert (error.details.limit, error.details.limit_amount, error.details.room_at) == (name, Decimal("0.03"), None)
     assert "$0.03 " in error.message
     spend_of = reserve(ledger, draft(amount=3 * CENT), budget)
     assert spend_of.amount == 3 * CENT
@@ -149,9 +153,20 @@ def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
     in_state(ledger, PaymentState.UNKNOWN, amount=20 * CENT)
     error = refusal(ledger, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
     assert error.message == (
-        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is reserved"
+        "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
     )
-    assert error.hint.endswith("what is reserved is free again as soon as it has expired unpaid")
+    assert error.hint.endswith("what is held is free again as soon as it has expired unpaid")
+    midnight = datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
+    assert error.details == BudgetDetails(
+        cost=Decimal("0.31"),
+        limit="per_day",
+        limit_amount=Decimal(1),
+        spent=Decimal("0.5"),
+        held=Decimal("0.2"),
+        left=Decimal("0.3"),
+        room_at=midnight,
+    )
+    assert f"{midnight:%Y-%m-%d %H:%M:%S} UTC" in error.hint
 
 
 def test_a_budget_below_what_is_spent_leaves_nothing(ledger: Ledger) -> None:
@@ -175,7 +190,7 @@ def test_more_than_the_whole_limit_never_fits(ledger: Ledger) -> None:
 
 
 def test_sums_that_are_too_large_are_an_error_of_the_ledger(ledger: Ledger) -> None:
-    from tradesdk.payments.errors import LedgerError
+    from tradesdk.errors import LedgerError
 
     for _ in range(9):
         reserve(ledger, draft(amount=10**18), Budget.unlimited())

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from tradesdk._values.payment import Payment, PaymentState
+from tradesdk.errors import LedgerError
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import LedgerError
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import Ledger
 
@@ -91,7 +91,7 @@ READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import NOW, presented, reserve
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
 if os.geteuid() == 0:
@@ -193,7 +193,7 @@ def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, m
 NO_ROOM = """
 import resource, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, draft, reserve
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
 with Ledger(sys.argv[1]) as ledger:

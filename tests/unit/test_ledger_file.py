@@ -15,7 +15,7 @@ import pytest
 
 from tradesdk import ConfigError, InvalidArgumentError
 from tradesdk._values.payment import PaymentState, SignedHeader
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
@@ -179,7 +179,7 @@ THAWED = """
 import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import reserve
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.ledger.rows import to_row
 

@@ -11,7 +11,7 @@ SCRIPT = """
 import os, sys
 from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk._values.payment import PaymentState
 

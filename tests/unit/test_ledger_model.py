@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.budget import LIMITS, Budget
-from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.sqlite import Ledger
 

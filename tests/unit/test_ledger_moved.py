@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk._values.payment import Payment
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.file import _after_fork, _before_fork
 from tradesdk.payments.ledger.sqlite import Ledger
 
@@ -123,7 +123,7 @@ def test_one_that_has_vanished_is_not_begun_anew(tmp_path: Path, closed: bool, l
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == left, "nothing was made or thrown away"
     mark = path.with_name(f"{path.name}-signed")
     (hint,) = hints
-    assert f"to begin anew, remove {mark}:" in str(hint)
+    assert f"to start over, remove {mark}:" in str(hint)
     mark.unlink()
     with Ledger(path) as anew:
         assert anew.get(kept.id) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
-from tradesdk.payments.errors import LedgerError
+from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import HEADER, NOW, draft, presented, reserve

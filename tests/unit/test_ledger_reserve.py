@@ -6,8 +6,8 @@ import pytest
 
 from tradesdk import InvalidArgumentError
 from tradesdk._values.payment import GRACE, LIVE, UNRESOLVED, PaymentState
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import PaymentRefusedError
 from tradesdk.payments.ledger.protocol import LedgerStore
 from tradesdk.payments.ledger.sqlite import Ledger
 
@@ -215,7 +215,7 @@ def test_a_hostile_recipient_cannot_write_to_the_terminal(ledger: Ledger) -> Non
 
 
 def test_the_same_id_cannot_be_reserved_twice(ledger: Ledger) -> None:
-    from tradesdk.payments.errors import LedgerError
+    from tradesdk.errors import LedgerError
 
     first = reserve(ledger)
     with pytest.raises(LedgerError) as caught:

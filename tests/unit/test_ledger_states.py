@@ -8,8 +8,8 @@ import pytest
 
 from tradesdk import InvalidArgumentError
 from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
+from tradesdk.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.budget import Budget
-from tradesdk.payments.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import HEADER, NOW, OTHER, PLENTY, draft, in_state, presented, reserve

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from tradesdk import APIConnectionError, InvalidArgumentError
 from tradesdk._market import MarketRequest, TokenQuery, token_prices
+from tradesdk._values.money import usd
 from tradesdk._values.payment import PaymentState
+from tradesdk.errors import BudgetDetails, PaymentOutcomeUnknownError, PaymentRefusedError
 from tradesdk.models.market import TokenPrice, TokenResults
 from tradesdk.payments.batches import BatchOptions, BatchPlan
-from tradesdk.payments.errors import PaymentOutcomeUnknownError, PaymentRefusedError
 
 from .._payments import payment, result
 
@@ -90,6 +91,8 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     assert (error.code, error.payment, error.charged) == ("over_total", None, False)
     assert "costs $0.15" in error.message
     assert "max_total=$0.40 $0.10 is left" in error.message
+    assert isinstance(error.details, BudgetDetails)
+    assert (error.details.limit, error.details.cost, error.details.left) == ("max_total", usd(150_000), usd(100_000))
     assert made.spent == 300_000
 
 
@@ -109,11 +112,11 @@ def test_what_may_have_been_taken_counts_once() -> None:
     made = plan(5)
     doubtful = payment(1, 150_000, state=PaymentState.UNKNOWN)
     for _ in range(3):
-        made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=doubtful))
+        made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=doubtful))
         assert made.spent == 150_000
     made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
     made.failed(PaymentRefusedError("no", code="over_budget"))
-    made.failed(PaymentRefusedError("no", code="x", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
+    made.failed(PaymentRefusedError("no", code="not_live", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
     others = payment(4, 80_000, state=PaymentState.PRESENTED)
     made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
@@ -156,7 +159,7 @@ def test_no_run_spends_more_than_its_total(
         elif how == "doubtful":
             taken += amount
             lost = payment(number, amount, state=PaymentState.UNKNOWN)
-            made.failed(PaymentOutcomeUnknownError("lost", code="unknown", payment=lost))
+            made.failed(PaymentOutcomeUnknownError("lost", code="outcome_unknown", payment=lost))
         else:
             made.delivered(place, result(EMPTY, None))
         assert made.spent == taken <= total

@@ -1,6 +1,7 @@
 """What is refused before anything is signed, under which code, and which of several offers is taken."""
 
 import itertools
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError
-from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.errors import PaymentRefusedError, PriceDetails, RecipientDetails
 from tradesdk.payments.guards import Guards, check_url, choose, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
@@ -114,7 +115,8 @@ def test_the_price_is_a_ceiling() -> None:
     error = refusal(requirement_2(), most=59_999)
     assert error.code == "over_price"
     assert error.message == "the service asks for $0.06, and $0.059999 is what this may cost"
-    assert error.hint == "to pay that all the same, allow it: max_price='0.06'"
+    assert error.hint == "to pay that anyway, allow it: max_price='0.06'"
+    assert error.details == PriceDetails(asked=Decimal("0.06"), allowed=Decimal("0.059999"))
     assert refusal(requirement_2(), most=0).code == "over_price"
 
 
@@ -149,6 +151,7 @@ def test_only_known_recipients_when_there_are_any() -> None:
     assert OTHER in error.message
     assert PAY_TO in error.message
     assert f"trade pay trust {OTHER}" in error.hint
+    assert error.details == RecipientDetails(address=OTHER, trusted=(PAY_TO,))
 
 
 def test_a_dearer_offer_to_a_known_recipient_beats_a_cheap_one_to_a_stranger() -> None:

@@ -25,15 +25,15 @@ def shown(error: BaseException) -> str:
 
 def test_every_error_has_a_hint_and_most_have_none_to_give() -> None:
     assert ConfigError("no").hint == TradeError("no").hint == ""
-    assert "hint" not in shown(PaymentRefusedError("no", code="x"))
+    assert "hint" not in shown(PaymentRefusedError("no", code="no_signer"))
 
 
 def test_a_traceback_shows_it_once_and_so_does_a_copys() -> None:
-    error = PaymentRefusedError("no", code="x", hint="do\nthis")
+    error = PaymentRefusedError("no", code="no_signer", hint="do\nthis")
     pickled = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
     for one in (error, copy.copy(error), pickled):
         assert shown(one).splitlines()[-2:] == [
-            "tradesdk.payments.errors.PaymentRefusedError: x: no",
+            "tradesdk.errors.PaymentRefusedError: no_signer: no",
             "hint: do\\nthis",
         ]
     assert "hint" not in str(error)

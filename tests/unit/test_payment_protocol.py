@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tradesdk import InvalidArgumentError, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PAYMENT_HEADER
-from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.protocol import RECEIPT_HEADER, Authorization, Offer, encode_payment, offer_error, parse_offer
 
 from ._offers import (

@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk import RawResponse
 from tradesdk._values.http import Headers
-from tradesdk.payments.errors import PaymentRefusedError
+from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.protocol import MAX_OFFER, offer_error, parse_offer
 
 from ._offers import MISSING, answer_1, answer_2, encoded, offer_1, offer_2, requirement_1, requirement_2

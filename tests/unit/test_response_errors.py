@@ -75,7 +75,7 @@ CLASSES = {
 def test_every_status_has_its_class(status: int, code: str) -> None:
     error = error_of(status, told(code))
     assert type(error) is CLASSES[status, code]
-    assert (error.status, error.code, error.message) == (status, code, "why")
+    assert (error.status, error.service_code, error.message) == (status, code, "why")
     assert (error.method, error.url, error.outcome, error.retries) == ("GET", URL, "none", 0)
     assert str(error) == f"{status} {code}: why (GET {URL})"
 
@@ -97,7 +97,7 @@ def test_the_whole_answer_is_kept() -> None:
 def test_the_market_data_wrapper_has_a_message_and_no_code() -> None:
     error = error_of(502, {"success": False, "data": None, "error": "price logic failed"})
     assert type(error) is BadGatewayError
-    assert (error.code, error.message) == (None, "price logic failed")
+    assert (error.service_code, error.message) == (None, "price logic failed")
     assert str(error) == f"502: price logic failed (GET {URL})"
 
 

@@ -222,6 +222,8 @@ def test_a_disconnect_says_why_and_when_again(caplog: pytest.LogCaptureFixture) 
     (gone,) = one.taken()
     assert (gone.reason, gone.tries, 2 <= gone.wait <= 2.5) == ("the cable was cut", 1, True)
     assert "the cable was cut; trying again in 2." in caplog.text
+    fields = vars(caplog.records[-1])
+    assert (fields["event"], fields["reason"], fields["wait"]) == ("stream_disconnected", gone.reason, gone.wait)
 
 
 @pytest.mark.parametrize("end", ["cut", "interrupted"])

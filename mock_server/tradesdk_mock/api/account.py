@@ -15,7 +15,7 @@ def read(call: Context) -> Answer:
         "created_at": tenant["created_at"],
         "api_key_last4": call.caller.last4,
     }
-    return Answer(200, call.shown(record))
+    return Answer(200, call.with_unknown(record))
 
 
 def usage(call: Context) -> Answer:
@@ -25,7 +25,7 @@ def usage(call: Context) -> Answer:
         "agents": {"used": call.world.store.count("agents", call.tenant), "limit": agents},
         "reset_at": call.caller.reset_at,
     }
-    return Answer(200, call.shown(record))
+    return Answer(200, call.with_unknown(record))
 
 
 ROUTES: Routes = [

@@ -68,7 +68,7 @@ def create(call: Context) -> Answer:
         "created_at": now,
     }
     store.add("agents", **{**record, "risk": json.dumps(risk)}, tenant=call.tenant, updated_at=now)
-    return Answer(int(gaps.write_status[:3]), call.shown(record))
+    return Answer(int(gaps.write_status[:3]), call.with_unknown(record))
 
 
 def read(call: Context) -> Answer:
@@ -138,7 +138,7 @@ def _full(call: Context, agent: dict[str, Any]) -> dict[str, Any]:
         "win_rate_pct": round(100.0 * wins / total, 2) if total else 0.0,
         "total_pnl_usd": round(pnl, 2) + 0.0,
     }
-    return call.shown({**agent, "stats": call.shown(stats)})
+    return call.with_unknown({**agent, "stats": call.with_unknown(stats)})
 
 
 def _check_wallet(call: Context, wallet_id: str, chain: int) -> None:
@@ -156,8 +156,8 @@ def _check_quota(call: Context) -> None:
     gaps = call.world.gaps
     limit = gaps.quota(call.caller.plan)[1]
     if call.world.store.count("agents", call.tenant) >= limit:
-        message = f"the {call.caller.plan} plan allows {limit} agents"
-        raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"Not now: {message}.")
+        message = f"the {call.caller.plan} plan allows at most {limit} agents"
+        raise unacceptable("agents", message) if gaps.agent_quota_status == "422" else forbidden(f"T{message[1:]}.")
 
 
 def start(call: Context) -> Answer:

@@ -1,4 +1,4 @@
-"""What a path leads to, and what one request carries on its way through the pipeline."""
+"""Endpoints, and the context of one request: what the steps of the pipeline read and write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..core.rate_limit import Verdict
 from ..faults.rules import Faults, MatchedFaults
 from ..market.tokens import Token
 from ..payments.header import Payment
+from ..payments.libraries import Libraries
 from ..state.tenants import Principal
 from ..state.world import World
-from .market_requests import MarketQuery, Reader, shown
+from .market_requests import MarketQuery, Reader, quoted
 from .validation import Query, json_body
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Endpoint:
         trading: it shows or changes what agents do: they are brought up to date first.
         signals: it shows signals: they are published up to now first.
         option: it exists only under the gap option `no_routes=routes`.
-        ready, load: heavy imports that it needs, and whether they are loaded.
+        libraries: slow imports that it needs.
     """
 
     handler: Callable[[Context], Answer]
@@ -42,8 +43,7 @@ class Endpoint:
     trading: bool = False
     signals: bool = False
     option: bool = False
-    ready: Callable[[], bool] | None = None
-    load: Callable[[], None] | None = None
+    libraries: Libraries | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class Context:
         """The JSON object in the body; 400 when it isn't one."""
         return json_body(self.request.headers, self.request.content)
 
-    def shown(self, record: Record) -> Record:
-        """A record as it leaves: under the gap option `unknown_values`, with a field and a status no client knows."""
+    def with_unknown(self, record: Record) -> Record:
+        """A record as it leaves: under the gap option `unknown_values`, with an unknown field and an unknown status."""
         if self.world.gaps.unknown_values == "on":
             record.update(NEW_FIELD)
             if "status" in record:
@@ -166,11 +166,11 @@ class MarketCall:
         found = [(each.token, each.limit) for each in named if each.token is not None]
         if len(found) < len(named) and not (found and self.world.gaps.unknown_token == "partial"):  # noqa: S105 - a gap option
             unknown = next(each for each in named if each.token is None)
-            raise ApiError(404, "not_found", f"No token {shown(unknown.identifier)} on Base.")
+            raise ApiError(404, "not_found", f"No token {quoted(unknown.identifier)} on Base.")
         return found
 
-    def shown(self, record: Record) -> Record:
-        """A record as it leaves: under the gap option `unknown_values`, with a field and a signal no client knows."""
+    def with_unknown(self, record: Record) -> Record:
+        """A record as it leaves: under the gap option `unknown_values`, with an unknown field and an unknown signal."""
         if self.world.gaps.unknown_values == "on":
             record.update(NEW_FIELD)
             if "signal" in record:

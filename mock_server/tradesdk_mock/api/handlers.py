@@ -51,7 +51,7 @@ def _fault_route(context: Context) -> Route | None:
 
 
 def _sender(context: Context) -> tenants.Principal | None:
-    """Whose request it is, without counting or admitting it."""
+    """The sender of the request, which isn't counted; None without a valid key."""
     try:
         with context.world.transaction() as now:
             return tenants.authenticate(context.world, context.request.headers, now)
@@ -196,7 +196,7 @@ def call_market_endpoint(context: Context) -> None:
     if endpoint is None or query is None or isinstance(query, ApiError):
         return
     call = MarketCall(context.world, query, context.now)
-    context.answer = Answer(200, {"success": True, "data": call.shown(endpoint.handler(call)), "error": None})
+    context.answer = Answer(200, {"success": True, "data": call.with_unknown(endpoint.handler(call)), "error": None})
 
 
 def settle(context: Context) -> None:
@@ -225,7 +225,7 @@ def add_rate_headers(context: Context) -> None:
         live = context.endpoint is not None and context.endpoint.live
         if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):
             return
-        verdict = context.verdict or rate_limit.untouched(world.gaps, context.now)
+        verdict = context.verdict or rate_limit.anonymous(world.gaps, context.now)
         answer.headers += rate_limit.rate_headers(verdict)
     elif context.verdict is not None:
         answer.headers += rate_limit.rate_headers(context.verdict)

@@ -20,9 +20,9 @@ def token_signals(call: MarketCall) -> Record:
     results = []
     for token, limit in call.tokens():
         wanted = SignalFilter(limit, query.signal, query.start, query.end)
-        found = [call.shown(record) for record in records(call.world, token, wanted)]
+        found = [call.with_unknown(record) for record in records(call.world, token, wanted)]
         results.append(
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "tokenSymbol": token.symbol,
@@ -42,7 +42,7 @@ def token_prices(call: MarketCall) -> Record:
             raise ApiError(502, "bad_gateway", f"The price of {token.symbol} can't be found at the moment.")
     return {
         "results": [
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "symbol": token.symbol,
@@ -62,7 +62,7 @@ def supported_tokens(call: MarketCall) -> Record:
     return {
         "total": len(every),
         "tokens": [
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "symbol": token.symbol,
@@ -83,7 +83,7 @@ def supported_tokens(call: MarketCall) -> Record:
 def token_win_rate(call: MarketCall) -> Record:
     return {
         "results": [
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "tokenSymbol": token.symbol,
@@ -102,7 +102,7 @@ def token_avg_prices(call: MarketCall) -> Record:
         prices = performance.average_prices(call.world, token.address)
         buy, sell = prices["BUY"], prices["SELL"]
         results.append(
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "tokenSymbol": token.symbol,
@@ -121,7 +121,7 @@ def top_performers(call: MarketCall) -> Record:
     rows = performance.top(call.world, call.query.sort_by, call.query.limit)
     return {
         "tokens": [
-            call.shown(
+            call.with_unknown(
                 {
                     "tokenAddress": token.address,
                     "symbol": token.symbol,
@@ -174,17 +174,17 @@ ROUTES: MarketRoutes = [
     (
         "/v1/top-performers",
         MarketEndpoint(
-            market_requests.sorted_tokens, top_performers, "The tokens that are traded best", 60_000, trading=True
+            market_requests.sorted_tokens, top_performers, "Tokens with the best performance", 60_000, trading=True
         ),
     ),
     (
         "/v1/aggregate-metrics",
         MarketEndpoint(
-            market_requests.nothing, aggregate_metrics, "Everything that was traded, added up", 60_000, trading=True
+            market_requests.nothing, aggregate_metrics, "Totals over all agents and trades", 60_000, trading=True
         ),
     ),
     (
         "/v1/supported-tokens",
-        MarketEndpoint(market_requests.number_of_tokens, supported_tokens, "The tokens there are", trading=True),
+        MarketEndpoint(market_requests.number_of_tokens, supported_tokens, "Supported tokens", trading=True),
     ),
 ]

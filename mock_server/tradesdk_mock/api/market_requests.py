@@ -66,8 +66,8 @@ class MarketBody:
         self._world = world
         self._gaps = world.gaps
         self._found = json_body(request.headers, request.content)
-        # The parser above takes the last of two values, and whoever pays should know which one counts. It has also
-        # refused nesting so deep that this one might overflow the stack.
+        # The parser above takes the last of two values; a paid request must not be ambiguous. It has also refused
+        # nesting so deep that this one might overflow the stack.
         json.loads(request.content or b"", object_pairs_hook=_unambiguous)
 
     def only(self, *names: str) -> None:
@@ -76,7 +76,7 @@ class MarketBody:
 
     def nothing(self) -> None:
         if self._found:
-            raise refused(self._gaps.b_invalid, shown(next(iter(self._found))), "the body must be the empty object {}")
+            raise refused(self._gaps.b_invalid, quoted(next(iter(self._found))), "the body must be the empty object {}")
 
     def limit(self, default: int, high: int) -> int:
         return self._limit(self._found, "limit", default, high)
@@ -93,7 +93,7 @@ class MarketBody:
                 raise ValueError
             moment = datetime.fromisoformat(value.upper())
         except ValueError:
-            raise invalid(f"{name}: {shown(value)} is not a date of ISO 8601, such as 2026-01-31T12:00:00Z") from None
+            raise invalid(f"{name}: {quoted(value)} is not a date of ISO 8601, such as 2026-01-31T12:00:00Z") from None
         return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
 
     def span(self) -> tuple[float | None, float | None]:
@@ -111,7 +111,7 @@ class MarketBody:
         if not isinstance(value, str):
             raise invalid(f"{name}: must be a string")
         if value not in values:
-            raise refused(self._gaps.b_invalid, name, f"{shown(value)} is not one of {', '.join(values)}")
+            raise refused(self._gaps.b_invalid, name, f"{quoted(value)} is not one of {', '.join(values)}")
         return value
 
     def tokens(self, limits: tuple[int, int] | None = None) -> list[NamedToken]:
@@ -136,10 +136,10 @@ class MarketBody:
             if not identifier.strip():
                 raise invalid(f"{at}.identifier: must not be blank")
             token = find(self._world.seed, BASE, identifier)
-            # An address and a symbol may name the same token: nobody wants to pay for it twice.
+            # An address and a symbol may name the same token: it would be paid for twice.
             earlier = seen.setdefault(token.address if token else identifier.lower(), identifier)
             if len(seen) <= place:
-                same = f"{at}.identifier", f"{shown(identifier)} is the same token as {shown(earlier)}"
+                same = f"{at}.identifier", f"{quoted(identifier)} is the same token as {quoted(earlier)}"
                 raise refused(self._gaps.b_invalid, *same)
             limit = self._limit(item, f"{at}.limit", *limits) if limits else _MOST_SIGNALS
             found.append(NamedToken(identifier, token, limit))
@@ -157,7 +157,7 @@ class MarketBody:
     def _only(self, where: dict[str, Any], names: Sequence[str], prefix: str) -> None:
         unknown = sorted(where.keys() - set(names)) if self._gaps.unknown_field == "400" else ()
         if unknown:
-            raise invalid(f"{prefix}{shown(unknown[0])}: not a field of this request")
+            raise invalid(f"{prefix}{quoted(unknown[0])}: not a field of this request")
 
 
 Reader = Callable[[MarketBody], MarketQuery]
@@ -209,12 +209,12 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise invalid(f"{shown(name)}: stands there twice")
+            raise invalid(f"{quoted(name)}: given twice")
         found[name] = value
     return found
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Untrusted text, shortened and without control characters."""
     quoted = repr(text if len(text) <= 80 else text[:77] + "...")
     return quoted if len(quoted) <= 120 else quoted[:116] + "...'"

@@ -56,11 +56,11 @@ def page(
         args,
     )
     places = [row.pop("seq") for row in rows]
-    envelope: dict[str, Any] = {"data": [call.shown(row) for row in rows[:limit]]}
+    envelope: dict[str, Any] = {"data": [call.with_unknown(row) for row in rows[:limit]]}
     if len(rows) > limit:
         last = limit - 1
         envelope["next_cursor"] = encode_cursor(world.seed, scope, rows[last][time], places[last], int(call.now))
-    return Answer(200, call.shown(envelope))
+    return Answer(200, call.with_unknown(envelope))
 
 
 def agent_filter(call: Context, query: Query) -> str | None:

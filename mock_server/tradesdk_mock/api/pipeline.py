@@ -1,4 +1,4 @@
-"""The whole service as one function: a request goes in, a reply comes out. Nothing here waits or knows a socket.
+"""The whole service as one function: a request goes in, a reply comes out. Nothing here waits or uses a socket.
 
 `Pipeline.handle` reads from top to bottom: refuse long headers, control, description, match faults, the `HANDLERS` and
 settlement in one transaction, rate headers, faults, log. What each step does is in `handlers`.
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..core.errors import ApiError, internal, invalid
 from ..core.messages import Answer, Reply, Request, error_answer
-from ..core.rate_limit import rate_headers, untouched
+from ..core.rate_limit import anonymous, rate_headers
 from ..core.router import Router
 from ..faults.rules import Faults
-from ..payments import eip3009
 from ..payments.header import has_payment
+from ..payments.libraries import TRANSFERS
 from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
@@ -66,8 +66,6 @@ class Pipeline:
         self.world = world
         self.faults = faults or Faults(world)
         self._control = control
-        # Once they are loaded, the libraries that check signatures need no second look.
-        self._recovers_signers = False
         self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
 
     def answer(self, request: Request) -> Reply:
@@ -154,25 +152,21 @@ class Pipeline:
         return self._control.longest_body(path, client)
 
     def refusal(self, message: str) -> Reply:
-        """The reply to what isn't even a request."""
+        """The reply to invalid HTTP."""
         answer = error_answer(invalid(message), self.world.gaps)
         now = self.world.now()
-        answer.headers += rate_headers(untouched(self.world.gaps, now))
+        answer.headers += rate_headers(anonymous(self.world.gaps, now))
         return handlers.reply_of(answer, now)
 
     # For shells that serve other requests in between
 
     def loads(self, context: Context) -> Callable[[], None] | None:
-        """Heavy imports that the answer needs and that aren't loaded yet: a server runs this beside its event loop."""
-        market, endpoint = context.market, context.endpoint
-        if market is not None:
-            if self._recovers_signers or context.request.method != "POST" or not market.price:
-                return None
-            self._recovers_signers = eip3009.ready()
-            return eip3009.load if not self._recovers_signers and has_payment(context.request) else None
-        if endpoint is None or endpoint.load is None or endpoint.ready is None or endpoint.ready():
-            return None
-        return endpoint.load
+        """Heavy imports that the answer needs and that aren't loaded yet: a server runs this outside its event loop."""
+        market, endpoint, request = context.market, context.endpoint, context.request
+        needed = endpoint.libraries if endpoint is not None else None
+        if market is not None and market.price and request.method == "POST" and has_payment(request):
+            needed = TRANSFERS
+        return None if needed is None or needed.are_loaded() else needed.load
 
     def is_behind(self, context: Context, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.

@@ -15,15 +15,15 @@ def latest(call: Context) -> Answer:
     query = call.query()
     chain = query.chain("chain", required=True)
     limit = query.limit()
-    floor = query.confidence()
+    min_confidence = query.confidence()
     rows = call.world.store.records(
         signal_feed.FIELDS,
         "signals WHERE chain_id = ? AND confidence >= ? ORDER BY timestamp DESC, seq DESC LIMIT ?",
-        (chain, 0.0 if floor is None else floor, limit),
+        (chain, 0.0 if min_confidence is None else min_confidence, limit),
     )
     if call.world.gaps.order == "oldest":
-        rows.reverse()  # the latest ones all the same: the option only turns around how they are listed
-    return Answer(200, call.shown({"data": [call.shown(row) for row in rows]}))
+        rows.reverse()  # still the latest ones: the option changes only their order
+    return Answer(200, call.with_unknown({"data": [call.with_unknown(row) for row in rows]}))
 
 
 def history(call: Context) -> Answer:

@@ -26,28 +26,30 @@ def stream(call: Context) -> Answer:
     world, key_id, query = call.world, call.caller.key_id, call.query()
     chain = query.chain("chain", required=True)
     assert chain is not None  # noqa: S101 - required
-    floor = query.confidence() if world.gaps.stream_filter == "honoured" else None
+    min_confidence = query.confidence() if world.gaps.stream_filter == "honoured" else None
     signal_feed.publish(world, call.now)
     after = signal_feed.last_seq(world)
     resumed = call.request.header(b"last-event-id") if world.gaps.resume == "ids" else None
     if resumed is not None:
         known = world.store.value("SELECT seq FROM signals WHERE id = ?", (resumed.decode("latin-1"),))
         after = after if known is None else int(known)
-    signal_feed.prompt(world, chain)
+    signal_feed.schedule_first_signal(world, chain)
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
-    feed = Feed(world, key_id, chain, after, floor or 0.0, call.now)
+    feed = Feed(world, key_id, chain, after, min_confidence or 0.0, call.now)
     return Answer(200, headers=headers, body=feed)
 
 
 class Feed:
     """The events of one stream, as steps. It remembers a place in the signals, so a slow reader costs no memory."""
 
-    def __init__(self, world: World, key_id: str, chain_id: int, after: int, floor: float, opened: float) -> None:
+    def __init__(
+        self, world: World, key_id: str, chain_id: int, after: int, min_confidence: float, opened: float
+    ) -> None:
         self._world = world
         self._key_id = key_id
         self._chain_id = chain_id
         self._after = after
-        self._floor = floor
+        self._min_confidence = min_confidence
         # Heartbeats count from then on, not from the first read.
         self._opened = opened
         self._epoch = world.subscribers.epoch
@@ -78,9 +80,9 @@ class Feed:
 
     def _run(self) -> Generator[BodyStep, None, None]:
         world = self._world
-        beaten = self._opened
+        last_heartbeat = self._opened
         if world.gaps.unknown_values == "on":
-            yield event({"type": "notice", "timestamp": int(beaten), **NEW_FIELD})
+            yield event({"type": "notice", "timestamp": int(last_heartbeat), **NEW_FIELD})
         # The world may be reset while a client is listening.
         while not self._closed and self._epoch == world.subscribers.epoch:
             # Taken before the signals are read: a heartbeat never overtakes an earlier signal.
@@ -88,26 +90,26 @@ class Feed:
             if not tenants.is_valid(world, self._key_id, now):
                 break
             try:
-                news = signal_feed.news(world, self._chain_id, self._after, now)
-            except ApiError:  # another process holds the file: what there is comes when it lets go
+                new = signal_feed.new_signals(world, self._chain_id, self._after, now)
+            except ApiError:  # another process has locked the file: try again later
                 yield WaitForEvent(None, self._notifier, _POLL)
                 continue
-            for seq, record in news.signals:
+            for seq, record in new.signals:
                 self._after = seq
-                if record["confidence"] < self._floor:
+                if record["confidence"] < self._min_confidence:
                     continue
                 extra = NEW_FIELD if world.gaps.unknown_values == "on" else {}
                 ident = record["id"] if world.gaps.resume == "ids" else None
                 yield event({"type": "signal", **record, **extra}, ident)
-            if news.signals:
+            if new.signals:
                 continue
-            self._after = news.upto
-            beaten = min(beaten, now)
-            if interval and now >= beaten + interval:
-                beaten = now
+            self._after = new.upto
+            last_heartbeat = min(last_heartbeat, now)
+            if interval and now >= last_heartbeat + interval:
+                last_heartbeat = now
                 yield event({"type": "heartbeat", "timestamp": int(now)})
                 continue
-            due = min(news.due, beaten + interval) if interval else news.due
+            due = min(new.due, last_heartbeat + interval) if interval else new.due
             until = None if due == math.inf else self._on_the_clock(due)
             yield WaitForEvent(until, self._notifier, _POLL if world.store.path else None)
         if world.closed:

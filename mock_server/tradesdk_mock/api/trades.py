@@ -35,7 +35,7 @@ def listing(call: Context) -> Answer:
 
 
 def read(call: Context) -> Answer:
-    return Answer(200, call.shown(call.owned("trade", DETAIL)))
+    return Answer(200, call.with_unknown(call.owned("trade", DETAIL)))
 
 
 ROUTES: Routes = [

@@ -8,6 +8,7 @@ from ..core.errors import conflict, unacceptable
 from ..core.messages import Answer
 from ..core.seeding import checksum_address, ident, is_evm_address
 from ..payments import wallet_proof
+from ..payments.libraries import MESSAGES
 from ..trading.balances import balance_record, initial_native
 from .context import Context, Endpoint, Routes
 from .pagination import page
@@ -40,7 +41,7 @@ def connect(call: Context) -> Answer:
     if known:
         if gaps.wallet_twice == "409":
             raise conflict("This wallet is connected already.")
-        return Answer(status, call.shown(known[0]))
+        return Answer(status, call.with_unknown(known[0]))
     record: dict[str, Any] = {
         "id": ident("wal", call.world.seed, call.tenant, store.next(call.tenant, "wallet")),
         "address": address,
@@ -50,14 +51,14 @@ def connect(call: Context) -> Answer:
     }
     native = initial_native(call.world.seed, record["id"], chain)
     store.add("wallets", **record, tenant=call.tenant, native=native, moved_at=record["created_at"])
-    return Answer(status, call.shown(record))
+    return Answer(status, call.with_unknown(record))
 
 
 def balance(call: Context) -> Answer:
     wallet = call.owned("wallet", COLUMNS)
     record = balance_record(call.world, wallet["id"], wallet["chain_id"], wallet["created_at"], int(call.now))
-    record["token_balances"] = [call.shown(item) for item in record["token_balances"]]
-    return Answer(200, call.shown(record))
+    record["token_balances"] = [call.with_unknown(item) for item in record["token_balances"]]
+    return Answer(200, call.with_unknown(record))
 
 
 def remove(call: Context) -> Answer:
@@ -77,7 +78,7 @@ ROUTES: Routes = [
         "/v1/wallets",
         {
             "GET": Endpoint(listing),
-            "POST": Endpoint(connect, needs="write", ready=wallet_proof.ready, load=wallet_proof.load),
+            "POST": Endpoint(connect, needs="write", libraries=MESSAGES),
         },
     ),
     ("/v1/wallets/{wallet_id}", {"DELETE": Endpoint(remove, needs="write", option=True, trading=True)}),

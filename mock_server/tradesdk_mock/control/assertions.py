@@ -58,7 +58,7 @@ class RequestAssertions:
 
         Args:
             method: `GET`, `POST` and so on.
-            path: as sent, or a pattern: `{name}` stands for one segment, `*` for anything.
+            path: as sent, or a pattern: `{name}` is one segment, `*` anything.
             tenant: whose key was sent.
             status: of the answer; 0 when a fault reset the connection instead.
             query: parameters that were sent; others may be present. The value None: this one was not sent.
@@ -140,7 +140,7 @@ class RequestAssertions:
             if wanted.tenant not in there:
                 known = f"there are: {', '.join(there[:_SHOWN])}" if there else "there are none yet"
                 raise ValueError(
-                    f"tenant: there is no tenant {_shown(wanted.tenant)}, so this could never fail; {known}"
+                    f"tenant: there is no tenant {_quoted(wanted.tenant)}, so this could never fail; {known}"
                 )
 
 
@@ -169,7 +169,7 @@ class RequestMatcher:
         if self.path is not None:
             words.append(self.path)
         others = {"tenant": self.tenant, "status": self.status, "query": self.query, "body": self.body}
-        words += [f"{name}={_shown(value)}" for name, value in others.items() if value is not None]
+        words += [f"{name}={_quoted(value)}" for name, value in others.items() if value is not None]
         return " ".join(words)
 
     def differences(self, entry: JournalEntry) -> list[str]:
@@ -226,16 +226,16 @@ def _unlike(wanted: object, sent: object, where: str) -> list[str]:
     """How `sent` differs from `wanted`, in words. Only the wanted fields of a mapping are compared."""
     if isinstance(wanted, Mapping):
         if not isinstance(sent, Mapping):
-            return [f"no {where}" if sent is None else f"{where} {_shown(sent)}"]
+            return [f"no {where}" if sent is None else f"{where} {_quoted(sent)}"]
         fields: Mapping[Any, object] = sent
         pairs = [(_plain(f"{where}.{name}"), value, fields.get(name)) for name, value in wanted.items()]
         return [word for place, value, found in pairs for word in _unlike(value, found, place)]
     if wanted == sent and isinstance(wanted, bool) == isinstance(sent, bool):
         return []
-    return [f"no {where}" if sent is None else f"{where} {_shown(sent)}"]
+    return [f"no {where}" if sent is None else f"{where} {_quoted(sent)}"]
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     return _plain(repr(value) if isinstance(value, str) else str(value))
 
 

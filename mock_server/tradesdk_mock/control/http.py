@@ -163,7 +163,7 @@ class ControlApi:
         if operation is None:
             if operations:
                 raise wrong_method(request.method, sorted(operations))
-            # What stands in the place of a key's id may be its value, which is never repeated.
+            # A key's value may have been sent in place of its id: it is never repeated.
             raise no_route("/_mock/keys/..." if request.path.startswith("/_mock/keys/") else request.path)
         mock = self._mock
         try:
@@ -199,7 +199,7 @@ def _given(operation: Operation, request: Request, params: Given, gaps: GapOptio
             raise invalid(f"{wire[:80]}: not a field of this request; {there}")
         others[wire] = body[wire]
     for wire, each in wires.items():
-        # Null stands for what is left out.
+        # Null is the same as a missing field.
         if body.get(wire) is not None:
             given[each.name] = each.checked(wire, body[wire])
         elif each.required:
@@ -333,8 +333,8 @@ def _balances(mock: Operations, found: dict[str, int], _: object) -> object:
 
 
 def _balance(mock: Operations, _: object, given: Given) -> object:
-    payer = settlements.checked(given["payer"])
-    return {"payer": settlements.spelled(payer), "balance": mock.payments.balance(payer)}
+    payer = settlements.normalized(given["payer"])
+    return {"payer": settlements.with_checksum(payer), "balance": mock.payments.balance(payer)}
 
 
 def _payments(mock: Operations) -> MockPayments:

@@ -187,7 +187,7 @@ class Operations(RequestAssertions, Snapshots):
         Raises:
             MockServerError: an invalid value.
         """
-        with self._transaction() as world, _refusing():
+        with self._transaction() as world, _invalid_arguments():
             request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
             return signal_feed.emit(world, request, world.now())
 
@@ -208,7 +208,7 @@ class Operations(RequestAssertions, Snapshots):
         """Publish several signals with the same fields: all of them, or none when one is invalid.
 
         Args:
-            after: publish the first this many seconds from now; not beside `at`.
+            after: publish the first this many seconds from now; not together with `at`.
             count: how many, 1 to 10,000.
             every: seconds from one to the next, 0 to 86,400. All other arguments are those of `emit_signal`.
 
@@ -220,8 +220,8 @@ class Operations(RequestAssertions, Snapshots):
         if not 0 <= every <= 86_400:
             raise MockServerError("every: must be from 0 to 86,400 seconds")
         if after is not None and (at is not None or after < 0):
-            raise MockServerError("after: must be seconds from now, and not beside at")
-        with self._transaction() as world, _refusing():
+            raise MockServerError("after: must be seconds from now, and not together with at")
+        with self._transaction() as world, _invalid_arguments():
             now = world.now()
             at = now + after if after is not None else at
             request = EmitRequest(chain_id, token, direction, confidence, price_usd, timestamp, at)
@@ -253,15 +253,15 @@ class Operations(RequestAssertions, Snapshots):
             for number, line in enumerate(script, 1):
                 if not isinstance(line, Mapping):
                     raise MockServerError(f"signal {number}: must be a dictionary of arguments, not {line!r}")
-                wish = dict(line)
-                after = wish.pop("after", 0)
-                unknown = sorted(wish.keys() - known)
+                arguments = dict(line)
+                after = arguments.pop("after", 0)
+                unknown = sorted(arguments.keys() - known)
                 if unknown:
                     raise MockServerError(f"signal {number}: {unknown[0]!r} is not one of {', '.join(known)}")
                 if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < END:
                     raise MockServerError(f"signal {number}: after: must be seconds from now, not {after!r}")
-                with _refusing(f"signal {number}: "):
-                    request = EmitRequest(**wish, at=now + after)  # type: ignore[arg-type]  # it checks them
+                with _invalid_arguments(f"signal {number}: "):
+                    request = EmitRequest(**arguments, at=now + after)  # type: ignore[arg-type]  # it checks them
                     made.append(signal_feed.emit(world, request, now))
             return made
 
@@ -288,7 +288,7 @@ class Operations(RequestAssertions, Snapshots):
         found = find(self.world.seed, chain_id, token) if chain_id in CHAINS and isinstance(token, str) else None
         if found is None:
             raise MockServerError(f"there is no token {str(token)[:60]!r} on chain {str(chain_id)[:20]}")
-        with _refusing():
+        with _invalid_arguments():
             return candles(self.world.prices, found, start, end, seconds)
 
     # Payments
@@ -336,7 +336,7 @@ class Operations(RequestAssertions, Snapshots):
             until: before this time.
             nth: only the n-th matching request, counted from 1.
             every: every n-th matching request.
-            probability: 0 to 1; the seed decides which requests are hit.
+            probability: 0 to 1; the seed decides which requests.
             count: at most this many times.
             parameters: those of the kind.
 
@@ -442,13 +442,13 @@ class Operations(RequestAssertions, Snapshots):
 
     @contextmanager
     def _reading(self) -> Iterator[World]:
-        """A transaction that first takes over what other processes have changed."""
+        """A transaction that first reads what other processes have changed."""
         with mock_errors(), self.world.transaction():
             yield self.world
 
 
 @contextmanager
-def _refusing(where: str = "") -> Iterator[None]:
+def _invalid_arguments(where: str = "") -> Iterator[None]:
     """Invalid arguments are a MockServerError; its message begins with `where`."""
     try:
         yield

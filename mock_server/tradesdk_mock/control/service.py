@@ -85,8 +85,8 @@ class MockService(Operations):
     def transport(self) -> MockTransport:
         """A transport for `httpx.Client` and `httpx.AsyncClient` alike, streams and faults included.
 
-        Any host works; clients accept `url` and `market_url` without https. Where a read would have to wait and the
-        clock stands still, the read moves the clock to the next event, as its `sleep` does.
+        Any host works; clients accept `url` and `market_url` without https. A read that would have to wait moves
+        a frozen clock to the next event, as its `sleep` does.
         """
         from ..in_process.httpx_transport import MockTransport
 

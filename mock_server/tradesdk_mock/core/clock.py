@@ -40,7 +40,7 @@ class MockClock:
         self._speed = 1.0
         self._frozen = False
         self._holds = 0
-        self._keepers: list[Callable[[], AbstractContextManager[object]]] = []
+        self._hooks: list[Callable[[], AbstractContextManager[object]]] = []
         if start is not None:
             self.move(freeze=True, to=start, allow_backwards=True)
 
@@ -56,7 +56,7 @@ class MockClock:
 
     @property
     def frozen(self) -> bool:
-        """Whether it moves only when told to."""
+        """Whether it moves only by `set`, `advance`, `move` and `sleep`."""
         return self._frozen
 
     @property
@@ -74,11 +74,11 @@ class MockClock:
             return None if self._frozen or ts > END - 1 or seconds == float("inf") else seconds
 
     def freeze(self) -> None:
-        """Stop here; the clock moves only when told to."""
+        """Stop the clock: from now on it moves only by `set`, `advance`, `move` and `sleep`."""
         self.move(freeze=True)
 
     def resume(self) -> None:
-        """Run on from the clock's present time, at its speed."""
+        """Let the clock run again from its present time, at its speed."""
         self.move(freeze=False)
 
     def set(self, ts: float, *, allow_backwards: bool = False) -> None:
@@ -190,13 +190,13 @@ class MockClock:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        first, *others = self._keepers or [nullcontext]
-        # The keeper first, then our own lock: requests take them in this order.
+        first, *others = self._hooks or [nullcontext]
+        # The hook's lock first, then our own: requests take them in this order.
         with first(), self._lock:
             yield
-        # Not nested: two keepers may lock the same file.
-        for keeper in others:
-            with keeper():
+        # Not nested: two hooks may lock the same file.
+        for hook in others:
+            with hook():
                 pass
 
     # What a state file keeps of a clock.
@@ -207,27 +207,27 @@ class MockClock:
             return self._shown, self._real, self._speed, self._frozen
 
     def restore(self, shown: float, real: float, speed: float, frozen: bool) -> None:
-        """Take on a state that `state` gave. Keepers aren't called: they stored it."""
+        """Take on a state that `state` gave. Hooks aren't called: the state comes from one."""
         with self._lock:
             real_mono = time.monotonic()
             self._mono, self._real_mono = self._mono_at(real_mono), real_mono
             self._shown, self._real, self._speed, self._frozen = shown, real, speed, frozen
 
-    def on_change(self, keeper: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
-        """Make every change within `keeper()`: it may bring the clock up to date before, and store it afterwards.
+    def on_change(self, hook: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
+        """Wrap every change in `hook()`, which may load the clock's state before the change and store it afterwards.
 
-        The returned function ends that.
+        The returned function removes it.
         """
-        self._keepers = [*self._keepers, keeper]
+        self._hooks = [*self._hooks, hook]
 
-        def leave() -> None:
-            self._keepers = [kept for kept in self._keepers if kept != keeper]
+        def remove() -> None:
+            self._hooks = [each for each in self._hooks if each != hook]
 
-        return leave
+        return remove
 
 
 class Timeout:
-    """Seconds from now on: real ones, or the clock's while it stands still."""
+    """Seconds from now on: real ones, or the clock's while it is frozen."""
 
     def __init__(self, clock: MockClock, seconds: float | None) -> None:
         self._clock = clock
@@ -293,7 +293,7 @@ async def move_together(clock: MockClock, target: float, is_over: Callable[[], b
 
 
 def move_on(clock: MockClock, target: float) -> None:
-    """Move a clock that stands still, unless it is there already."""
+    """Move a frozen clock forward to `target`."""
     if clock.frozen:
         with suppress(ValueError, MockServerError):
             clock.set(target)

@@ -35,7 +35,7 @@ class ApiError(Exception):
 
 
 class MockServerError(RuntimeError):
-    """The mock can't do what its user asked: a port in use, a state file that can't be opened, an unknown key id."""
+    """The mock can't do what its user requested: a port in use, an unusable state file, an unknown key id."""
 
     def __init__(self, message: str, api_error: ApiError | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ def invalid(message: str) -> ApiError:
 
 
 def unacceptable(field: str, message: str) -> ApiError:
-    """422: well formed, but the business rules say no. The message starts with the field's name."""
+    """422: well formed, but not allowed by a rule of the service. The message starts with the field's name."""
     return ApiError(422, "validation_error", f"{field}: {message}")
 
 

@@ -21,7 +21,7 @@ class Request:
         query: as it was sent.
         headers: names in lower case.
         content: None when the body was longer than may be read.
-        client: the sender's host, as far as it is known.
+        client: the sender's host, None when unknown.
         market: it came to the port that serves nothing but market data.
     """
 
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A pause in seconds, as in a slow network: real ones, unless the clock is frozen and in process."""
+    """A pause in seconds: real ones, but of the mock's clock when that is frozen and the client is in process."""
 
     seconds: float
 
@@ -49,7 +49,7 @@ class Delay:
 class WaitForEvent:
     """Nothing to send until the mock's clock shows `until` (None: no such time) or `notifier` is notified.
 
-    `poll`: real seconds after which to ask again all the same, for what another process does.
+    `poll`: real seconds after which to check again anyway, for changes by another process.
     """
 
     until: float | None
@@ -78,7 +78,7 @@ class Reply:
 
     Attributes:
         headers: complete but for what the transport adds (`transfer-encoding`, when there is no `content-length`).
-        body: all of it, or steps that are asked for one by one; who asks closes a generator that isn't used up.
+        body: all of it, or steps that the reader takes one by one; it closes a generator that isn't used up.
         before: what happens before the status line. After a `Disconnect` in it there is no answer.
     """
 

@@ -18,7 +18,7 @@ def per_minute(plan: str, gaps: GapOptions) -> int:
 
 @dataclass(slots=True)
 class Verdict:
-    """Where a key stands after a request. `allowed` is False for a request beyond the limit."""
+    """The rate limit of a key after a request. `allowed` is False for a request beyond the limit."""
 
     limit: int
     remaining: int
@@ -44,8 +44,8 @@ class RateLimiter:
             self._windows[key_id] = (start, used)
         return Verdict(limit, max(0, limit - used), start + WINDOW, allowed)
 
-    def peek(self, key_id: str, limit: int, now: float) -> Verdict:
-        """Where the key stands, without counting anything."""
+    def current(self, key_id: str, limit: int, now: float) -> Verdict:
+        """The rate limit of the key, without counting a request."""
         start, used = self._window(key_id, now)
         return Verdict(limit, max(0, limit - used), start + WINDOW)
 
@@ -58,8 +58,8 @@ class RateLimiter:
         self._windows.clear()
 
 
-def untouched(gaps: GapOptions, now: float) -> Verdict:
-    """What a caller without a valid key is told: nobody's window, with the free plan's limit."""
+def anonymous(gaps: GapOptions, now: float) -> Verdict:
+    """The rate limit of a caller without a valid key: an unused window with the free plan's limit."""
     limit = per_minute("free", gaps)
     return Verdict(limit, limit, int(now) + WINDOW)
 

@@ -1,4 +1,4 @@
-"""Which path leads where. `{name}` in a pattern stands for one segment."""
+"""Patterns of paths. `{name}` in a pattern matches one segment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Router(Generic[T]):
-    """Patterns and what they lead to. Fixed paths are looked up; only those with placeholders are compared."""
+    """Patterns and their targets. Fixed paths are looked up; only those with placeholders are compared."""
 
     def __init__(self, routes: Iterable[tuple[str, T]]) -> None:
         self._fixed: dict[str, tuple[str, T]] = {}
@@ -24,7 +24,7 @@ class Router(Generic[T]):
                 self._fixed[pattern] = (pattern, target)
 
     def find(self, path: str) -> tuple[str, T, dict[str, str]] | None:
-        """(pattern, target, what the placeholders stand for); None when nothing is there."""
+        """(pattern, target, values of the placeholders); None when no pattern matches."""
         fixed = self._fixed.get(path)
         if fixed is not None:
             return (*fixed, {})
@@ -54,7 +54,7 @@ def path_pattern(text: str) -> re.Pattern[str]:
 
 
 def may_match(text: str, pattern: str) -> bool:
-    """Whether `text`, in which `*` stands for anything, matches some path of a pattern."""
+    """Whether some path of a pattern matches `text`, in which `*` is any text."""
     # A placeholder is one character and then any number of others.
     parts: list[str] = []
     for part in re.split(r"(\{[^/{}]*\})", pattern):

@@ -31,7 +31,7 @@ class SeededRandom:
     def unit(self) -> float:
         start, self._at = self._at, self._at + 6
         if self._at > len(self._bytes):
-            raise IndexError("more draws than were asked for")
+            raise IndexError("more draws than `draws`")
         return int.from_bytes(self._bytes[start : self._at], "big") / (1 << 48)
 
     def between(self, low: float, high: float) -> float:

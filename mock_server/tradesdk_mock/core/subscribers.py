@@ -1,4 +1,4 @@
-"""The open streams of this process, which are told when there is something new."""
+"""Notifying the open streams of this process when there is something new."""
 
 from __future__ import annotations
 

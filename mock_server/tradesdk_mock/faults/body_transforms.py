@@ -31,7 +31,7 @@ GARBAGE = (
     b'event: weather\ndata: {"type":"weather","wind":7}\n\n',
     b"data: null\n\n",
 )
-"""In turn, before events. What no empty line closes becomes part of the next event, and is ignored there."""
+"""In turn, before events. Lines without an empty line after them become part of the next event."""
 
 
 class Raw(bytes):
@@ -64,7 +64,7 @@ def is_event(step: BodyStep) -> TypeGuard[bytes]:
 
 
 def _events(source: Steps, count: int) -> Steps:
-    """So many events, and the steps before and between them."""
+    """The first `count` events, and the steps before and between them."""
     while count:
         step = next(source, None)
         if step is None:
@@ -265,7 +265,7 @@ def bom(source: Steps) -> Steps:
 
 
 def cut(source: Steps, after: int | None, ending: Disconnect) -> Steps:
-    """End like this after `after` bytes. None is half of the first piece."""
+    """End with `ending` after `after` bytes. None is half of the first piece."""
     left = after
     for step in () if after == 0 else source:
         if not isinstance(step, bytes):

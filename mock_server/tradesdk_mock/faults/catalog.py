@@ -33,7 +33,7 @@ Check = Callable[[object], object]
 """The value to keep, or ValueError with what it must be."""
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value for an error message: on one line, and shortened."""
     text = ascii(value[:100]) if isinstance(value, str) else type(value).__name__
     return text if len(text) <= 80 else text[:77] + "..."
@@ -81,7 +81,7 @@ def choice(*names: str) -> Check:
 
 def words(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)  # on a command line they look the same
+        value = str(value)  # a command line doesn't tell them apart
     if not is_text(value, 2_000):
         raise ValueError("must be text of at most 2,000 characters")
     return value
@@ -105,7 +105,7 @@ def headers(value: object) -> object:
     found = {}
     for name, each in value.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{shown(name)} is not the name of a header")
+            raise ValueError(f"{quoted(name)} is not the name of a header")
         if name.lower() in _FRAMING:
             raise ValueError(f"{name.lower()} sets where the body ends: use truncate or bad_chunk instead")
         if isinstance(each, int | float) and not isinstance(each, bool):
@@ -160,7 +160,7 @@ def _fields(value: object) -> object:
 
 def _line(value: object) -> object:
     if not isinstance(value, str) or len(value) > _MOST_JSON or not _LINE.fullmatch(value):
-        raise ValueError(f"{shown(value)} is not printable ASCII of at most 1 MiB, as a header's value is")
+        raise ValueError(f"{quoted(value)} is not printable ASCII of at most 1 MiB, as a header's value is")
     return value
 
 
@@ -455,7 +455,7 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
         raise MockServerError(f"kind: must be the name of a kind, as in {example}, not of type {type(kind).__name__}")
     known = KINDS.get(kind)
     if known is None:
-        raise MockServerError(f"there is no fault {shown(kind)}; there are: {', '.join(KINDS)}")
+        raise MockServerError(f"there is no fault {quoted(kind)}; there are: {', '.join(KINDS)}")
     checks = _CHECKS[known.name]
     found = {spec.name: spec.default for spec in known.parameters}
     for name, value in given.items():
@@ -463,7 +463,7 @@ def parameters(kind: object, given: Mapping[str, object]) -> dict[str, object]:
         if check is None:
             there = f"it has {', '.join(checks)}" if checks else "it has none"
             conditions = f"conditions are {', '.join(CONDITIONS)}"
-            raise MockServerError(f"fault {known.name} has no parameter {shown(name)}; {there}; {conditions}")
+            raise MockServerError(f"fault {known.name} has no parameter {quoted(name)}; {there}; {conditions}")
         if value is None:
             continue
         try:
@@ -483,7 +483,7 @@ def conditions(given: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, o
         raise MockServerError("route: must be a path that begins with /, or a pattern that begins with *")
     if method is not None:
         if not isinstance(method, str) or not _METHOD.fullmatch(method):
-            raise MockServerError(f"method: must be a method such as GET, not {shown(method)}")
+            raise MockServerError(f"method: must be a method such as GET, not {quoted(method)}")
         found["method"] = method.upper()
     if tenant is not None and not (is_text(tenant, 64) and tenant):
         raise MockServerError("tenant: must be a tenant's name, at most 64 characters")
@@ -518,6 +518,6 @@ def _query(value: object) -> object:
         if isinstance(each, int | float) and not isinstance(each, bool):
             each = str(each)
         if not (is_text(name, 200) and is_text(each, 2_000)):
-            raise ValueError(f"{shown(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
+            raise ValueError(f"{quoted(name)}: must be text, at most 200 characters of a name and 2,000 of a value")
         found[name] = each
     return found

@@ -51,7 +51,7 @@ def answer(match: MatchedRule, world: World, caller: tenants.Principal | None) -
         return Answer(status, headers=headers, body=b"")
     message = match.get("message")
     if message is None:
-        message = f"The mock was told to answer {status} (fault {match.rule.id})."
+        message = f"Injected by fault {match.rule.id}: status {status}."
     if match.market and status in _WRAPPED:
         return Answer(status, {"success": False, "data": None, "error": message}, headers)
     return Answer(status, error_answer(ApiError(status, _code_of(match) or "", message), world.gaps).data, headers)
@@ -76,5 +76,5 @@ def _phrase(status: int) -> str:
 def _rate_limit(world: World, caller: tenants.Principal | None) -> rate_limit.Verdict:
     """The caller's rate limit, without counting the request."""
     if caller is None:
-        return rate_limit.untouched(world.gaps, world.now())
-    return world.limiter.peek(caller.key_id, rate_limit.per_minute(caller.plan, world.gaps), world.now())
+        return rate_limit.anonymous(world.gaps, world.now())
+    return world.limiter.current(caller.key_id, rate_limit.per_minute(caller.plan, world.gaps), world.now())

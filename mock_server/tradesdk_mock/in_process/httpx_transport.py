@@ -33,8 +33,8 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     `httpx.RemoteProtocolError` for an answer that breaks off. Once the service is closed it is `MockServerError`,
     which no client retries.
 
-    Waits (the fault `latency`, a quiet stream) take real time while the mock's clock runs. A clock that stands still
-    is moved to the next event: a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait
+    Waits (the fault `latency`, a quiet stream) take real time while the mock's clock runs. A frozen clock is
+    moved to the next event: a signal, a heartbeat or the read timeout. Tasks that wait at the same time wait
     together.
     """
 
@@ -54,7 +54,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 content += piece
                 if len(content) > limit:
                     break
-        context = self._pipeline.open(self._asked(request, content, limit))
+        context = self._pipeline.open(self._received(request, content, limit))
         load = self._pipeline.loads(context)
         if load is not None:
             with contextlib.suppress(ImportError):  # it fails again where it is needed, and is answered there
@@ -80,7 +80,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                     if isinstance(pieces, AsyncGenerator):  # not left to the garbage collector
                         await pieces.aclose()
                     break
-        context = self._pipeline.open(self._asked(request, content, limit))
+        context = self._pipeline.open(self._received(request, content, limit))
         load = self._pipeline.loads(context)
         if load is not None:
             from anyio import to_thread
@@ -114,7 +114,7 @@ class MockTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from None
 
-    def _asked(self, request: httpx.Request, content: bytearray, limit: int) -> Request:
+    def _received(self, request: httpx.Request, content: bytearray, limit: int) -> Request:
         """The request as it would arrive."""
         path, _, query = _target(request).partition(b"?")
         kept: bytes | None = b""

@@ -1,4 +1,4 @@
-"""Waiting for a body's next piece without a socket: in real time, or by moving on a clock that stands still."""
+"""Waiting for a body's next piece without a socket: in real time, or by moving a frozen clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Wait:
     """Nothing can be read before the first of these: one of `timeouts` is over, the clock shows `until`, `notifier` is
     notified.
 
-    `poll`: real seconds after which to look again all the same. `end` ends the wait from any thread.
+    `poll`: real seconds after which to check again anyway. `end` ends the wait from any thread.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Wait:
         self._notifier = notifier or Notifier()
         self._poll = poll
         self._ended = False
-        self._stir: Callable[[], object] = lambda: None
+        self._wake: Callable[[], object] = lambda: None
 
     def end(self) -> None:
         self._ended = True
-        self._stir()
+        self._wake()
 
     def wait(self) -> None:
         """Block this thread."""
@@ -54,7 +54,7 @@ class Wait:
                 time.sleep(HOLD)
             return
         event = threading.Event()
-        self._stir = event.set
+        self._wake = event.set
         notifier.listen(event.set)
         try:
             if not self._ended:
@@ -83,7 +83,7 @@ class Wait:
             with contextlib.suppress(RuntimeError):
                 soon(event.set)
 
-        self._stir = wake_up
+        self._wake = wake_up
         notifier.listen(wake_up)
         try:
             if not self._ended:

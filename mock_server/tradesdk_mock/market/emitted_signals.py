@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ..core.clock import check_time
 from ..core.seeding import SeededRandom, address, checksum_address, ident, is_evm_address
-from .indicators import CHAINS, standing
+from .indicators import CHAINS, averages_at
 from .price_model import Prices, significant
 from .tokens import Token, find, lively
 
@@ -69,30 +69,30 @@ class EmitRequest:
 
     def __post_init__(self) -> None:
         if type(self.chain_id) is not int or self.chain_id not in CHAINS:
-            raise ValueError(f"chain_id: must be 8453 or 56, not {_shown(self.chain_id)}")
+            raise ValueError(f"chain_id: must be 8453 or 56, not {_quoted(self.chain_id)}")
         if self.token is not None:
             _check_token(self.token)
         if isinstance(self.direction, str):
             object.__setattr__(self, "direction", self.direction.upper())
         if self.direction is not None and self.direction not in DIRECTIONS:
-            raise ValueError(f"direction: must be BUY or SELL, not {_shown(self.direction)}")
+            raise ValueError(f"direction: must be BUY or SELL, not {_quoted(self.direction)}")
         if self.confidence is not None and not (_is_number(self.confidence) and 0 <= self.confidence <= 1):
-            raise ValueError(f"confidence: must be a number from 0.0 to 1.0, not {_shown(self.confidence)}")
+            raise ValueError(f"confidence: must be a number from 0.0 to 1.0, not {_quoted(self.confidence)}")
         if self.price_usd is not None and not (_is_number(self.price_usd) and self.price_usd > 0):
-            raise ValueError(f"price_usd: must be a finite number above 0, not {_shown(self.price_usd)}")
+            raise ValueError(f"price_usd: must be a finite number above 0, not {_quoted(self.price_usd)}")
         if self.timestamp is not None and not (type(self.timestamp) is int and 0 <= self.timestamp <= _LAST_TIMESTAMP):
-            raise ValueError(f"timestamp: must be an integer from 0 to 2^53 - 1, not {_shown(self.timestamp)}")
+            raise ValueError(f"timestamp: must be an integer from 0 to 2^53 - 1, not {_quoted(self.timestamp)}")
         if self.at is not None:
             if not _is_number(self.at):
-                raise ValueError(f"at: must be a time in Unix seconds, not {_shown(self.at)}")
+                raise ValueError(f"at: must be a time in Unix seconds, not {_quoted(self.at)}")
             try:
                 check_time(self.at)
             except ValueError as error:
                 raise ValueError(f"at: {error}") from None
 
-    def when(self, now: float, asked: float) -> float:
-        """When it is published; ValueError when that was in the past at the time `asked`."""
-        if self.at is None or asked - _GRACE <= self.at <= now:
+    def when(self, now: float, requested_at: float) -> float:
+        """When it is published; ValueError when that was in the past at the time `requested_at`."""
+        if self.at is None or requested_at - _GRACE <= self.at <= now:
             return now
         if self.at < now:
             raise ValueError(f"at: {self.at:.3f} is in the past, the service's clock shows {now:.3f}")
@@ -125,7 +125,7 @@ def signal(prices: Prices, kind: str, ordinal: int, request: EmitRequest, when: 
     return made, green
 
 
-def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[MockSignal, int, str, float, float]:
+def first_signal(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[MockSignal, int, str, float, float]:
     """(signal, green candles, reason, short average, long average) for a new stream.
 
     The averages are those of the last candle closed before `when`.
@@ -133,9 +133,9 @@ def prompted(prices: Prices, chain_id: int, ordinal: int, when: float) -> tuple[
     made, _ = signal(prices, "prompt", ordinal, EmitRequest(chain_id), when)
     token = _named(prices.seed, chain_id, made.token_address)[2]
     assert token is not None  # noqa: S101 - one of the lively ones
-    short, long, green = standing(prices, token, when)
+    short, long, green = averages_at(prices, token, when)
     above = short > long
-    reason = f"The short moving average stands {'above' if above else 'below'} the long one."
+    reason = f"The short moving average is {'above' if above else 'below'} the long one."
     return replace(made, direction=DIRECTIONS[0 if above else 1]), green, reason, short, long
 
 
@@ -156,12 +156,12 @@ def _made_up_price(seed: int, where: str) -> float:
 
 def _check_token(token: object) -> None:
     if not isinstance(token, str):
-        raise ValueError(f"token: must be a symbol or an address, not {_shown(token)}")
+        raise ValueError(f"token: must be a symbol or an address, not {_quoted(token)}")
     if token[:2].lower() == "0x":
         if not is_evm_address(token):
-            raise ValueError(f"token: {_shown(token)} is not an EVM address: 0x and 40 hex digits")
+            raise ValueError(f"token: {_quoted(token)} is not an EVM address: 0x and 40 hex digits")
     elif not 1 <= len(token) <= 32 or not token.isprintable() or token != token.strip():
-        raise ValueError(f"token: {_shown(token)} is not a symbol: 1 to 32 printable characters, no space at an end")
+        raise ValueError(f"token: {_quoted(token)} is not a symbol: 1 to 32 printable characters, no space at an end")
 
 
 def _is_number(value: object) -> bool:
@@ -174,7 +174,7 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # an integer with too many digits for repr

@@ -111,7 +111,7 @@ def greens(recent: list[float]) -> int:
     return len(recent) - 1 - last
 
 
-def standing(prices: Prices, token: Token, at: float) -> tuple[float, float, int]:
+def averages_at(prices: Prices, token: Token, at: float) -> tuple[float, float, int]:
     """(short average, long average, green candles) at the last candle closed before a service time."""
     hour, place = divmod(int(at) // CANDLE, CANDLES)
     closes = (prices.marks(token, hour - 1)[:CANDLES] + prices.marks(token, hour))[: CANDLES + place + 1][-BEFORE:]
@@ -166,7 +166,7 @@ def crossover_series(prices: Prices, chain_id: int) -> CrossoverSeries:
 
 
 @lru_cache(maxsize=4)
-def past(prices: Prices, created_at: float) -> tuple[Row, ...]:
+def past_signals(prices: Prices, created_at: float) -> tuple[Row, ...]:
     """Both chains' signals before the world was made, from hour candles, oldest first. Cached for tests."""
     first = max(0, ceil((created_at - PAST) / HOUR) - 1)
     closes = range(first - BEFORE, int(created_at // HOUR) + 1)

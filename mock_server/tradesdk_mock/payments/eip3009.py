@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 
-# Half the order of the curve. The token's contract rejects signatures with a larger s.
-_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
-_LIBRARIES = ("eth_keys.datatypes", "eth_utils.crypto")
+from .libraries import HALF_ORDER, TRANSFERS
+
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 _TRANSFER = (
     b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
@@ -23,7 +20,7 @@ class Authorization:
 
     Attributes:
         payer: `0x` and 40 hex digits, in lower case, as `to`.
-        value: in units of the token, as it stands on the chain (below 2**256), as are the times.
+        value: in units of the token, below 2**256, as are the times.
         valid_after: in Unix seconds; not valid at that very second.
         valid_before: in Unix seconds; not valid any more at that very second.
         nonce: `0x` and 64 hex digits, in lower case; of one payer it works once.
@@ -45,20 +42,6 @@ class Domain:
     version: str
     chain_id: int
     contract: str
-
-
-def ready() -> bool:
-    """Whether the libraries that recover signers are loaded already."""
-    return all(name in sys.modules for name in _LIBRARIES)
-
-
-def load() -> None:
-    """Load them: slow, and a server without payments never needs it."""
-    limit = sys.getrecursionlimit()
-    for name in _LIBRARIES:
-        import_module(name)
-    # eth_account raises the recursion limit so far that deeply nested input would end the process.
-    sys.setrecursionlimit(limit)
 
 
 def digest(domain: Domain, transfer: Authorization) -> bytes:
@@ -86,9 +69,9 @@ def signer(hashed: bytes, signature: bytes) -> str | None:
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
-    if s > _HALF:
+    if s > HALF_ORDER:
         return None
-    load()
+    TRANSFERS.load()
     from eth_keys.datatypes import Signature
 
     try:
@@ -121,7 +104,7 @@ def _word(address: str) -> bytes:
 
 
 def _keccak(content: bytes) -> bytes:
-    load()
+    TRANSFERS.load()
     from eth_utils.crypto import keccak
 
     return bytes(keccak(content))

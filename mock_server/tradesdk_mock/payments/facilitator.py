@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 
 from ..core.errors import Header
 from ..core.messages import Answer
+from ..core.seeding import is_evm_address
 from ..state import tenants
 from . import eip3009, settlements
 from .header import Payment, same
@@ -55,12 +56,12 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
         return _refused(world, paid, payment_required(world, offer, reason), reason)
     if payment.content is None:
         return _refused(world, paid, payment_required(world, offer), "unreadable")
-    invalid = _matched(payment, offer)
+    invalid = _match(payment, offer)
     if invalid is None:
-        stored = _identified(world, paid)
+        stored = _stored_answer(world, paid)
         if stored is not None:
             return stored
-        invalid = _verified(world, payment)
+        invalid = _why_invalid(world, payment)
     if invalid is not None:
         return _refused(world, paid, payment_required(world, offer, invalid), invalid)
     settlements.present(world, paid.request, payment, "valid", 200)
@@ -78,11 +79,11 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     status = 402 if overlooked else answer.status
     transaction = settlements.settle(world, paid.request, payment, tenant, status=status)
     receipt = _receipt(payment, {"success": True, "transaction": transaction})
-    _store(world, paid, encoded(receipt), answer)
+    _store_answer(world, paid, encoded(receipt), answer)
     settlements.conclude(world, payment, "settled", status)
     if overlooked:
         return payment_required(world, paid.offer)
-    answer.headers += _shown(payment, receipt, paid.faults.take("receipt"))
+    answer.headers += _receipt_header(payment, receipt, paid.faults.take("receipt"))
     return answer
 
 
@@ -107,7 +108,7 @@ def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> A
 # The extension payment-identifier
 
 
-def _identified(world: World, paid: PaidRequest) -> Answer | None:
+def _stored_answer(world: World, paid: PaidRequest) -> Answer | None:
     """The stored answer for the payment's identifier, a refusal, or None."""
     payment = paid.payment
     if payment.version != 2 or IDENTIFIER not in paid.offer.extensions:
@@ -116,16 +117,16 @@ def _identified(world: World, paid: PaidRequest) -> Answer | None:
     if ident is None:
         if world.gaps.payment_identifier != "required":
             return None
-        answer = _wrapped(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
+        answer = _failure(400, "A payment needs an identifier: the extension payment-identifier with info.id.")
         return _refused(world, paid, answer, "identifier missing")
     if not isinstance(ident, str) or not _IDENTIFIER.fullmatch(ident):
-        answer = _wrapped(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
+        answer = _failure(400, "info.id of payment-identifier: 16 to 128 letters, digits, _ and - are needed.")
         return _refused(world, paid, answer, "identifier invalid")
     row = world.store.one("SELECT payment, fingerprint, receipt, body FROM answers WHERE id = ?", (ident,))
     if row is None:
         return None
     if row[1] != settlements.fingerprint(paid.request) or not same(from_json(row[0]), payment.content):
-        answer = _wrapped(409, "This payment identifier was used for another payment.")
+        answer = _failure(409, "This payment identifier was used for another payment.")
         return _refused(world, paid, answer, "identifier used")
     headers: list[Header] = [
         (b"payment-response", row[2]),
@@ -135,7 +136,7 @@ def _identified(world: World, paid: PaidRequest) -> Answer | None:
     return _refused(world, paid, Answer(200, headers=headers, body=row[3]), "replayed")
 
 
-def _store(world: World, paid: PaidRequest, receipt: bytes, answer: Answer) -> None:
+def _store_answer(world: World, paid: PaidRequest, receipt: bytes, answer: Answer) -> None:
     """Store the answer to a payment with an identifier."""
     ident = _identifier(paid.payment) if world.gaps.payment_identifier != "none" else None
     if isinstance(ident, str):
@@ -157,25 +158,25 @@ def _identifier(payment: Payment) -> Any:
     return found if payment.version == 2 else None
 
 
-def _wrapped(status: int, message: str) -> Answer:
+def _failure(status: int, message: str) -> Answer:
     return Answer(status, {"success": False, "data": None, "error": message})
 
 
-def _matched(payment: Payment, offer: Offer) -> str | None:
+def _match(payment: Payment, offer: Offer) -> str | None:
     """Find the offered requirement that this payment is for; the reason when there is none or it is malformed."""
     content = payment.content
     assert content is not None  # noqa: S101 - read before
     version = content.get("x402Version")
     if type(version) is not int or version != payment.version:
         return "invalid_x402_version"
-    found = _accepted(content, offer) if version == 2 else _named(payment, content, offer)
+    found = _match_version_2(content, offer) if version == 2 else _match_version_1(payment, content, offer)
     if isinstance(found, str):
         return found
     payment.requirement = found
     return "invalid_payload" if payment.transfer is None else None
 
 
-def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
+def _match_version_2(content: dict[str, Any], offer: Offer) -> Requirement | str:
     """Version 2: the payment must repeat a requirement and the extensions exactly as offered."""
     chosen = content.get("accepted")
     found = next((each for each in offer.accepts if same(each, chosen)), None)
@@ -191,7 +192,7 @@ def _accepted(content: dict[str, Any], offer: Offer) -> Requirement | str:
     return found
 
 
-def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
+def _match_version_1(payment: Payment, content: dict[str, Any], offer: Offer) -> Requirement | str:
     """Version 1: matched by scheme and network; if several match, by amount."""
     alike = [
         each
@@ -204,7 +205,7 @@ def _named(payment: Payment, content: dict[str, Any], offer: Offer) -> Requireme
     return next((each for each in alike if each.get("amount") == value), alike[0])
 
 
-def _verified(world: World, payment: Payment) -> str | None:
+def _why_invalid(world: World, payment: Payment) -> str | None:
     """Why the payment is invalid; None when it is valid. Checks run in the order of the official verifiers."""
     wanted, transfer = payment.requirement, payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
@@ -237,7 +238,7 @@ def _verified(world: World, payment: Payment) -> str | None:
 def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
-    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", asset, re.ASCII):
+    if not is_evm_address(asset):
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
     return eip3009.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
@@ -250,13 +251,13 @@ def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:
     network = wanted["network"]
     if payment.version == 1:
         network = network_v1(network)
-    found = result | {"network": network, "payer": settlements.spelled(transfer.payer)}
+    found = result | {"network": network, "payer": settlements.with_checksum(transfer.payer)}
     if payment.version == 2 and result["success"]:
         found["amount"] = str(transfer.value)
     return found
 
 
-def _shown(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
+def _receipt_header(payment: Payment, receipt: dict[str, Any], fault: Mapping[str, Any] | None) -> list[Header]:
     """The receipt header, changed by the fault `receipt` if there is one."""
     name = b"payment-response" if payment.version == 2 else b"x-payment-response"
     if fault is None:

@@ -6,21 +6,31 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic_core import from_json
 
 from ..core.messages import Request
+from ..core.seeding import is_evm_address
 from .eip3009 import Authorization
 
 HEADERS: Final = ((b"payment-signature", 2), (b"x-payment", 1))
 LONGEST = 32 * 1024
 _VERSIONS = {"both": (2, 1), "v2": (2,), "v1": (1,)}
-_DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII)
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
-_NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII).fullmatch
+_NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII).fullmatch
 _BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*", re.ASCII)
+# The fields of an authorization, and whether a text has their form.
+_FORMS: dict[str, Callable[[str], object]] = {
+    "from": is_evm_address,
+    "to": is_evm_address,
+    "value": _DIGITS,
+    "validAfter": _DIGITS,
+    "validBefore": _DIGITS,
+    "nonce": _NONCE,
+}
 
 
 @dataclass(slots=True)
@@ -101,17 +111,9 @@ def _fill(payment: Payment, payload: object) -> None:
     given, signature = payload.get("authorization"), payload.get("signature")
     if not isinstance(given, dict) or not isinstance(signature, str):
         return
-    shapes = {
-        "from": _ADDRESS,
-        "to": _ADDRESS,
-        "value": _DIGITS,
-        "validAfter": _DIGITS,
-        "validBefore": _DIGITS,
-        "nonce": _NONCE,
-    }
-    for name, shape in shapes.items():
+    for name, has_form in _FORMS.items():
         value = given.get(name)
-        if not isinstance(value, str) or not shape.fullmatch(value):
+        if not isinstance(value, str) or not has_form(value):
             return
     value, after, before = (int(given[name]) for name in ("value", "validAfter", "validBefore"))
     if max(value, after, before) >= 1 << 256:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
-from ..core.seeding import checksum_address, tx_hash
+from ..core.seeding import checksum_address, is_evm_address, tx_hash
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -21,7 +20,6 @@ MICRO = 1_000_000
 MOST = 10**15
 _KEPT = 100_000
 _TIDY = 1_000
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _SETTLED = (
     "seq", "payer", "nonce", "amount", "pay_to", "version", "method", "path", "fingerprint", "tenant", "at", "tx",
     "header", "pending", "delivered"
@@ -47,7 +45,7 @@ class Settlement:
         at: Unix seconds by the service's clock.
         transaction: the hash in the receipt.
         header: the SHA-256 of the payment header's value, in hex.
-        pending: the payer was told `settlement_pending` and not yet that it succeeded.
+        pending: the payer got `settlement_pending` and hasn't got a success yet.
         delivered: the status that was sent; 0 when the connection was reset instead.
         presented: how often this authorization has arrived, refusals included.
     """
@@ -108,19 +106,19 @@ def fingerprint(request: Request) -> str:
 
 def balance(world: World, payer: str) -> int:
     """A payer's balance, in millionths of a US dollar."""
-    kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (checked(payer),))
+    kept = world.store.value("SELECT balance FROM payers WHERE address = ?", (normalized(payer),))
     return world.gaps.payer_balance * MICRO if kept is None else int(kept)
 
 
-def checked(payer: object) -> str:
+def normalized(payer: object) -> str:
     """An address in lower case; MockServerError if it is invalid."""
-    if not isinstance(payer, str) or not _ADDRESS.fullmatch(payer):
+    if not isinstance(payer, str) or not is_evm_address(payer):
         raise MockServerError(f"{str(payer)[:80]!r} is not an address: 0x and 40 hex digits")
     return payer.lower()
 
 
 def set_balance(world: World, payer: str, amount: int) -> None:
-    payer = checked(payer)
+    payer = normalized(payer)
     if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= MOST:
         raise MockServerError(f"a balance is 0 to {MOST:,} millionths of a dollar, not {amount!r}")
     world.store.run(
@@ -132,7 +130,7 @@ def set_balance(world: World, payer: str, amount: int) -> None:
 def balances(world: World) -> dict[str, int]:
     """The balance of every payer that has paid or whose balance was set."""
     rows = world.store.all("SELECT address, balance FROM payers ORDER BY address")
-    return {spelled(payer): held for payer, held in rows}
+    return {with_checksum(payer): held for payer, held in rows}
 
 
 def present(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
@@ -233,7 +231,9 @@ def settlements(world: World, payer: str | None = None) -> list[Settlement]:
     counted = "(SELECT count(*) FROM presentations p WHERE p.payer = settlements.payer AND p.nonce = settlements.nonce)"
     rows = _rows(world, (*_SETTLED, counted), f"settlements{where}", args)
     return [
-        replace(found, payer=spelled(found.payer), pay_to=spelled(found.pay_to), pending=bool(found.pending))
+        replace(
+            found, payer=with_checksum(found.payer), pay_to=with_checksum(found.pay_to), pending=bool(found.pending)
+        )
         for found in (Settlement(*row) for row in rows)
     ]
 
@@ -242,13 +242,13 @@ def presentations(world: World, payer: str | None = None) -> list[Presentation]:
     """The latest 100,000, oldest first."""
     where, args = _of(payer)
     return [
-        found if found.payer is None else replace(found, payer=spelled(found.payer))
+        found if found.payer is None else replace(found, payer=with_checksum(found.payer))
         for found in (Presentation(*row) for row in _rows(world, _PRESENTED, f"presentations{where}", args))
     ]
 
 
 @lru_cache(maxsize=4_096)
-def spelled(payer: str) -> str:
+def with_checksum(payer: str) -> str:
     """An address with its checksum."""
     return checksum_address(payer)
 
@@ -259,4 +259,4 @@ def _rows(world: World, columns: Sequence[str], source: str, args: tuple[object,
 
 
 def _of(payer: str | None) -> tuple[str, tuple[object, ...]]:
-    return ("", ()) if payer is None else (" WHERE payer = ?", (checked(payer),))
+    return ("", ()) if payer is None else (" WHERE payer = ?", (normalized(payer),))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-from importlib import import_module
 
 from ..core.errors import bad_signature
 from ..core.seeding import checksum_address
+from .libraries import HALF_ORDER, MESSAGES
 
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{64}(?P<s>[0-9a-fA-F]{64})(?P<v>[0-9a-fA-F]{2})", re.ASCII)
-# Half the order of the curve. Contracts and signers reject a larger s (EIP-2).
-_HALF = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
-_LIBRARY = "eth_account"
 
 
 def wallet_message(address: str, chain_id: int, template: str = "default") -> str:
@@ -29,19 +25,6 @@ def wallet_message(address: str, chain_id: int, template: str = "default") -> st
     return template.replace("{address}", address).replace("{chain_id}", str(chain_id))
 
 
-def ready() -> bool:
-    """Whether the signature library is loaded already."""
-    return _LIBRARY in sys.modules
-
-
-def load() -> None:
-    """Load the signature library: half a second that a server without wallets doesn't need."""
-    # It raises the recursion limit so far that deeply nested input would end the process.
-    limit = sys.getrecursionlimit()
-    import_module(_LIBRARY)
-    sys.setrecursionlimit(limit)
-
-
 def verify(address: str, message: str, signature: str) -> None:
     """400 invalid_signature unless `signature` is `address`'s over `message`."""
     parts = _SIGNATURE.fullmatch(signature)
@@ -50,9 +33,9 @@ def verify(address: str, message: str, signature: str) -> None:
     # The library also takes the recovery numbers of transactions, which hold a chain.
     if int(parts["v"], 16) not in (0, 1, 27, 28):
         raise bad_signature("signature: its last byte is not 0, 1, 27 or 28")
-    if int(parts["s"], 16) > _HALF:
+    if int(parts["s"], 16) > HALF_ORDER:
         raise bad_signature("signature: s is in the upper half of its range")
-    load()
+    MESSAGES.load()
     from eth_account import Account
     from eth_account.messages import encode_defunct
 

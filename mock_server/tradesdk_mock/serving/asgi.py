@@ -26,7 +26,7 @@ BREAK_OFF = "tradesdk_mock.break_off"
 
 
 class ClientGone(Exception):
-    """The client left before its request was complete: it is dropped."""
+    """The client disconnected before its request was complete."""
 
 
 class App:
@@ -85,17 +85,17 @@ class App:
             await self._break_off(broken, scope, receive)
 
     async def _play(self, reply: Reply, scope: Scope, send: Send, client: ClientConnection) -> Disconnect | None:
-        """Send step by step, until the last one or until the client leaves; how the connection breaks, if it does."""
+        """Send step by step, to the end or until the client disconnects; how the connection breaks, if it does."""
         for before in reply.before:
             if isinstance(before, Disconnect):
                 return before
             await client.pause(before.seconds)
-        if client.over:
+        if client.has_left:
             return None
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         steps = iter([reply.body]) if isinstance(reply.body, bytes) else reply.body
         sent = 0
-        while not client.over:
+        while not client.has_left:
             try:
                 step = next(steps, None)
             except Exception:
@@ -115,7 +115,7 @@ class App:
             elif isinstance(step, Delay):
                 await client.pause(step.seconds)
             else:
-                await client.idle(step)
+                await client.wait_for(step)
         return None
 
     async def _break_off(self, how: Disconnect, scope: Scope, receive: Receive) -> None:
@@ -126,26 +126,26 @@ class App:
 
 
 class ClientConnection:
-    """A client that is listening: waits end when it leaves."""
+    """A client that receives an answer step by step: waits end when it disconnects."""
 
     def __init__(self, real_seconds_until: Callable[[float], float | None]) -> None:
         self._until = real_seconds_until
         self._loop = asyncio.get_running_loop()
-        self._stir = asyncio.Event()
-        self.over = False
+        self._wake = asyncio.Event()
+        self.has_left = False
 
     async def watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self.over = True
-        self._stir.set()
+        self.has_left = True
+        self._wake.set()
 
     async def pause(self, seconds: float) -> None:
         ends = self._loop.time() + seconds
-        while not self.over and (left := ends - self._loop.time()) > 0:
+        while not self.has_left and (left := ends - self._loop.time()) > 0:
             await self._wait(left)
 
-    async def idle(self, step: WaitForEvent) -> None:
+    async def wait_for(self, step: WaitForEvent) -> None:
         limits = [step.poll, None if step.until is None else self._until(step.until)]
         known = [limit for limit in limits if limit is not None]
         step.notifier.listen(self._wake_up)
@@ -159,15 +159,15 @@ class ClientConnection:
     def _wake_up(self) -> None:
         """From any thread. The loop may have ended."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._stir.set)
+            self._loop.call_soon_threadsafe(self._wake.set)
 
     async def _wait(self, seconds: float | None) -> None:
-        timer = None if seconds is None else self._loop.call_later(seconds, self._stir.set)
+        timer = None if seconds is None else self._loop.call_later(seconds, self._wake.set)
         try:
-            if not self.over:
-                await self._stir.wait()
+            if not self.has_left:
+                await self._wake.wait()
         finally:
-            self._stir.clear()
+            self._wake.clear()
             if timer is not None:
                 timer.cancel()
 

@@ -314,7 +314,7 @@ def make_server(pipeline: Pipeline, market_port: Callable[[], int | None]) -> Uv
                 if self.refused:
                     return  # its body has turned out to be invalid HTTP
                 scope[BREAK_OFF] = self.break_off
-                # Nobody is left to answer when the server stops.
+                # The server stops: there is no connection left to answer on.
                 with contextlib.suppress(asyncio.CancelledError):
                     await inner(scope, receive, send)
 

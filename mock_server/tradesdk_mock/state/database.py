@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 # Seconds to wait for another process that creates the same file.
-_PATIENCE = 5.0
+_CREATE_TIMEOUT = 5.0
 
 
 class Database:
@@ -65,7 +65,7 @@ class Database:
         self._db.create_function("chance", 3, _chance, deterministic=True)
         if self.path is not None:
             # With a write-ahead log a commit outlives the process, and readers don't block the writer.
-            self._log_ahead()
+            self._enable_write_ahead_log()
             self._db.execute("PRAGMA synchronous=NORMAL")
         with self:
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -78,9 +78,9 @@ class Database:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={schema.VERSION}")
 
-    def _log_ahead(self) -> None:
+    def _enable_write_ahead_log(self) -> None:
         # SQLite's own timeout doesn't apply to this.
-        ends = time.monotonic() + _PATIENCE
+        ends = time.monotonic() + _CREATE_TIMEOUT
         while True:
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
@@ -129,21 +129,21 @@ class Database:
             try:
                 self._open().executemany(sql, rows)
             except sqlite3.DatabaseError as error:
-                raise self._named(error) from error
+                raise self._api_error(error) from error
 
     def all(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
         with self._lock:
             try:
                 return self._open().execute(sql, args).fetchall()
             except sqlite3.DatabaseError as error:
-                raise self._named(error) from error
+                raise self._api_error(error) from error
 
     def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
         with self._lock:
             try:
                 row: Row | None = self._open().execute(sql, args).fetchone()
             except sqlite3.DatabaseError as error:
-                raise self._named(error) from error
+                raise self._api_error(error) from error
             return row
 
     def value(self, sql: str, args: Sequence[object] = ()) -> Any:
@@ -205,7 +205,7 @@ class Database:
             try:
                 self._open().backup(target)
             except sqlite3.DatabaseError as error:
-                raise self._named(error) from error
+                raise self._api_error(error) from error
 
     @contextmanager
     def attached(self, file: str) -> Iterator[None]:
@@ -238,9 +238,9 @@ class Database:
         try:
             return self._open().execute(sql, args)
         except sqlite3.DatabaseError as error:
-            raise self._named(error) from error
+            raise self._api_error(error) from error
 
-    def _named(self, error: sqlite3.DatabaseError) -> Exception:
+    def _api_error(self, error: sqlite3.DatabaseError) -> Exception:
         """The error as an API error that names the file. Other errors are bugs of the mock and stay as they are."""
         # The lowest byte is the kind; the others add detail.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -248,8 +248,8 @@ class Database:
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             self._failure = overloaded()
         elif kind in _DAMAGED or "decode to UTF-8" in str(error):
-            said = str(error).partition(" with text ")[0]
-            self._failure = ApiError(500, "internal_error", f"{where} is damaged: {said}.")
+            reason = str(error).partition(" with text ")[0]
+            self._failure = ApiError(500, "internal_error", f"{where} is damaged: {reason}.")
         elif kind in _UNUSABLE:
             self._failure = ApiError(503, "service_unavailable", f"{where} can't be used: {error}.")
         else:

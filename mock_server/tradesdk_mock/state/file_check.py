@@ -1,4 +1,4 @@
-"""What a state file is, before anything is written to it."""
+"""Checks of a state file before anything is written to it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from . import schema
 # there: a server should not wait for seconds before it listens.
 READ_WHOLE = 16 * 1024 * 1024
 LOGS = ("-wal", "-shm", "-journal")
-# How often to look again at a file that others are changing.
-_LOOKS = 10
+# Attempts to read a file that other processes are changing.
+_ATTEMPTS = 10
 _MARKETS = ("live", "scripted")
 
 
@@ -36,7 +36,7 @@ def check(path: str) -> None:
     """
     try:
         if is_there(path):
-            look(path, checked)
+            inspect(path, check_state)
     except Unusable as error:
         raise MockServerError(f"the state file {path} {error}") from error.__cause__
 
@@ -61,14 +61,14 @@ def is_there(path: str) -> bool:
     return found.st_size > 0
 
 
-def look(path: str, what: Callable[[sqlite3.Connection], None]) -> None:
-    """Call `what` with a read-only connection; again when another process has changed the file meanwhile."""
+def inspect(path: str, read: Callable[[sqlite3.Connection], None]) -> None:
+    """Call `read` with a read-only connection; again when another process has changed the file meanwhile."""
     failure: Exception = Unusable("is in use")
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         before = _stamp(path)
         try:
-            with named(), _reading(path) as db:
-                what(db)
+            with database_errors(), _reading(path) as db:
+                read(db)
             return
         except (Unusable, OSError) as error:
             failure = error
@@ -118,7 +118,7 @@ def _reading(path: str) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def named() -> Iterator[None]:
+def database_errors() -> Iterator[None]:
     """Turn errors of SQLite into `Unusable`."""
     try:
         yield
@@ -133,7 +133,7 @@ def named() -> Iterator[None]:
         raise Unusable("is damaged: a name in it is no text") from error
 
 
-def checked(db: sqlite3.Connection) -> None:
+def check_state(db: sqlite3.Connection) -> None:
     """Accept a state of this version, or an empty database; otherwise `Unusable`."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     found = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
@@ -154,13 +154,13 @@ def checked(db: sqlite3.Connection) -> None:
     settings(db)
     pages, size = (db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "page_size"))
     if pages * size <= READ_WHOLE:
-        sound(db, "quick_check")
+        check_integrity(db, "quick_check")
 
 
-def sound(db: sqlite3.Connection, pragma: str) -> None:
-    (said,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
-    if said != "ok":
-        raise Unusable(f"is damaged: {' '.join(said.split())}")
+def check_integrity(db: sqlite3.Connection, pragma: str) -> None:
+    (result,) = db.execute(f"PRAGMA {pragma}(1)").fetchone()
+    if result != "ok":
+        raise Unusable(f"is damaged: {' '.join(result.split())}")
 
 
 def settings(db: sqlite3.Connection) -> dict[str, str]:

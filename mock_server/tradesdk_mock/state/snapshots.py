@@ -11,7 +11,18 @@ from urllib.parse import quote
 
 from ..core.clock import MockClock
 from ..core.errors import MockServerError, mock_errors
-from .file_check import LOGS, READ_WHOLE, Unusable, check, checked, is_there, look, named, settings, sound
+from .file_check import (
+    LOGS,
+    READ_WHOLE,
+    Unusable,
+    check,
+    check_integrity,
+    check_state,
+    database_errors,
+    inspect,
+    is_there,
+    settings,
+)
 
 if TYPE_CHECKING:
     from .world import World
@@ -117,7 +128,7 @@ def restore(world: World, source: bytes | str | os.PathLike[str]) -> None:
                 with open(file, "wb") as copy:
                     copy.write(source)
             elif is_there(name):
-                look(name, lambda db: _duplicate(db, file))
+                inspect(name, lambda db: _duplicate(db, file))
             else:
                 raise Unusable("is not there")
             _prepare(file)
@@ -157,10 +168,10 @@ def _prepare(file: str) -> None:
         raise Unusable("is empty")
     db = sqlite3.connect(file, isolation_level=None)
     try:
-        with named():
-            checked(db)
+        with database_errors():
+            check_state(db)
             # Comparing every index with its table takes ten times as long as reading all pages, so small files only.
-            sound(db, "integrity_check" if os.path.getsize(file) <= READ_WHOLE else "quick_check")
+            check_integrity(db, "integrity_check" if os.path.getsize(file) <= READ_WHOLE else "quick_check")
             if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None or not settings(db):
                 raise Unusable("has no world in it")
             db.execute("PRAGMA journal_mode=DELETE")
@@ -198,7 +209,7 @@ def describe_state_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
 
     try:
-        look(name, read)
+        inspect(name, read)
     except Unusable as error:
         raise MockServerError(f"the state file {name} {error}") from error
     except (KeyError, ValueError, TypeError) as error:

@@ -25,7 +25,7 @@ MARKETS = ("live", "scripted")
 
 
 class Trading(Protocol):
-    """What a world asks of its trading engine: agents and positions, held in memory.
+    """What a world needs to know of its trading engine, which holds agents and positions in memory.
 
     Attributes:
         changes: how often these had changed in the database when they were read or written last.

@@ -92,7 +92,7 @@ def close_all(world: World, tenant: str, agent_id: str, now: int) -> None:
             continue
         second = max(now, opened_at)
         trade = Trade(trade_id, tenant, agent_id, wallet_id, chain_id, address, symbol, amount, entry, opened_at)
-        engine.end(world, trade, token, second, "deleted")
+        engine.close_trade(world, trade, token, second, "deleted")
         closed.append(trade)
         gone.append(position_id)
     ledger.write(world, ended=closed, gone=gone)

@@ -42,7 +42,7 @@ class _BuyOpportunity:
     rate: float
     forecasts: dict[ExitLevels, ExitForecast] = field(default_factory=dict)
     # (wallet, share of it) with too little money. It stays too little: nothing is sold meanwhile.
-    poor: set[tuple[str, float]] = field(default_factory=set)
+    without_money: set[tuple[str, float]] = field(default_factory=set)
 
 
 class TradingEngine:
@@ -69,7 +69,7 @@ class TradingEngine:
         self._tie_breaker = count()
         self._now = 0.0
         # Whether everything is written to the database.
-        self._sure = True
+        self._is_written = True
         # Ether or BNB left in wallets.
         self._native: dict[str, float] = {}
         self._ordinals: dict[tuple[str, str], int] = {}
@@ -91,7 +91,7 @@ class TradingEngine:
     def is_current(self) -> bool:
         """Whether it agrees with the database."""
         world = self._world
-        return self._sure and self._generation == world.generation and self.changes == ledger.changes(world)
+        return self._is_written and self._generation == world.generation and self.changes == ledger.changes(world)
 
     @property
     def empty(self) -> bool:
@@ -113,7 +113,7 @@ class TradingEngine:
         """Let agents trade up to a time, on the signals published since the last call, in the order of time."""
         if not self._agents:
             return
-        self._sure, self._now = False, now
+        self._is_written, self._now = False, now
         for row in rows:
             self._process_exits(row[0])
             if row[5] == "BUY":
@@ -124,7 +124,7 @@ class TradingEngine:
 
     def flush(self) -> None:
         """Write all changes to the database."""
-        self._sure = True
+        self._is_written = True
         self._find_next_exit()
         if not (self._opened or self._gone or self._touched):
             # Trades that are closed without the engine change wallets, too.
@@ -173,14 +173,14 @@ class TradingEngine:
     def _buy(self, row: Row) -> None:
         at, signal_id, address, _, chain_id, _, confidence = row[:7]
         opportunity: _BuyOpportunity | None = None
-        now, poor = self._now, set[tuple[str, float]]()
+        now, without_money = self._now, set[tuple[str, float]]()
         active = self._active[chain_id]
         for agent in active if len(active) <= _MANY else self._with_money(chain_id, int(at)):
             if (
                 confidence >= agent.min_confidence
                 and len(agent.held) < agent.max_positions
                 and address not in agent.held
-                and (agent.wallet_id, agent.size) not in poor
+                and (agent.wallet_id, agent.size) not in without_money
                 and not at < agent.since <= now
             ):
                 if opportunity is None:
@@ -191,7 +191,7 @@ class TradingEngine:
                     second = int(at)
                     rate = self._prices.native_usd(chain_id, second)
                     opportunity = _BuyOpportunity(token, signal_id, second, self._prices.usd(token, second), rate)
-                    poor = opportunity.poor
+                    without_money = opportunity.without_money
                 self._open(agent, opportunity)
 
     def _sell(self, row: Row) -> None:
@@ -206,7 +206,7 @@ class TradingEngine:
         token, second, price, rate = opportunity.token, opportunity.second, opportunity.price, opportunity.rate
         spent = self._balance(agent.wallet_id) * rate * agent.size
         if spent < _LEAST:
-            opportunity.poor.add((agent.wallet_id, agent.size))
+            opportunity.without_money.add((agent.wallet_id, agent.size))
             return
         amount = significant(spent / price, DIGITS)
         # The amount is rounded, and may cost slightly more than there is.
@@ -240,7 +240,7 @@ class TradingEngine:
 
     def _close(self, held: OpenPosition, second: int, by: str) -> None:
         trade = held.position.trade
-        end(self._world, trade, held.token, second, by)
+        close_trade(self._world, trade, held.token, second, by)
         gained = (trade.exit_price_usd or 0.0) * trade.amount / self._prices.native_usd(trade.chain_id, second)
         self._native[trade.wallet_id] = self._balance(trade.wallet_id) + gained
         self._closed.append(trade)
@@ -333,7 +333,7 @@ class TradingEngine:
             self._exits.append((at, next(self._tie_breaker), held))
 
 
-def end(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
+def close_trade(world: World, trade: Trade, token: Token, second: int, by: str) -> None:
     """Close a trade at the market's price."""
     price = world.prices.usd(token, second)
     trade.exit_price_usd, trade.closed_at, trade.closed_by = price, second, by

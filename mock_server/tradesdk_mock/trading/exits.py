@@ -75,14 +75,14 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
     """
     stop, target = levels.stop_loss, levels.take_profit
     trailing = level(peak, -levels.trailing)
-    floor, ceiling = max(stop, trailing) * (1 + _NEAR), target * (1 - _NEAR)
+    lower, upper = max(stop, trailing) * (1 + _NEAR), target * (1 - _NEAR)
     minute, last = since // 60 + 1, upto // 60
-    near = not floor < prices.usd(token, since) < ceiling
+    near = not lower < prices.usd(token, since) < upper
     while minute <= last:
         hour, start = divmod(minute, 60)
         stopped = min(60, last - hour * 60 + 1)
         for place, price in enumerate(prices.closes(token, hour)[start:stopped], minute):
-            inside = floor < price < ceiling
+            inside = lower < price < upper
             if near or not inside:
                 before = max(since, place * 60 - 60)
                 found = prices.first_outside(token, max(stop, trailing), target, before, place * 60)
@@ -91,8 +91,8 @@ def first_exit(prices: Prices, token: Token, levels: ExitLevels, peak: float, si
             if price > peak:
                 peak = max(peak, prices.usd(token, place * 60))
                 trailing = level(peak, -levels.trailing)
-                floor = max(stop, trailing) * (1 + _NEAR)
-                inside = floor < price < ceiling
+                lower = max(stop, trailing) * (1 + _NEAR)
+                inside = lower < price < upper
             near = not inside
         minute = hour * 60 + stopped
     # The rest of the last minute.

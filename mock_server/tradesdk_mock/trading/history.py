@@ -310,19 +310,19 @@ class HistoryBuilder:
             return opened_at + hold, "signal"
         levels = self._levels(agent, entry)
         peak, kept, stop = entry, 1 - levels.trailing, levels.stop_loss
-        floor, ceiling = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
+        lower, upper = max(stop, peak * kept) * (1 + _NEAR), levels.take_profit * (1 - _NEAR)
         while hour <= last:
             day, start = divmod(hour, 24)
             stopped = min(24, last - day * 24 + 1)
             for place, price in enumerate(self._day(token, day)[1][start:stopped], hour):
-                if not floor < price < ceiling:
+                if not lower < price < upper:
                     trailing_stop = level(significant(peak, DIGITS), -levels.trailing)
                     by = levels.reason(self.usd(token, place * HOUR), trailing_stop)
                     if by is not None:
                         return place * HOUR, by
                 if price > peak:
                     peak = price
-                    floor = max(stop, peak * kept) * (1 + _NEAR)
+                    lower = max(stop, peak * kept) * (1 + _NEAR)
             hour = day * 24 + stopped
         # After an hour or more, the sale is at a full hour.
         return (last * HOUR if hold >= HOUR else opened_at + hold), "signal"

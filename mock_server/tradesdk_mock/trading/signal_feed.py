@@ -13,25 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ..core.seeding import SeededRandom
 from ..market import emitted_signals
 from ..market.emitted_signals import EmitRequest, MockSignal
-from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past
+from ..market.indicators import CHAINS, COLUMNS, Row, crossover_series, past_signals
 from ..market.price_model import Prices
 from . import background_tenant, engine
 
 if TYPE_CHECKING:
     from ..state.world import World
-
-__all__ = [
-    "FIELDS",
-    "MockSignal",
-    "catch_up",
-    "emit",
-    "is_behind",
-    "last_seq",
-    "newer",
-    "next_due",
-    "prompt",
-    "publish",
-]
 
 FIELDS = ("id", "token_address", "token_symbol", "chain_id", "direction", "confidence", "price_usd", "timestamp")
 """Fields of a signal on the wire."""
@@ -43,7 +30,7 @@ _IN_TURN = 500
 # With a time limit: its usual length in real seconds, and seconds of the market between two checks of it.
 SLICE = 0.05
 # Signals that a stream gets at a time.
-_NEWS = 500
+_STREAM_BATCH = 500
 _LAST = "SELECT max(seq) FROM signals"
 _STEP = 300
 _INTO = f"({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -66,7 +53,7 @@ def publish(world: World, now: float, *, within: float | None = None) -> int:
     """
     if _is_quiet(world, now):
         return 0
-    upto, count = _begun(world, now)
+    upto, count = _published_until(world, now)
     start = max(upto, now - world.catch_up_limit) if world.market == "live" else now
     scheduled = deque[Row](
         world.store.all(
@@ -152,7 +139,7 @@ def replay(world: World, tenant: str, start: float, seq: int = 0, *, within: flo
     return None
 
 
-def _begun(world: World, now: float) -> tuple[float, int]:
+def _published_until(world: World, now: float) -> tuple[float, int]:
     """(time up to which signals are published, number of new ones). The first call adds those of the days before."""
     kept = world.store.get_meta("signals_upto")
     if kept is not None:
@@ -160,7 +147,7 @@ def _begun(world: World, now: float) -> tuple[float, int]:
     created_at = _created_at(world, now)
     world.set_created_at(created_at)
     engine.forget(world)
-    rows = past(world.prices, created_at)
+    rows = past_signals(world.prices, created_at)
     world.store.run_many(f"INSERT INTO signals {_INTO}", rows)
     return created_at, len(rows)
 
@@ -208,7 +195,7 @@ def next_due(world: World) -> float:
     return due
 
 
-def prompt(world: World, chain_id: int) -> bool:
+def schedule_first_signal(world: World, chain_id: int) -> bool:
     """For a new stream, schedule a signal within `world.first_within` seconds, unless one is due by then.
 
     Returns whether one was scheduled.
@@ -226,22 +213,22 @@ def prompt(world: World, chain_id: int) -> bool:
             return False
         ordinal = world.store.next("", "prompt")
         soon = now + within * SeededRandom(world.seed, "prompt time", ordinal, draws=1).between(0.5, 1.0)
-        _add(world, now, *emitted_signals.prompted(world.prices, chain_id, ordinal, soon))
+        _add(world, now, *emitted_signals.first_signal(world.prices, chain_id, ordinal, soon))
         return True
 
 
-def emit(world: World, request: EmitRequest, asked: float | None = None) -> MockSignal:
+def emit(world: World, request: EmitRequest, requested_at: float | None = None) -> MockSignal:
     """Publish a signal. What is left out follows from the seed and the number of signals emitted before.
 
     Args:
-        asked: the time at which `at` was chosen; by default now. A fast clock may have passed `at` since.
+        requested_at: the time of the call, by default now. A fast clock may have passed `at` since.
 
     Raises:
         ValueError: `at` is in the past.
     """
     with world.transaction() as now:
         publish(world, now)
-        when = request.when(now, now if asked is None else min(asked, now))
+        when = request.when(now, now if requested_at is None else min(requested_at, now))
         signal, green = emitted_signals.signal(world.prices, "emit", world.store.next("", "signal"), request, when)
         _add(world, now, signal, green)
         return signal
@@ -271,12 +258,12 @@ def _add(
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What has happened to a chain's signals.
+class NewSignals:
+    """A chain's signals after a place, as far as they are published.
 
     Attributes:
         signals: (seq, record), oldest first; not all of them if there are many.
-        upto: the `seq` up to which there is no other one.
+        upto: all signals up to this `seq` have been read.
         due: when the next signal is published; infinity for never.
     """
 
@@ -285,15 +272,15 @@ class News:
     due: float
 
 
-def news(world: World, chain_id: int, seq: int, now: float) -> News:
+def new_signals(world: World, chain_id: int, seq: int, now: float) -> NewSignals:
     """A chain's signals after a `seq`. First, some of what is due is published; the next call continues."""
     if next_due(world) <= now or world.store.is_behind():
         with world.transaction() as now:
             publish(world, now, within=SLICE)
     # Before the signals are read: nothing comes in between.
     last = int(world.store.value(_LAST) or 0)
-    signals = [(place, record) for place, _, record in newer(world, chain_id, seq, _NEWS)]
-    return News(signals, signals[-1][0] if signals else max(seq, last), next_due(world))
+    signals = [(place, record) for place, _, record in newer(world, chain_id, seq, _STREAM_BATCH)]
+    return NewSignals(signals, signals[-1][0] if signals else max(seq, last), next_due(world))
 
 
 def newer(world: World, chain_id: int, seq: int, limit: int) -> list[tuple[int, float, dict[str, Any]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,15 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
+from .._http.log_events import log_fields, logger
 from .._http.request import Request
 from .._http.retry import Operation
 from .._httpx import Place
 from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
-from ..errors import APIError, APIStatusError, ConfigError, TradeError
+from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
 from ..payments.authorizer import PaymentAuthorizer
-from ..payments.errors import LedgerError, PaymentRefusedError
 from ..payments.ledger.leases import ended, owner_name
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-logger = logging.getLogger("tradesdk")
 
 _HANDED_OVER = frozenset(
     {PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE}
@@ -204,7 +201,8 @@ class AsyncPaymentFlow:
         try:
             response = await self.session.exchange(free, self._give_up())
         except APIError as error:
-            logger.debug("the service's time is not known: %s", error)
+            extra = log_fields("service_time_unknown", error)
+            logger.debug("the service's time is not known: %s", error, extra=extra)
         else:
             self.authorizer.observe(response.headers)
 
@@ -324,7 +322,8 @@ class AsyncPaymentFlow:
             await run_uninterrupted(close)
         except LedgerError as problem:
             ended(context.owner)  # its claim would hold up the next equal call
-            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem)
+            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem, extra=extra)
 
     async def _open_again(
         self, delivery: AsyncDelivery[Any] | None, context: AsyncSubmissionContext[Any], error: BaseException
@@ -346,7 +345,8 @@ class AsyncPaymentFlow:
             with shielded():
                 await run_uninterrupted(undo)
         except LedgerError as problem:
-            logger.warning("a payment's answer or its claim could not be given back: %s", problem)
+            extra = log_fields("ledger_failed", problem)
+            logger.warning("a payment's answer or its claim could not be given back: %s", problem, extra=extra)
 
     def _untake(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:

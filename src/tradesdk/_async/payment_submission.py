@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .._http.log_events import log_fields, logger
 from .._http.request import Request
 from .._http.response import failure_of
 from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
-from ..errors import APIConnectionError, APIError, APIResponseError, TradeError
+from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
 from ..payments.classification import Classification, PaymentResponse, classify, classify_failure
-from ..payments.errors import LedgerError
 from ..payments.messages import blocking_error, error_of, in_doubt
 from ..payments.receipts import receipt_warnings
 from ..payments.results import MarketResult, Quote
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from .session import AsyncSession
 
 T = TypeVar("T")
-
-logger = logging.getLogger("tradesdk")
 
 
 @dataclass(slots=True)
@@ -130,7 +127,11 @@ class AsyncSubmission(Generic[T]):
             if step.wait is None:
                 raise self._error(answer, response, problem)
             logger.warning(
-                "payment %s: %s; the same payment again in %.1f s", self._payment.id, answer.reason, step.wait
+                "payment %s: %s; resending it in %.1f s",
+                self._payment.id,
+                answer.reason,
+                step.wait,
+                extra=log_fields("payment_resent", payment_id=self._payment.id, reason=answer.reason, wait=step.wait),
             )
             await sleep(clock, step.wait)
             if not self._flow.is_presentable(self._latest()):  # the wait took longer than it was to take
@@ -190,7 +191,8 @@ class AsyncSubmission(Generic[T]):
         if answer.receipt_problem is not None:
             warnings += (answer.receipt_problem,)
         for warning in warnings:
-            logger.warning("payment %s: %s", self._payment.id, warning)
+            extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
+            logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
         payment, kept = self._payment, self._context.keep or self._payment.job is not None
         result = MarketResult(
             data=data,
@@ -224,7 +226,10 @@ class AsyncSubmission(Generic[T]):
             # An answer is kept before anybody hears of a cancellation: the next equal call gets it.
             self._payment = await (run_uninterrupted(settle) if state is PaymentState.DELIVERED else in_thread(settle))
         except LedgerError as problem:
-            logger.error("payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem)
+            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.error(
+                "payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem, extra=extra
+            )
             self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations, now)
             if not lenient:
                 raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
@@ -263,14 +268,18 @@ class AsyncSubmission(Generic[T]):
                 )
             )
         except LedgerError as problem:
-            logger.error("payment %s was interrupted, and the ledger cannot be written: %s", payment.id, problem)
+            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.error(
+                "payment %s was interrupted, and the ledger cannot be written: %s", payment.id, problem, extra=extra
+            )
 
     async def _give_back(self) -> None:
         authorizer, payment, owner = self._authorizer, self._payment, self._context.owner
         try:
             await run_uninterrupted(lambda: authorizer.give_back(payment.id, owner))
         except LedgerError as problem:
-            logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem)
+            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem, extra=extra)
 
     def _error(self, answer: PaymentResponse, response: RawResponse | None, problem: APIError | None) -> TradeError:
         if problem is not None:  # what leads to an error of ours says the same of the money

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from .._http.log_events import log_fields, log_retry, logger
 from .._http.request import CreateLookup, Request
 from .._http.response import decode_with_headers, failure_of
 from .._http.retry import Retries, server_now
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .._values.http import RawResponse
 
 T = TypeVar("T")
-
-logger = logging.getLogger("tradesdk")
 
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
 
@@ -73,7 +71,7 @@ class AsyncRetryLoop(Generic[T]):
                 problem.outcome = "unknown"
             return False
         self._pause = wait
-        logger.warning("%s; trying again in %.1f s", problem, wait)
+        log_retry(problem, wait)
         return True
 
     async def run(self) -> T:
@@ -131,7 +129,11 @@ class AsyncRetryLoop(Generic[T]):
                 found: T = (
                     new[0] if look.fetch is None else await session.call(look.fetch(new[0].id), give_up=self._give_up)
                 )
-                logger.info("%s: an earlier attempt had succeeded, nothing was sent again", self._request.path)
+                url = session.base_url + self._request.target
+                extra = log_fields("create_found", method=self._request.method, url=url)
+                logger.info(
+                    "%s: an earlier attempt had succeeded, nothing was sent again", self._request.path, extra=extra
+                )
                 return found
         except APIError as error:
             raise self._ambiguous(

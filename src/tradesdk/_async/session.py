@@ -12,6 +12,7 @@ from weakref import ReferenceType, ref
 
 import httpx
 
+from .._http.log_events import log_fields, log_rate_limit_wait, logger
 from .._http.rate_limit import RateLimiter
 from .._http.request import Request
 from .._http.response import BodyReader, decode_nothing, moment_after, status_error
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .._values.payment import Payment
 
 T = TypeVar("T")
-
-logger = logging.getLogger("tradesdk")
 
 _LOOKED_THROUGH = 32 * 1024
 
@@ -133,7 +132,7 @@ class AsyncSession:
         if self.key is not None:
             refused.message = self.key.hidden_in(refused.message)
             refused.args = (refused.message,)
-            refused.code = refused.code and self.key.hidden_in(refused.code)
+            refused.service_code = refused.service_code and self.key.hidden_in(refused.service_code)
         elif refused.status == 401:
             refused.message += " (no API key was sent; if the service wants it here too: send_api_key=True)"
             refused.args = (refused.message,)
@@ -178,7 +177,8 @@ class AsyncSession:
                 lost.sent = lost.temporary = True  # money: what is not sure has perhaps arrived
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
-            logger.debug("%s %s: %s", request.method, url, lost.message)
+            extra = log_fields("request_failed", lost, method=request.method, url=url)
+            logger.debug("%s %s: %s", request.method, url, lost.message, extra=extra)
             if looked is not None:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
@@ -188,7 +188,16 @@ class AsyncSession:
         response = RawResponse(incoming.status_code, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
         if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s %s: %d in %.0f ms", request.method, url, response.status, (ended - started) * 1000)
+            logger.debug(
+                "%s %s: %d in %.0f ms",
+                request.method,
+                url,
+                response.status,
+                (ended - started) * 1000,
+                extra=log_fields(
+                    "request_answered", method=request.method, url=url, status=response.status, seconds=ended - started
+                ),
+            )
         if looked is not None:
             looked.answered(response.status, headers, content)
         if body.problem is not None and incoming.is_success and request.decode is not decode_nothing:
@@ -287,12 +296,11 @@ class AsyncSession:
                     method=request.method,
                     url=url,
                     status=429,
-                    code="rate_limited",
                     retry_after=wait,
                     retry_at=moment_after(self.clock.now(), wait),
                     rate_limit=self.throttle.rate_limit,
                 )
-            logger.warning("the rate limit is used up; waiting %.1f s for the reset", pause)
+            log_rate_limit_wait(pause)
             await sleep(self.clock, pause)
 
     async def aclose(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
+from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
 from .._httpx import Place
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .session import AsyncSession
 
 ItemT = TypeVar("ItemT", bound=StreamItem)
-
-logger = logging.getLogger("tradesdk")
 
 
 class AsyncSignalStream(Generic[ItemT]):
@@ -231,7 +229,11 @@ class AsyncSignalStream(Generic[ItemT]):
         await self._connection.aclose()
         if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
             raise StreamError(
-                f"given up: {reason}", method="GET", url=self._connection.url, retries=state.vitals.tries - 1
+                f"given up: {reason}",
+                method="GET",
+                url=self._connection.url,
+                code="stream_lost",
+                retries=state.vitals.tries - 1,
             )
 
     # opening
@@ -254,7 +256,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 wait = retries.next(failure_of(error), now=clock.now(), time_left=left)
                 if wait is None:
                     raise
-                logger.warning("%s; trying again in %.1f s", error, wait)
+                log_retry(error, wait)
                 await self._interruptible.sleep(clock, wait)
             else:
                 break
@@ -300,7 +302,7 @@ class AsyncSignalStream(Generic[ItemT]):
         except StreamError:
             raise
         except APIError as error:
-            if not state.disconnected(str(error), clock.monotonic(), clock.now(), failure=failure_of(error)):
+            if not state.disconnected(error.headline, clock.monotonic(), clock.now(), failure=failure_of(error)):
                 error.retries = state.vitals.tries - 1
                 raise
 

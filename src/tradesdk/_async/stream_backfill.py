@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .._http.log_events import log_fields, log_rate_limit_wait, log_retry, logger
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause, with_jitter
@@ -18,8 +18,6 @@ from .concurrency import AsyncInterruptible, Interrupted
 
 if TYPE_CHECKING:
     from .session import AsyncSession
-
-logger = logging.getLogger("tradesdk")
 
 _UNREADABLE = 2  # more tries, for an answer that makes no sense and for a 500
 _SHORT_PATIENCE = 30.0  # seconds; meanwhile the stream is not read
@@ -44,7 +42,8 @@ class AsyncBackfill:
         try:
             page = await self._ask(query, _SHORT_PATIENCE)
         except APIError as error:
-            logger.info("the history could not be read before the stream: %s", error)
+            extra = log_fields("history_unread", error, chain=self._chain)
+            logger.info("the history could not be read before the stream: %s", error, extra=extra)
             return
         now = session.clock.monotonic()
         self._follower.told_time(page.headers, now, session.clock.now())
@@ -90,10 +89,10 @@ class AsyncBackfill:
                 now = session.clock.monotonic()
                 wait = session.policy.wait(tries, failure, now=session.clock.now()).seconds
                 if odd > _UNREADABLE or _final(error) or now + wait > give_up:
-                    return f"the history cannot be read: {error}"
+                    return f"the history cannot be read: {error.headline} ({error.method} {error.url})"
                 if self._interruptible.shut:
                     raise Interrupted from None  # this error was made by closing
-                logger.warning("%s; trying again in %.1f s", error, wait)
+                log_retry(error, wait)
                 await self._interruptible.sleep(session.clock, wait)
                 continue
             now = session.clock.monotonic()
@@ -111,7 +110,7 @@ class AsyncBackfill:
         while wait := session.throttle.claim(session.clock.monotonic()) if session.throttled else 0.0:
             wait = with_jitter(wait)
             if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
-                logger.warning("the rate limit is used up; waiting %.1f s for the reset", wait)
+                log_rate_limit_wait(wait)
             await self._interruptible.sleep(session.clock, wait)
         asked = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
         return await session.attempt(asked, session.clock.monotonic() + max(patience, 1.0))

@@ -122,17 +122,16 @@ def service_error(content: bytes) -> tuple[str | None, str] | None:
 
 def status_error(method: str, url: str, response: RawResponse, *, now: float) -> APIStatusError:
     """The error for an answer that is no success; `now` is the local time."""
-    told = service_error(response.content)
-    code, message = told or (None, "")
+    service_code, message = service_error(response.content) or (None, "")
     if not message:
         message = _plain_reason(response)
     wait = server_wait(response.headers, now) if response.status in (429, 503) else None
-    return status_error_class(response.status, code)(
+    return status_error_class(response.status, service_code)(
         message,
         method=method,
         url=url,
         status=response.status,
-        code=code,
+        service_code=service_code,
         response=response,
         headers=response.headers,
         retry_after=wait,

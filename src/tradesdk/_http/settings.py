@@ -103,29 +103,33 @@ class ApiKey:
         raise TypeError("an API key cannot be pickled")
 
 
+def _bad_key(message: str) -> ConfigError:
+    return ConfigError(message, code="invalid_api_key")
+
+
 def _asked(source: Callable[[], str]) -> str:
     try:
         return source()
     except ConfigError:
         raise
     except Exception as error:  # its text stays with it: it may show the key
-        raise ConfigError(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
+        raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 
 def check_api_key(key: object) -> str:
     """The key if it can be a header; the error never shows it."""
     if not isinstance(key, str):
-        raise ConfigError(f"the API key must be a string, not {type(key).__name__}")
+        raise _bad_key(f"the API key must be a string, not {type(key).__name__}")
     if not key:
-        raise ConfigError("the API key is empty: set TRADE_API_KEY or pass api_key=")
+        raise _bad_key("the API key is empty: set TRADE_API_KEY or pass api_key=")
     if len(key) > _LONGEST_KEY:
-        raise ConfigError(
-            f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy the value of the key only"
+        raise _bad_key(
+            f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy only the key",
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(
+        raise _bad_key(
             "the API key contains a space, a line break or a character that is not ASCII: "
-            "copy it again, without anything around it"
+            "copy it again, without anything around it",
         )
     return key
 
@@ -134,8 +138,12 @@ def api_key(given: str | Callable[[], str] | None, environ: Mapping[str, str] | 
     """The key from the argument or TRADE_API_KEY."""
     source = given if given is not None else (os.environ if environ is None else environ).get("TRADE_API_KEY")
     if source is None:
-        raise ConfigError("no API key: set TRADE_API_KEY or pass api_key=")
+        raise _bad_key("no API key: set TRADE_API_KEY or pass api_key=")
     return ApiKey(source)
+
+
+def _bad_url(message: str) -> ConfigError:
+    return ConfigError(message, code="invalid_base_url")
 
 
 KEY_IN_THE_OPEN = "the API key would travel in the open. Use https, or allow_insecure=True if that is what you want"
@@ -158,9 +166,9 @@ def base_url(
     if url is None:
         url = (os.environ if environ is None else environ).get("TRADE_BASE_URL", "").strip() or of_client
     if not isinstance(url, str):
-        raise ConfigError(f"the base URL must be a string, not {type(url).__name__}")
+        raise _bad_url(f"the base URL must be a string, not {type(url).__name__}")
     if not url.strip():
-        raise ConfigError("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
+        raise _bad_url("no base URL: set TRADE_BASE_URL or pass base_url=, for example https://api.example.com")
     return check_base_url(url.strip(), allow_insecure=allow_insecure, why_https=why_https)
 
 
@@ -168,30 +176,30 @@ def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_TH
     # A password or a key may stand in a URL that was given by mistake; errors must not show it.
     shown = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
-        raise ConfigError(f"the base URL contains a space, a backslash or a control character: {shown}")
+        raise _bad_url(f"the base URL contains a space, a backslash or a control character: {shown}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise ConfigError(f"the base URL cannot be read: {shown}") from None
+        raise _bad_url(f"the base URL cannot be read: {shown}") from None
     if parts.username is not None or parts.password is not None:
-        raise ConfigError("the base URL must not contain a user name or password")
+        raise _bad_url("the base URL must not contain a user name or password")
     if parts.scheme not in ("https", "http") or not host:
-        raise ConfigError(f"the base URL must look like https://api.example.com, not {shown}")
+        raise _bad_url(f"the base URL must look like https://api.example.com, not {shown}")
     if port == 0:
-        raise ConfigError(f"the base URL has port 0: {shown}")
+        raise _bad_url(f"the base URL has port 0: {shown}")
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise ConfigError(f"the base URL must not contain ? or #: {shown}")
+        raise _bad_url(f"the base URL must not contain ? or #: {shown}")
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise ConfigError(f"the base URL {shown} is not https: {why_https}")
+        raise _bad_url(f"the base URL {shown} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
-        raise ConfigError(f"the base URL must not contain . or .. as a segment: {shown}")
+        raise _bad_url(f"the base URL must not contain . or .. as a segment: {shown}")
     path = parts.path.rstrip("/")
     last = path.rpartition("/")[2]
     if last == "v1":
         path = path[: -len("/v1")].rstrip("/")
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
-        raise ConfigError(f"the base URL ends in /{last}, but this version speaks v1 only")
+        raise _bad_url(f"the base URL ends in /{last}, but this version speaks v1 only")
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 

@@ -24,7 +24,7 @@ from .._http.settings import data_folder
 from .._system import private_files as wholefile
 from .._system.file_lock import FileLock, InUseError
 from .._values.text import parse_json, printable
-from ..errors import CheckpointError, InvalidArgumentError
+from ..errors import CheckpointError, ErrorCode, InvalidArgumentError
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
@@ -291,6 +291,7 @@ class CheckpointFile:
             raise self._error(
                 f"has version {printable(str(version), 20)}, and this release knows versions up to {VERSION}",
                 "use a newer release of tradesdk, or choose another file",
+                "checkpoint_mismatch",
             )
         try:
             self._must_be_ours(_text(found, "service"), _text(found, "key"), found.get("chain"))
@@ -303,14 +304,17 @@ class CheckpointFile:
             raise ValueError("its chain is no number")
         hint = "choose another file: each service, key and chain needs its own"
         if service != self._service:
-            raise self._error(f"is of another service, {printable(service, 100)}", hint)
+            raise self._error(f"is of another service, {printable(service, 100)}", hint, "checkpoint_mismatch")
         if chain != self._chain:
-            raise self._error(f"is of another chain, {printable(str(chain), 30)}, not {self._chain}", hint)
+            raise self._error(
+                f"is of another chain, {printable(str(chain), 30)}, not {self._chain}", hint, "checkpoint_mismatch"
+            )
         if key != self._key:
             raise self._error(
                 "is of another API key",
                 f'if the key was rotated, put "key":"{self._key}" into the file to go on from there; '
-                "if it is of another account, choose another file, or delete this one to begin anew",
+                "if it is of another account, choose another file, or delete this one to start over",
+                "checkpoint_mismatch",
             )
 
     def _encoded(self, state: CheckpointState) -> bytes:
@@ -329,14 +333,16 @@ class CheckpointFile:
             raise self._error("would get too large to be read again", "acknowledge signals in about their order")
         return data
 
-    def _error(self, what: str, hint: str) -> CheckpointError:
-        return CheckpointError(f"the checkpoint {printable(self.path, 300)} {what}", path=self.path, hint=hint)
+    def _error(self, what: str, hint: str, code: ErrorCode | None = None) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint {printable(self.path, 300)} {what}", path=self.path, code=code, hint=hint
+        )
 
     def _in_use(self, by: str) -> CheckpointError:
-        return self._error(f"is in use by {by}", "end that one first, or choose another file")
+        return self._error(f"is in use by {by}", "end that one first, or choose another file", "checkpoint_in_use")
 
     def _damaged(self, what: str) -> CheckpointError:
-        return self._error(f"is damaged, or no checkpoint ({printable(what, 150)})", _ANEW)
+        return self._error(f"is damaged, or no checkpoint ({printable(what, 150)})", _ANEW, "checkpoint_damaged")
 
     def _failed(self, error: OSError, doing: str) -> CheckpointError:
         code = errno.errorcode.get(error.errno or 0, "no number")

@@ -208,7 +208,7 @@ def open_http_client(base_url: str) -> httpx.Client:
     try:
         url = parsed_url(base_url)
     except (httpx.InvalidURL, UnicodeError):
-        raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}") from None
+        raise ConfigError(f"the base URL cannot be read: {printable(base_url, 120)}", code="invalid_base_url") from None
     proxies = urllib.request.getproxies()
     if not settings.is_loopback(url.host) and (proxies.get(url.scheme) or proxies.get("all")):
         try:

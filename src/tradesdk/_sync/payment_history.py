@@ -9,9 +9,8 @@ from typing import Any
 
 from .._values.payment import Payment, PaymentState
 from .._values.text import printable, without_keys
-from ..errors import InvalidArgumentError, TradeError
+from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.errors import PaymentRefusedError
 from ..payments.messages import still_live
 from ..payments.purchase import origin_of
 from ..payments.results import MarketResult, Reconciliation

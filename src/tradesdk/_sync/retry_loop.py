@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from .._http.log_events import log_fields, log_retry, logger
 from .._http.request import CreateLookup, Request
 from .._http.response import decode_with_headers, failure_of
 from .._http.retry import Retries, server_now
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .._values.http import RawResponse
 
 T = TypeVar("T")
-
-logger = logging.getLogger("tradesdk")
 
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
 
@@ -74,7 +72,7 @@ class RetryLoop(Generic[T]):
                 problem.outcome = "unknown"
             return False
         self._pause = wait
-        logger.warning("%s; trying again in %.1f s", problem, wait)
+        log_retry(problem, wait)
         return True
 
     def run(self) -> T:
@@ -130,7 +128,11 @@ class RetryLoop(Generic[T]):
             if len(new) == 1 and not unsure and session.alone_with(look.wanted):
                 session.made.append(new[0].id)
                 found: T = new[0] if look.fetch is None else session.call(look.fetch(new[0].id), give_up=self._give_up)
-                logger.info("%s: an earlier attempt had succeeded, nothing was sent again", self._request.path)
+                url = session.base_url + self._request.target
+                extra = log_fields("create_found", method=self._request.method, url=url)
+                logger.info(
+                    "%s: an earlier attempt had succeeded, nothing was sent again", self._request.path, extra=extra
+                )
                 return found
         except APIError as error:
             raise self._ambiguous(

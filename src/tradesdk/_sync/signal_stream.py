@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import ref
 
+from .._http.log_events import log_retry
 from .._http.response import failure_of
 from .._http.retry import Operation, Retries
 from .._httpx import Place
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 ItemT = TypeVar("ItemT", bound=StreamItem)
-
-logger = logging.getLogger("tradesdk")
 
 
 class SignalStream(Generic[ItemT]):
@@ -230,7 +228,11 @@ class SignalStream(Generic[ItemT]):
         self._connection.close()
         if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
             raise StreamError(
-                f"given up: {reason}", method="GET", url=self._connection.url, retries=state.vitals.tries - 1
+                f"given up: {reason}",
+                method="GET",
+                url=self._connection.url,
+                code="stream_lost",
+                retries=state.vitals.tries - 1,
             )
 
     # opening
@@ -253,7 +255,7 @@ class SignalStream(Generic[ItemT]):
                 wait = retries.next(failure_of(error), now=clock.now(), time_left=left)
                 if wait is None:
                     raise
-                logger.warning("%s; trying again in %.1f s", error, wait)
+                log_retry(error, wait)
                 self._interruptible.sleep(clock, wait)
             else:
                 break
@@ -299,7 +301,7 @@ class SignalStream(Generic[ItemT]):
         except StreamError:
             raise
         except APIError as error:
-            if not state.disconnected(str(error), clock.monotonic(), clock.now(), failure=failure_of(error)):
+            if not state.disconnected(error.headline, clock.monotonic(), clock.now(), failure=failure_of(error)):
                 error.retries = state.vitals.tries - 1
                 raise
 

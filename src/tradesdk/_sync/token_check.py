@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from .._http.log_events import log_fields, logger
 from .._httpx import Place
 from .._market import MAX_SUPPORTED, MarketRequest, TokenNames, supported_tokens
-from ..errors import APIError
-from ..payments.errors import PaymentRefusedError
+from ..errors import APIError, PaymentRefusedError
 from .concurrency import KeyedLock
 
 if TYPE_CHECKING:
     from .session import Session
-
-logger = logging.getLogger("tradesdk")
 
 _KEPT = 3600.0
 """Seconds that the list counts."""
@@ -44,7 +41,9 @@ class TokenCheck:
         now = session.clock.monotonic()
         try:
             if not turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
-                logger.warning("the symbols were not checked, because another call is still reading the list of tokens")
+                reason = "another call is still reading the list of tokens"
+                extra = log_fields("tokens_unchecked", reason=reason)
+                logger.warning("the symbols were not checked: %s", reason, extra=extra)
                 return
             now = session.clock.monotonic()
             unknown = self._unknown(asked, now - self._read > _KEPT)
@@ -54,8 +53,13 @@ class TokenCheck:
         finally:
             turn.give_back(ref(place))
         if unknown and self._names is not None and self._read == self._tried:
+            details = self._names.details(unknown)
+            meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
             raise PaymentRefusedError(
-                self._names.refusal(unknown), code="unknown_token", hint=self._names.hint(unknown)
+                self._names.refusal(unknown),
+                code="unknown_token",
+                hint=f"{meant}a token that is not listed is bought by its address, or with check_tokens=False",
+                details=details,
             )
 
     def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
@@ -67,7 +71,10 @@ class TokenCheck:
         try:
             found = session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
         except APIError as error:
-            logger.warning("the symbols were not checked, because the list of tokens cannot be read: %s", error)
+            extra = log_fields("tokens_unchecked", error)
+            logger.warning(
+                "the symbols were not checked, because the list of tokens cannot be read: %s", error, extra=extra
+            )
         else:
             if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else it is no list to judge by
                 self._names, self._read = TokenNames(found.tokens, found.total), self._tried

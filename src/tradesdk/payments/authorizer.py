@@ -14,11 +14,18 @@ from uuid import uuid4
 
 from .._http.settings import is_loopback
 from .._system.clock import Clock
-from .._values.money import shown_usd
+from .._values.money import shown_usd, usd
 from .._values.payment import Payment, PaymentState, SignedHeader
-from ..errors import TradeError
+from ..errors import (
+    ErrorCode,
+    LedgerError,
+    PaymentError,
+    PaymentRefusedError,
+    PriceDetails,
+    RecipientDetails,
+    TradeError,
+)
 from .budget import Budget, Spending
-from .errors import LedgerError, PaymentError, PaymentRefusedError
 from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
 from .messages import blocking_error
@@ -153,16 +160,21 @@ class PaymentAuthorizer:
             PaymentRefusedError: `over_price` or `recipient_changed`.
         """
         most = purchase.amount if purchase.max_price is None else purchase.max_price
+        code: ErrorCode
+        details: PriceDetails | RecipientDetails
         if payment.amount > most:
             code, why = "over_price", f"is of {shown_usd(payment.amount)}, and {shown_usd(most)} is what this may cost"
+            details = PriceDetails(asked=payment.amount_usd, allowed=usd(most))
         elif self._pay_to and payment.pay_to.lower() not in {address.lower() for address in self._pay_to}:
             code, why = "recipient_changed", f"is to {payment.pay_to}, which pay_to= does not accept"
+            details = RecipientDetails(address=payment.pay_to, trusted=self._pay_to)
         else:
             return
         raise PaymentRefusedError(
             f"an earlier payment for this call {why}",
             code=code,
-            hint=f"client.payments.resume({payment.id!r}) hands it over all the same; else wait until it has expired",
+            hint=f"client.payments.resume({payment.id!r}) resends it anyway; or wait until it has expired",
+            details=details,
             payment=payment,
         )
 

@@ -11,8 +11,7 @@ from .._http.request import optional_text
 from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment
-from ..errors import APIError, InvalidArgumentError
-from .errors import PaymentError, PaymentRefusedError
+from ..errors import APIError, BudgetDetails, InvalidArgumentError, PaymentError, PaymentRefusedError
 from .money import Usd, micro_usd
 from .results import MarketResult
 
@@ -149,6 +148,13 @@ class BatchPlan(Generic[T]):
                     f"{shown_usd(max(room, 0))} is left",
                     code="over_total",
                     hint="make the call again with a higher max_total= to go on; with job= nothing is paid for twice",
+                    details=BudgetDetails(
+                        cost=usd(part.amount),
+                        limit="max_total",
+                        limit_amount=usd(total),
+                        spent=usd(self.spent),
+                        left=usd(max(room, 0)),
+                    ),
                 )
             most = min(room, part.amount if most is None else most)
         return None if most is None else usd(most)

@@ -83,7 +83,7 @@ class Budget:
             try:
                 micro_usd(_VARIABLES[name], text)
             except InvalidArgumentError as error:
-                raise ConfigError(error.message) from None
+                raise ConfigError(error.message, code="invalid_budget") from None
         return cls(**given)
 
     @property

@@ -10,10 +10,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from .._http.settings import is_loopback
-from .._values.money import shown_usd
+from .._values.money import shown_usd, usd
 from .._values.text import printable
-from ..errors import ConfigError
-from .errors import PaymentRefusedError
+from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
 
 SCHEME = "exact"
@@ -59,9 +58,10 @@ class _Refusal(NamedTuple):
     """How far a requirement came before it was refused, and why."""
 
     step: int
-    code: str
+    code: ErrorCode
     message: str
     hint: str
+    details: PaymentDetails | None = None
     excess: int = 0
 
     def is_closer_than(self, other: _Refusal | None) -> bool:
@@ -117,7 +117,7 @@ def choose(
         )
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
-    raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint)
+    raise PaymentRefusedError(closest.message + more, code=closest.code, hint=closest.hint, details=closest.details)
 
 
 def window(requirement: Requirement, guards: Guards) -> int:
@@ -220,11 +220,12 @@ def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
         shown = printable(requirement.amount, 80) or "no text"
         return _Refusal(7, "bad_amount", f"the amount is {shown}, and not a whole number of units above 0", _BROKEN)
     if amount > most:
-        asked, hint = shown_usd(amount), f"to pay that all the same, allow it: max_price='{shown_usd(amount)[1:]}'"
+        asked, hint = shown_usd(amount), f"to pay that anyway, allow it: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
             asked, hint = "an absurd amount", _BROKEN
         message = f"the service asks for {asked}, and {shown_usd(most)} is what this may cost"
-        return _Refusal(8, "over_price", message, hint, excess=amount - most)
+        details = PriceDetails(asked=usd(amount), allowed=usd(most))
+        return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
 
 
@@ -243,6 +244,7 @@ def _refused_recipient(requirement: Requirement, asked: _Asked) -> _Refusal | No
             f"the service wants {address} to be paid, and only {printable(known, 150)} is trusted",
             f"ask the service whether that is right; then: client.payments.trust({address!r}) "
             f"(trade pay trust {address}), or extend pay_to=",
+            RecipientDetails(address=address, trusted=tuple(trusted.values())),
         )
     return None
 

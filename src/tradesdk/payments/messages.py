@@ -7,32 +7,40 @@ from datetime import timedelta
 from .._values.http import RawResponse
 from .._values.money import shown_usd
 from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
-from .classification import Classification, PaymentResponse
-from .errors import (
+from ..errors import (
+    ErrorCode,
     PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentRejectedError,
     PaymentUndeliveredError,
 )
+from .classification import Classification, PaymentResponse
 
-_FUNDS = "put USDC on Base into {payer}; no ETH is needed, the service pays for gas"
-_REMEDIES = {
-    "insufficient_funds": _FUNDS,
-    "invalid_exact_evm_insufficient_balance": _FUNDS,
-    "invalid_exact_evm_payload_signature": "the signer signs for another address than {payer}, or not as EIP-712 asks",
-    "invalid_exact_evm_payload_authorization_valid_before": "set this machine's clock",
-    "invalid_exact_evm_payload_authorization_valid_after": "set this machine's clock",
+_REJECTIONS: dict[str, ErrorCode] = {
+    "insufficient_funds": "insufficient_funds",
+    "invalid_exact_evm_insufficient_balance": "insufficient_funds",
+    "invalid_exact_evm_payload_signature": "signature_rejected",
+    "invalid_exact_evm_payload_authorization_valid_before": "validity_rejected",
+    "invalid_exact_evm_payload_authorization_valid_after": "validity_rejected",
+}
+"""What services call the common rejections; any other is a `payment_rejected`."""
+_REMEDIES: dict[ErrorCode, str] = {
+    "insufficient_funds": "put USDC on Base into {payer}; no ETH is needed, the service pays for gas",
+    "signature_rejected": "the signer signs for another address than {payer}, or not as EIP-712 asks",
+    "validity_rejected": "set this machine's clock",
+    "payment_rejected": "the same call resends the same payment while it is valid",
 }
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
     """The service looked at it and said no."""
-    remedy = _REMEDIES.get(reason, "the same call hands the same payment over again while it is valid")
+    code = _REJECTIONS.get(reason, "payment_rejected")
     return PaymentRejectedError(
-        f"the service refused a payment of {shown_usd(payment.amount)}",
-        code=reason,
-        hint=remedy.format(payer=payment.payer),
+        f"the service refused a payment of {shown_usd(payment.amount)}: {reason}",
+        code=code,
+        hint=_REMEDIES[code].format(payer=payment.payer),
+        reason=reason,
         payment=payment,
         response=response,
     )
@@ -44,7 +52,8 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
         _perhaps(payment, reason),
         code="settlement_pending" if payment.state is PaymentState.PENDING else "outcome_unknown",
         hint=f"until {payment.expires_at:%H:%M:%S} UTC: client.payments.resume({payment.id!r}), or make the same call "
-        f"again, which hands over the same payment; after that {_decide(payment)}",
+        f"again, which resends the same payment; after that {_decide(payment)}",
+        reason=reason,
         payment=payment,
         response=response,
     )
@@ -69,6 +78,7 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
         hint="ask the service with the nonce and the transaction; the same call is not paid for again unless it says "
         f"new_purchase=True, or somebody says: client.payments.mark({payment.id!r}, paid=True) "
         f"(trade pay reconcile --mark paid {payment.id})",
+        reason=reason,
         payment=payment,
         response=response,
     )
@@ -91,8 +101,8 @@ def _over(payment: Payment) -> str:
 def still_live(payment: Payment) -> PaymentRefusedError:
     """Nobody can say what became of it before it is over."""
     return PaymentRefusedError(
-        f"payment {payment.id} could still be taken until {payment.expires_at:%H:%M:%S} UTC: what became of it is not "
-        f"for anybody to say before {_over(payment)}",
+        f"payment {payment.id} could still be taken until {payment.expires_at:%H:%M:%S} UTC: its outcome cannot be "
+        f"marked before {_over(payment)}",
         code="not_unresolved",
         hint=f"client.payments.resume({payment.id!r}) (trade pay resume {payment.id}) may find out",
         payment=payment,
@@ -100,7 +110,7 @@ def still_live(payment: Payment) -> PaymentRefusedError:
 
 
 def already_known(payment: Payment) -> PaymentRefusedError:
-    """Its outcome is known, so it is not for anybody to say any more."""
+    """Its outcome is known, so it can't be marked any more."""
     charged = "nobody said whether it was paid"
     if payment.charged != "unknown":
         charged = "it was paid" if payment.charged else "it was not paid"
@@ -119,13 +129,15 @@ def blocking_error(payment: Payment) -> PaymentError:
             _perhaps(payment, "its authorization has ended, or is about to, and its outcome is still open"),
             code="time_is_up",
             hint=f"from {_over(payment)} on {_decide(payment)}",
+            reason=payment.reason,
             payment=payment,
         )
     if payment.state is PaymentState.REJECTED_LIVE:
         return PaymentRefusedError(
             f"an earlier payment of {shown_usd(payment.amount)} for this call is valid for a moment longer",
             code="not_yet_expired",
-            hint=f"try again from {_over(payment)} on; new_purchase=True pays anew at once",
+            hint=f"try again from {_over(payment)} on; new_purchase=True pays again at once",
+            reason=payment.reason,
             payment=payment,
         )
     if payment.state in UNRESOLVED:
@@ -134,6 +146,7 @@ def blocking_error(payment: Payment) -> PaymentError:
             f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
             hint=f"{_decide(payment)}; or order a new one: new_purchase=True",
+            reason=payment.reason,
             payment=payment,
         )
     if payment.state is PaymentState.DELIVERED:
@@ -144,7 +157,7 @@ def blocking_error(payment: Payment) -> PaymentError:
             payment=payment,
         )
     return PaymentRefusedError(
-        f"payment {payment.id} is {payment.state.value.replace('_', ' ')}, so there is nothing to hand over",
+        f"payment {payment.id} is {payment.state.value.replace('_', ' ')}, so it cannot be sent",
         code="not_live",
         hint="make the call again",
         payment=payment,

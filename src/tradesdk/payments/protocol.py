@@ -16,8 +16,7 @@ from typing import Any
 
 from .._values.http import RawResponse
 from .._values.text import parse_json, printable
-from ..errors import InvalidArgumentError
-from .errors import PaymentRefusedError
+from ..errors import ErrorCode, InvalidArgumentError, PaymentRefusedError
 
 RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}
 """The response header of a receipt, by version."""
@@ -124,7 +123,7 @@ def parse_offer(response: RawResponse) -> Offer:
     header = response.headers.get(OFFER_HEADER)
     version, where = (1, "its body") if header is None else (2, "its header PAYMENT-REQUIRED")
 
-    def refused(code: str, why: str) -> PaymentRefusedError:
+    def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
         hint = "check the base URL; if it is right, the service's offer cannot be paid"
         return PaymentRefusedError(
             f"the answer {response.status} asks for payment, but {why}", code=code, hint=hint, response=response

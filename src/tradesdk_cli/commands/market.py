@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import UsageProblem
-from tradesdk_cli.options import parse_moment, whole
+from tradesdk_cli.options import check_period, parse_moment, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def history(
             "--job cannot go on with an age: a minute later it is another period, and all of it is bought again",
             "give --from and --to as times, such as 2026-01-01T12:00Z",
         )
+    check_period(start, end)
     kind = signal.value if signal else None
     buy(ctx, Call("history", tokens, {"start": start, "end": end, "signal_type": kind}), terms)
 

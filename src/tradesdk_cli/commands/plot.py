@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tradesdk_cli.options import AgentId, AnyChain, parse_moment, whole
+from tradesdk_cli.options import AgentId, AnyChain, check_period, parse_moment, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def wanted(
     """The options of both plots."""
     from tradesdk_cli.charts.plots import Wanted
 
+    check_period(start, end)
     return Wanted(start, end, limit or 500, width, height)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from tradesdk_cli.live.streaming import actions
 from tradesdk_cli.live.watching import parse_span
-from tradesdk_cli.options import Chain, Confidence, pages, parse_moment, parse_when, whole
+from tradesdk_cli.options import Chain, Confidence, check_period, pages, parse_moment, parse_when, whole
 from tradesdk_cli.plumbing import TradeCommand, examples, gathered, noun, session
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def history(
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.results.views import SIGNALS
 
+    check_period(start, end)
     with session(ctx) as run:
         filters = {"chain": chain, "token_address": token_address, "start": start, "end": end}
         found = Source("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters, pins=("end",))

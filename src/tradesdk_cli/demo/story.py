@@ -110,7 +110,7 @@ def _wallet(screen: Screen, client: TradeClient, seed: int) -> str:
     try:
         client.wallets.connect(address=wallet.address, chain_id=BASE, label="forged", signature=forged)
     except InvalidSignatureError as error:
-        screen.result(f"a forged signature is refused: {error.status} {error.code}")
+        screen.result(f"a forged signature is refused: {error.status} {error.service_code}")
     else:
         check(False, "a forged signature was accepted")
     return wallet.id
@@ -152,7 +152,7 @@ def _agents(screen: Screen, client: TradeClient, server: MockServer, wallet_id: 
     try:
         client.agents.delete(agent.id)
     except ConflictError as error:
-        screen.result(f"refused: {error.status} {error.code}: {error.message}", "yellow")
+        screen.result(f"refused: {error.status} {error.service_code}: {error.message}", "yellow")
     else:
         check(False, "an active agent could be deleted")
     screen.call("client.agents.delete(agent.id)  # after it was stopped")

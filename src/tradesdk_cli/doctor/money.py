@@ -41,7 +41,7 @@ def wallet(run: Session, environ: Mapping[str, str]) -> list[Finding]:
     try:
         address = keystore_address(path)
     except ConfigError as error:
-        if "does not name its address" in error.message:
+        if error.code == "keystore_without_address":
             said = f"{path} can be read; it does not say its address"
             return [Finding("wallet", "ok", said, None, facts)]
         hint = problem_of(error, run.settings.program).hint

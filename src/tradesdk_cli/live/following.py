@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +11,6 @@ from tradesdk_cli.lists.stopping import deferring
 from tradesdk_cli.live.streaming import Delivery, exit_code_of, many
 from tradesdk_cli.live.tallying import Tally
 from tradesdk_cli.live.watching import Watch
-from tradesdk_cli.logs import HOW_LONG, NOT_LOOKED, TOLD
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 SETTLE = 3.0
 """Seconds after a connect until the history is looked at once more."""
 _RAW = 2000
-_BROKE_OFF = re.compile(r"(the connection broke off): .*")
 
 
 class AnyStream(Protocol):
@@ -223,11 +220,9 @@ class _Teller:
             self._out.event("connected", f"connected{again}", connects=item.connects)
         elif isinstance(item, Disconnected):
             when = f"; trying again in {item.wait:.0f} s" if item.wait >= 1 else "; trying again"
-            why = TOLD.sub("", _BROKE_OFF.sub(r"\1", one_line(item.reason)))
+            why = one_line(item.reason)
             text = f"disconnected: {why}{when}"
-            self._out.event(
-                "disconnected", text, reason=one_line(item.reason), wait=round(item.wait, 3), tries=item.tries
-            )
+            self._out.event("disconnected", text, reason=why, wait=round(item.wait, 3), tries=item.tries)
         elif isinstance(item, Gap):
             start, end = (f"{moment:%Y-%m-%d %H:%M:%SZ}" for moment in (item.start, item.end))
             self._out.event(
@@ -287,13 +282,14 @@ class _Waits(logging.Handler):
         self._out, self._over = out, over
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if self._over.is_set() or text.startswith("the stream of chain"):  # broken off by us; or a report
+        if self._over.is_set():  # broken off by us
             return
-        if HOW_LONG.search(text):
-            self._out.event("waiting", TOLD.sub("", one_line(text)))
-        elif NOT_LOOKED.match(text):
-            self._out.event("not_looked", NOT_LOOKED.sub("", one_line(text), 1) + "; it is asked again")
+        fields = vars(record)
+        event = fields.get("event")
+        if event in ("retry", "rate_limit_wait"):
+            self._out.event("waiting", one_line(record.getMessage()))
+        elif event == "history_unread":
+            self._out.event("not_looked", one_line(fields["reason"]) + "; it is asked again")
 
 
 @contextmanager

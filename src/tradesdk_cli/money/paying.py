@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 IN_DOUBT = ("presented", "pending", "unknown")
 """States of payments that may have been taken."""
+_LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"
 """Stands in for the service's address where nothing is sent."""
 
@@ -78,16 +79,19 @@ def amount_of(option: str, text: str) -> str:
     """An amount in dollars as it was typed, when the SDK can read it.
 
     Raises:
-        UsageProblem: a sign, an exponent, too many decimals: in the SDK's words.
+        UsageProblem: a sign, an exponent, too many decimals.
     """
     from tradesdk import Budget, InvalidArgumentError
 
     try:
         Budget(per_call=text)
-    except InvalidArgumentError as error:
+    except InvalidArgumentError:
         from tradesdk_cli.helping.amounts import dollars_hint
 
-        raise UsageProblem(error.message.replace("per_call", option, 1), dollars_hint(option, text)) from None
+        given = one_line(text) if text.strip() else repr(text)
+        given = given if len(given) <= _LONGEST_AMOUNT else "that"  # a key may have been pasted there
+        said = f'{option} must be dollars like "0.10", with at most six decimals, no sign and no exponent, not {given}'
+        raise UsageProblem(said, dollars_hint(option, text)) from None
     return text
 
 

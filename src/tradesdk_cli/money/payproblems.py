@@ -1,42 +1,26 @@
 """What went wrong with a payment: what happened to the money, and the command that goes on. Loaded when it happens.
 
-The SDK's hints speak to programmers; here they speak of commands and options.
+The SDK's hints speak of its methods; here they speak of commands and options. Where a hint names neither, it is shown.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails
 from tradesdk_cli.errors import CONFIG, NOT_FOUND, OTHER, OUTCOME_UNKNOWN, REFUSED, REJECTED
-from tradesdk_cli.money.payviews import dollars, of_error, surely_over
+from tradesdk_cli.money.payviews import dollars, of_error, plain_dollars, surely_over
 from tradesdk_cli.problems import Problem
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from tradesdk import APIError, Payment, PaymentError
 
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-_COST = re.compile(r"costs \$([0-9.]+)")
-_ALLOW = re.compile(r"max_price='([0-9.]+)'")
-_LIMIT = re.compile(r"budget of \$([0-9.]+) (per call|per hour|per day|in total)")
-# The SDK says what to call, and then the same as a command; who typed a command has no client.
-_CALLS = re.compile(r"client\.payments\.\w+\([^()]*\)(?: \((trade pay [^()]*)\)|, or: (?=trade pay ))")
-_CALL = re.compile(r"client\.payments\.(get|list|mark|resume|trust)\((?:'([^']*)')?[^()]*\)")
-_VERBS = {"get": "show", "list": "history", "mark": "reconcile --mark paid|unpaid"}
-_WORDS = (
-    ("trade pay ", "{program} pay "),
-    ("max_price=", "--max-price"),
-    ("max_total=", "--max-price "),
-    ("job=", "--job "),
-    ("make the call again", "run the command again"),
-    (", or pass it in pay_to=", ""),
-    (", or pay_to=", ""),
-    ("; with a job the ledger keeps answers", ""),
-    ("; new_purchase=True pays anew at once", ""),  # not every command has that option
-)
+_RETRYABLE = ("not_yet_expired", "in_progress", "signer_too_slow", "reservation_lost")
+_NOT_TYPEABLE = Decimal(10) ** 12
+"""Dollars that no --max-price takes."""
 
 
 def payment_problem(error: PaymentError, program: str) -> Problem:
@@ -49,17 +33,17 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         PaymentUndeliveredError,
     )
 
-    message = one_line(error.message.replace("max_total=", "--max-price "))
+    message = one_line(error.message)
     if isinstance(error, LedgerError):
         code = CONFIG if error.payment is None else OUTCOME_UNKNOWN
-        hint = _plain(error.hint, program) if error.payment is None else _unknown(error.payment, program)
+        hint = error.hint if error.payment is None else _unknown(error.payment, program)
         return _problem(error, code, message, hint, retryable=error.code == "ledger_locked")
     if isinstance(error, PaymentOutcomeUnknownError):
         over = error.code == "time_is_up"
-        hint = _plain(error.hint, program) if error.payment is None else _unknown(error.payment, program, over=over)
+        hint = error.hint if error.payment is None else _unknown(error.payment, program, over=over)
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentUndeliveredError):
-        hint = _plain(error.hint, program)
+        hint = error.hint
         if error.payment is not None:
             hint = (
                 f"see what came: {program} pay show {error.payment.id}; the same is not paid for again before "
@@ -67,15 +51,12 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
             )
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentRejectedError):
-        hint = _rejected(error, program)
-        return _problem(error, REJECTED, f"{message}: {one_line(error.code, 80)}", hint)
+        return _problem(error, REJECTED, message, _rejected(error, program))
     if isinstance(error, PaymentRefusedError):
-        if error.code == "over_budget":
-            message = message.replace(" is reserved", " is held")
         code = NOT_FOUND if error.code in ("no_such_payment", "unknown_token") else REFUSED
-        retryable = error.code in ("not_yet_expired", "in_progress", "signer_too_slow", "reservation_lost")
-        return _problem(error, code, message, _refused(error, program), retryable=retryable)
-    return _problem(error, OTHER, message, _plain(error.hint, program))
+        message = _over_total(error.details) or message
+        return _problem(error, code, message, _refused(error, program), retryable=error.code in _RETRYABLE)
+    return _problem(error, OTHER, message, error.hint)
 
 
 def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
@@ -100,7 +81,8 @@ def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
 def _problem(error: PaymentError, exit_code: int, message: str, hint: str, *, retryable: bool = False) -> Problem:
     payment = error.payment
     about: dict[str, Any] = {"charged": error.charged, "payment": None if payment is None else of_error(payment)}
-    return Problem(exit_code, one_line(error.code, 80), message, hint or None, retryable=retryable, about=about)
+    code = one_line(error.reason, 80) if exit_code == REJECTED and error.reason else error.code
+    return Problem(exit_code, code, message, one_line(hint) or None, retryable=retryable, about=about)
 
 
 def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
@@ -117,75 +99,86 @@ def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
 
 def _rejected(error: PaymentError, program: str) -> str:
     payment = error.payment
-    if payment is None or "hands the same payment over" not in error.hint:
-        return _plain(error.hint, program)
+    if payment is None or error.code != "payment_rejected":
+        return error.hint
     return (
         f"see it: {program} pay show {payment.id}; until {payment.expires_at:%H:%M:%S} UTC the same command "
-        "hands the same payment over again"
+        "resends the same payment"
     )
 
 
 def _refused(error: PaymentError, program: str) -> str:
-    if error.code == "no_budget":
-        cost = _COST.search(error.message)
+    code, payment = error.code, error.payment
+    if isinstance(error.details, BudgetDetails):
+        return _budget(error.details, program)
+    if isinstance(error.details, TokenDetails):
+        near = error.details.suggestions
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        tokens = f"{program} market tokens --limit 500"
+        return f"{meant}a token that is not listed is bought by its address; see the list: {tokens}"
+    earlier = payment is not None and payment.state.value != "reserved"  # else it is this call's own, and never sent
+    if isinstance(error.details, PriceDetails | RecipientDetails) and payment is not None and earlier:
+        return f"{program} pay resume {payment.id} resends it anyway; or wait until it has expired"
+    if isinstance(error.details, PriceDetails) and error.details.asked < _NOT_TYPEABLE:
+        return f"to pay that anyway: --max-price {plain_dollars(error.details.asked)}"
+    if isinstance(error.details, RecipientDetails):
+        return f"ask the service whether that is right; if it is: {program} pay trust {error.details.address}"
+    if code == "no_signer":
+        return f"export TRADE_WALLET_KEY, or make a wallet: {program} pay key new"
+    if code == "insecure_url":
+        return "TRADE_MARKET_BASE_URL or --market-url must start with https://"
+    if code == "no_such_payment":
+        return f"see what there is: {program} pay history"
+    if code == "reservation_lost":
+        return "run the command again"
+    if code == "in_progress":
+        return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
+    if payment is None:
+        return error.hint
+    if code == "not_yet_expired":
+        return f"try again from {surely_over(payment):%H:%M:%S} UTC on"
+    if code == "not_unresolved":
+        return f"{program} pay {'resume' if payment.live else 'show'} {payment.id}"
+    if code == "unresolved_payment":
         return (
-            f"allow this one: --max-price {cost[1] if cost else '0.10'}; or set a budget: {program} pay budget set "
+            f"look at it: {program} pay show {payment.id}; say what it was: {program} pay reconcile --mark paid|unpaid "
+            f"{payment.id}; after that it can be bought again"
+        )
+    if code in ("already_delivered", "not_live", "not_presented"):  # of trade pay resume
+        return f"look at it: {program} pay show {payment.id}; what it was for can be bought again"
+    return error.hint
+
+
+def _over_total(details: object) -> str | None:
+    """How much of --max-price is left for the next batch; None where that is not the matter."""
+    if not isinstance(details, BudgetDetails) or details.limit != "max_total":
+        return None
+    limit, left = details.limit_amount or Decimal(), details.left or Decimal()
+    return f"the next batch costs {dollars(details.cost)}, and of --max-price {dollars(limit)} {dollars(left)} is left"
+
+
+def _budget(details: BudgetDetails, program: str) -> str:
+    if details.limit is None:
+        return (
+            f"allow this one: --max-price {plain_dollars(details.cost)}; or set a budget: {program} pay budget set "
             "--per-day 5 (or TRADE_BUDGET_PER_DAY=5)"
         )
-    if error.code == "over_budget":
-        room = f"{error.hint}; " if error.hint.startswith("there is room") else ""
-        return f"{room}see what is left: {program} pay budget; {_raise_it(error.message, program)}"
-    if error.code == "unknown_token":
-        return error.hint.replace(
-            ", or with check_tokens=False", f"; see the list: {program} market tokens --limit 500"
-        )
-    if error.code == "over_price":
-        allowed = _ALLOW.search(error.hint)
-        return f"to pay that all the same: --max-price {allowed[1]}" if allowed else _plain(error.hint, program)
-    if error.code == "recipient_changed":
-        address = _ADDRESS.search(error.hint)
-        if address:
-            return f"ask the service whether that is right; if it is: {program} pay trust {address[0]}"
-    if error.code == "no_signer":
-        return f"export TRADE_WALLET_KEY, or make a wallet: {program} pay key new"
-    if error.code == "insecure_url":
-        return "TRADE_MARKET_BASE_URL or --market-url must start with https://"
-    if error.code == "no_such_payment":
-        return f"see what there is: {program} pay history"
-    if error.code == "not_unresolved" and error.payment is not None:
-        name = error.payment.id
-        return f"{program} pay {'resume' if error.payment.live else 'show'} {name}"
-    if error.code == "unresolved_payment" and error.payment is not None:
-        name = error.payment.id
-        return (
-            f"look at it: {program} pay show {name}; say what it was: {program} pay reconcile --mark paid|unpaid "
-            f"{name}; after that it can be bought anew"
-        )
-    if error.code in ("already_delivered", "not_live") and error.payment is not None:  # of trade pay resume
-        return f"look at it: {program} pay show {error.payment.id}; what it was for can be bought anew"
-    return _plain(error.hint, program)
+    if details.limit == "max_total":
+        return "run the command again with a higher --max-price to go on; with --job nothing is paid for twice"
+    room = ""
+    if details.room_at is not None:
+        room = f"there is room from {details.room_at:%Y-%m-%d %H:%M:%S} UTC on; "
+    return f"{room}see what is left: {program} pay budget; {_raise_it(details.limit, details.limit_amount, program)}"
 
 
-def _raise_it(message: str, program: str) -> str:
-    """How to raise the budget that was in the way, where it was set. --max-price only ever makes one stricter."""
+def _raise_it(name: str, amount: Decimal | None, program: str) -> str:
+    """How to raise the budget that is in the way, where it was set. --max-price only ever makes one stricter."""
     from tradesdk import Budget, TradeError
 
-    found = _LIMIT.search(message)
-    name = {"per call": "per_call", "per hour": "per_hour", "per day": "per_day"}.get(
-        found[2] if found else "", "total"
-    )
     try:
         of_environment = Budget.from_environment().dollars()[name]
     except TradeError:
         of_environment = None
-    if found is not None and of_environment is not None and of_environment == Decimal(found[1]):
-        return f"to raise it: TRADE_BUDGET_{name.upper()} in the environment, which is {found[1]}"
+    if amount is not None and of_environment == amount:
+        return f"to raise it: TRADE_BUDGET_{name.upper()} in the environment, which is {plain_dollars(amount)}"
     return f"to raise it, for it is kept in the ledger: {program} pay budget set --{name.replace('_', '-')} USD"
-
-
-def _plain(hint: str, program: str) -> str:
-    hint = _CALLS.sub(lambda call: call[1] or "", hint)
-    hint = _CALL.sub(lambda call: f"trade pay {_VERBS.get(call[1], call[1])} {call[2] or ''}".rstrip(), hint)
-    for theirs, ours in _WORDS:
-        hint = hint.replace(theirs, ours.format(program=program))
-    return one_line(hint)

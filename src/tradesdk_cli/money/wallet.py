@@ -94,7 +94,7 @@ def wallet_of(run: Session, named: Path | None) -> Wallet | None:
     try:
         address: str | None = keystore_address(path)
     except ConfigError as error:
-        if "does not name its address" not in error.message:
+        if error.code != "keystore_without_address":
             raise
         address = None
     return Wallet(address, lambda: LocalSigner.from_keystore(path, lambda: password_of(path)))

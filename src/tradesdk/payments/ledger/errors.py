@@ -7,7 +7,7 @@ import os
 import sqlite3
 
 from ..._values.text import printable
-from ..errors import LedgerError
+from ...errors import ErrorCode, LedgerError
 
 NOTHING_SENT = "nothing was sent"
 NOTHING_CHANGED = "nothing has changed in it"
@@ -68,7 +68,7 @@ def damaged(path: str, what: str, told: str) -> LedgerError:
         "ledger_damaged",
         f"{_shown(path)} is damaged, or no ledger ({printable(what, 200)})",
         told,
-        f"put a copy back; or, to begin anew, move it away, with {_shown(path)}-signed if that is there: what it knew "
+        f"put a copy back; or, to start over, move it away, with {_shown(path)}-signed if that is there: what it knew "
         "of payments and budgets is then forgotten",
     )
 
@@ -78,7 +78,7 @@ def lost(path: str, mark: str, told: str) -> LedgerError:
         "ledger_lost",
         f"the ledger {_shown(path)} is gone or empty, and payments were signed with it",
         told,
-        f"put it back, with {_shown(path)}-wal if you have that; or, to begin anew, remove {_shown(mark)}: what it "
+        f"put it back, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: what it "
         "knew of payments and budgets is then forgotten, and a call whose payment was in doubt is paid for again",
     )
 
@@ -114,7 +114,7 @@ def failed(path: str, what: str, told: str, hint: str = "") -> LedgerError:
     )
 
 
-def _error(code: str, what: str, told: str, hint: str) -> LedgerError:
+def _error(code: ErrorCode, what: str, told: str, hint: str) -> LedgerError:
     return LedgerError(f"{what}; {told}", code=code, hint=hint)
 
 

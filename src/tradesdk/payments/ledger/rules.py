@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
-from ..._values.money import shown_usd
+from ..._values.money import shown_usd, usd
 from ..._values.payment import GRACE, LIVE, UNRESOLVED, Payment, PaymentState
 from ..._values.text import printable
+from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
-from ..errors import PaymentRefusedError
 from ..messages import already_known, still_live
 
 HOUR = 3600.0
@@ -85,14 +86,19 @@ def recipient_refusal(
         f"the offer is to pay {printable(pay_to, 60)}, and {source} {printable(', '.join(accepted), 400)}",
         code="recipient_changed",
         hint=f"if the new address is right: {way}",
+        details=RecipientDetails(address=shown, trusted=tuple(accepted)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    told: str
+    name: Literal["per_call", "per_hour", "per_day", "total"]
     micro: int
     spent: int
+
+    @property
+    def words(self) -> str:
+        return "in total" if self.name == "total" else self.name.replace("_", " ")
 
 
 def budget_refusal(
@@ -104,18 +110,20 @@ def budget_refusal(
         return PaymentRefusedError(
             f"this call costs {shown_usd(amount)}, and no budget is set",
             code="no_budget",
+            details=BudgetDetails(cost=usd(amount)),
             hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
             "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
         )
     # What frees by itself comes last: when two limits stand in the way, the one that stays is the one to know.
-    for told, limit, spent in (
-        ("per call", budget.per_call, 0),
-        ("in total", budget.total, spending.total),
-        ("per day", budget.per_day, spending.today),
-        ("per hour", budget.per_hour, spending.last_hour),
-    ):
+    limits: tuple[tuple[Literal["per_call", "per_hour", "per_day", "total"], int | None, int], ...] = (
+        ("per_call", budget.per_call, 0),
+        ("total", budget.total, spending.total),
+        ("per_day", budget.per_day, spending.today),
+        ("per_hour", budget.per_hour, spending.last_hour),
+    )
+    for name, limit, spent in limits:
         if limit is not None and spent + amount > limit:
-            return _over(amount, _Limit(told, limit, spent), spending.reserved, now, last_hour)
+            return _over(amount, _Limit(name, limit, spent), spending.reserved, now, last_hour)
     return None
 
 
@@ -123,28 +131,47 @@ def _over(
     amount: int, limit: _Limit, reserved: int, now: float, last_hour: Iterable[tuple[float, int]]
 ) -> PaymentRefusedError:
     cost = f"this call costs {shown_usd(amount)}"
-    if limit.told == "per call" or amount > limit.micro:
-        return PaymentRefusedError(
-            f"{cost}, more than the budget of {shown_usd(limit.micro)} {limit.told}",
-            code="over_budget",
-            hint="raise that budget",
-        )
     held = min(reserved, limit.spent)
     left = max(0, limit.micro - limit.spent)
+    never = limit.name == "per_call" or amount > limit.micro
+    room_at = None if never else _room_at(amount, limit, now, last_hour)
+    details = BudgetDetails(
+        cost=usd(amount),
+        limit=limit.name,
+        limit_amount=usd(limit.micro),
+        spent=usd(limit.spent - held),
+        held=usd(held),
+        left=usd(left),
+        room_at=room_at,
+    )
+    if never:
+        return PaymentRefusedError(
+            f"{cost}, more than the budget of {shown_usd(limit.micro)} {limit.words}",
+            code="over_budget",
+            hint="raise that budget",
+            details=details,
+        )
+    if room_at is not None:
+        hint = f"there is room from {room_at:%Y-%m-%d %H:%M:%S} UTC on"
+    elif limit.name == "total":
+        hint = "this budget does not free by itself: raise it to go on"
+    else:
+        hint = "raise that budget to go on"
     return PaymentRefusedError(
-        f"{cost}, and the budget of {shown_usd(limit.micro)} {limit.told} leaves {shown_usd(left)}: "
-        f"{shown_usd(limit.spent - held)} is spent and {shown_usd(held)} is reserved",
+        f"{cost}, and the budget of {shown_usd(limit.micro)} {limit.words} leaves {shown_usd(left)}: "
+        f"{shown_usd(limit.spent - held)} is spent and {shown_usd(held)} is held",
         code="over_budget",
-        hint=_room(amount, limit, now, last_hour)
-        + ("; what is reserved is free again as soon as it has expired unpaid" if held else ""),
+        hint=hint + ("; what is held is free again as soon as it has expired unpaid" if held else ""),
+        details=details,
     )
 
 
-def _room(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> str:
-    if limit.told == "in total":
-        return "this budget does not free by itself: raise it to go on"
+def _room_at(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> datetime | None:
+    """From when on the limit leaves room for `amount`; None: nobody knows, or never."""
     moment: float | None = None
-    if limit.told == "per day":
+    if limit.name == "total":
+        return None
+    if limit.name == "per_day":
         moment = (now // DAY + 1) * DAY
     else:
         spent = limit.spent
@@ -153,9 +180,7 @@ def _room(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[floa
             if spent + amount <= limit.micro:
                 moment = created + HOUR
                 break
-    if moment is None:
-        return "raise that budget to go on"
     try:
-        return f"there is room from {datetime.fromtimestamp(math.ceil(moment), UTC):%Y-%m-%d %H:%M:%S} UTC on"
+        return None if moment is None else datetime.fromtimestamp(math.ceil(moment), UTC)
     except (OverflowError, ValueError, OSError):
-        return "raise that budget to go on"
+        return None

@@ -10,9 +10,8 @@ from types import TracebackType
 
 from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader, newer_receipt
 from ..._values.text import printable, without_keys
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
-from ..errors import LedgerError, PaymentRefusedError
 from ..purchase import origin_of
 from . import errors as errors
 from . import rules as rules

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._values.text import parse_json, printable, without_keys
-from ...errors import ConfigError, InvalidArgumentError
+from ...errors import ConfigError, ErrorCode, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]
@@ -56,14 +56,14 @@ def create_keystore(
     raw = _new_key() if key is None else key_bytes(key)
     if isinstance(raw, str):
         del key
-        raise ConfigError(raw)
+        raise ConfigError(raw, code="invalid_private_key")
     secret = _password(password)
     document = _encrypted(raw, secret, work) if secret else None
     del key, raw, password, secret
     if document is None:
         raise ConfigError("the password must not be empty")
     if isinstance(document, str):
-        raise ConfigError(f"the keystore {shown} cannot be made: {document}")
+        raise ConfigError(f"the keystore {shown} cannot be made: {document}", code="invalid_keystore")
     _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
     return checksummed(document["address"])
 
@@ -77,7 +77,10 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
     file, shown = _named(path)
     named = _address(_read(file, shown), shown)
     if named is None:
-        raise ConfigError(f"the keystore {shown} does not name its address; only its password can tell it")
+        raise ConfigError(
+            f"the keystore {shown} does not name its address; only its password can tell it",
+            code="keystore_without_address",
+        )
     return named
 
 
@@ -93,9 +96,15 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     ready = _decrypted(document, _password(password))
     del password
     if isinstance(ready, str):
-        raise ConfigError(f"the keystore {shown} cannot be opened: {ready}")
+        raise ConfigError(
+            f"the keystore {shown} cannot be opened: {ready}",
+            code="wrong_password" if ready is _CANNOT_DECRYPT else "invalid_keystore",
+        )
     if named is not None and ready.address != named:
-        raise ConfigError(f"the keystore {shown} is damaged: it says {named}, and its key is that of {ready.address}")
+        raise ConfigError(
+            f"the keystore {shown} is damaged: it says {named}, and its key is that of {ready.address}",
+            code="keystore_damaged",
+        )
     return ready
 
 
@@ -105,7 +114,9 @@ def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
     with contextlib.suppress(TypeError):
         text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
-        raise ConfigError("path must be that of a keystore file")  # it may be a key, so it isn't shown
+        raise ConfigError(
+            "path must be that of a keystore file", code="invalid_keystore"
+        )  # it may be a key, so it isn't shown
     file = Path(os.path.expanduser(text))
     return file, printable(without_keys(str(file)))
 
@@ -124,6 +135,8 @@ def _password(password: Password) -> bytes:
 
 # Reading
 
+_CANNOT_DECRYPT = "the password is wrong, or the file is damaged"
+
 
 def _read(file: Path, shown: str) -> dict[str, Any]:
     """The document in a keystore file, once it is sure that it is one and that others can't get at it."""
@@ -132,40 +145,44 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
             about = os.fstat(stream.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise ConfigError(f"the keystore {shown} is not a file")
+                raise ConfigError(f"the keystore {shown} is not a file", code="invalid_keystore")
             if os.name != "nt" and about.st_mode & 0o077:
                 raise ConfigError(
                     f"the keystore {shown} is open to others (mode {stat.S_IMODE(about.st_mode):04o}); "
-                    f"close it with: chmod 600 {shlex.quote(shown)}"
+                    f"close it with: chmod 600 {shlex.quote(shown)}",
+                    code="keystore_exposed",
                 )
             content = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"there is no keystore {shown}") from None
+        raise ConfigError(f"there is no keystore {shown}", code="invalid_keystore") from None
     except OSError as error:
-        raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}") from None
-    document, wrong = _parsed(content)
+        raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}", code="invalid_keystore") from None
+    document, wrong, code = _parsed(content)
     del content
     if wrong:
         del document
-        raise ConfigError(f"the keystore {shown} is {wrong}")
+        raise ConfigError(f"the keystore {shown} is {wrong}", code=code)
     return document
 
 
-def _parsed(content: bytes) -> tuple[dict[str, Any], str]:
-    """The document in a file, and what is wrong with it. Nothing is raised from here: the file may hold a bare key."""
+def _parsed(content: bytes) -> tuple[dict[str, Any], str, ErrorCode]:
+    """The document in a file, what is wrong with it, and the code of that.
+
+    Nothing is raised from here: the file may hold a bare key.
+    """
     found = None
     if len(content) <= _MOST_BYTES:
         with contextlib.suppress(ValueError):
             found = parse_json(content)
     if not isinstance(found, dict):
-        return {}, "damaged, or no keystore: it is not a JSON object"
+        return {}, "damaged, or no keystore: it is not a JSON object", "keystore_damaged"
     document = {str(name).lower(): value for name, value in found.items()}  # some wallets write "Crypto"
     version = document.get("version")
     if type(version) is not int or version != 3:
         known = f"version {version}" if type(version) is int and abs(version) < 1000 else "no known version"
-        return document, f"of {known}; only version 3 can be opened"
+        return document, f"of {known}; only version 3 can be opened", "invalid_keystore"
     wrong = _wrong(document)
-    return document, f"damaged: {wrong}" if wrong else ""
+    return document, f"damaged: {wrong}" if wrong else "", "keystore_damaged"
 
 
 def _wrong(document: Mapping[str, Any]) -> str:
@@ -207,7 +224,7 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
         return None
     with contextlib.suppress(ConfigError):
         return checksummed(named)
-    raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read")
+    raise ConfigError(f"the keystore {shown} is damaged: its address cannot be read", code="keystore_damaged")
 
 
 def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
@@ -219,7 +236,7 @@ def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
     except MemoryError:
         return "there is not enough memory"
     except Exception:  # the form has been checked, so it is the sum over key and password
-        return "the password is wrong, or the file is damaged"
+        return _CANNOT_DECRYPT
 
 
 # Writing
@@ -245,7 +262,7 @@ def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
 
 
 def _exists(shown: str) -> ConfigError:
-    return ConfigError(f"{shown} exists already, and a keystore is never overwritten")
+    return ConfigError(f"{shown} exists already, and a keystore is never overwritten", code="keystore_exists")
 
 
 def _write(file: Path, shown: str, text: bytes) -> None:
@@ -268,7 +285,9 @@ def _write(file: Path, shown: str, text: bytes) -> None:
     except FileExistsError:
         raise _exists(shown) from None
     except OSError as error:
-        raise ConfigError(f"the keystore {shown} cannot be written: {error.strerror}") from None
+        raise ConfigError(
+            f"the keystore {shown} cannot be written: {error.strerror}", code="invalid_keystore"
+        ) from None
 
 
 def _write_new(file: Path, text: bytes) -> None:

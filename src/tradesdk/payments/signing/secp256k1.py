@@ -67,7 +67,9 @@ def checksummed(address: str) -> str:
     """
     match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if match is None:
-        raise ConfigError("the signer has no usable address: 40 hexadecimal digits after 0x are needed")
+        raise ConfigError(
+            "the signer has no usable address: 40 hexadecimal digits after 0x are needed", code="invalid_signer"
+        )
     digits = match[1].lower()
     return "0x" + "".join(
         digit.upper() if mark > "7" else digit

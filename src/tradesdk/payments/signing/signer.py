@@ -60,7 +60,7 @@ class LocalSigner:
         self.__lock = threading.RLock()
         self.__opened: Opened | None = None
         if isinstance(ready, str):
-            raise ConfigError(ready)
+            raise ConfigError(ready, code="invalid_private_key")
         self.__opened = ready
 
     @classmethod
@@ -84,7 +84,10 @@ class LocalSigner:
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):  # it may be the key itself, so it isn't shown
             raise ConfigError("name must be the name of an environment variable, such as TRADE_WALLET_KEY")
         if not os.environ.get(name, "").strip():
-            raise ConfigError(f"{name} is not set: it must hold a private key, 64 hexadecimal digits after 0x")
+            raise ConfigError(
+                f"{name} is not set: it must hold a private key, 64 hexadecimal digits after 0x",
+                code="invalid_private_key",
+            )
         return cls.__of(opened(os.environ[name]), f"{name}: ")
 
     @classmethod
@@ -127,7 +130,7 @@ class LocalSigner:
     @classmethod
     def __of(cls, ready: Opened | str, where: str = "") -> LocalSigner:
         if isinstance(ready, str):
-            raise ConfigError(where + ready)
+            raise ConfigError(where + ready, code="invalid_private_key")
         signer = cls.__new__(cls)
         signer.__source = None
         signer.__lock = threading.RLock()
@@ -154,7 +157,9 @@ class LocalSigner:
                 assert self.__source is not None  # noqa: S101 - there is a key, or who gives it
                 ready = opened(self.__source())
                 if isinstance(ready, str):
-                    raise ConfigError(f"the function that gives the key gave something else: {ready}")
+                    raise ConfigError(
+                        f"the function that gives the key gave something else: {ready}", code="invalid_private_key"
+                    )
                 self.__opened = ready
                 self.__source = None  # it may hold the way to the key
             return self.__opened
@@ -212,26 +217,30 @@ def check_signature(address: str, digest: bytes, signature: bytes, *, recover: b
         ConfigError: it has another form, or comes from another address. The signature is not shown.
     """
     if not isinstance(signature, bytes | bytearray | memoryview):
-        raise ConfigError(f"the signer gave a {type(signature).__name__}; 65 bytes are needed: r, s and v")
+        raise _bad_signature(f"gave a {type(signature).__name__}; 65 bytes are needed: r, s and v")
     raw = bytes(signature)
     if len(raw) != 65:
-        raise ConfigError(f"the signer gave a signature of {len(raw)} bytes; 65 are needed: r, s and v")
+        raise _bad_signature(f"gave a signature of {len(raw)} bytes; 65 are needed: r, s and v")
     r, s, v = int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:64], "big"), raw[64]
     v += 27 if v < 2 else 0
     if v not in (27, 28):
-        raise ConfigError(f"the signer gave a signature with v = {raw[64]}; it must be 27 or 28, or 0 or 1")
+        raise _bad_signature(f"gave a signature with v = {raw[64]}; it must be 27 or 28, or 0 or 1")
     if not (0 < r < ORDER and 0 < s < ORDER):
-        raise ConfigError("the signer gave a signature that no key can have made")
+        raise _bad_signature("gave a signature that no key can have made")
     if s > ORDER // 2:
         s, v = ORDER - s, 55 - v  # the same signature, seen from the mirrored point
     raw = raw[:32] + s.to_bytes(32, "big") + bytes([v])
     if recover:
         maker = recovered(digest, raw)
         if maker is None:
-            raise ConfigError("the signer gave a signature that no key can have made")
+            raise _bad_signature("gave a signature that no key can have made")
         if maker != checksummed(address):
-            raise ConfigError(f"the signer signed as {maker}, and its address is {checksummed(address)}")
+            raise _bad_signature(f"signed as {maker}, and its address is {checksummed(address)}")
     return raw
+
+
+def _bad_signature(what: str) -> ConfigError:
+    return ConfigError(f"the signer {what}", code="invalid_signer")
 
 
 def sign_message(signer: Signer, message: str) -> str:

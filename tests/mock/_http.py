@@ -1,69 +1,62 @@
-"""What the tests of the mock share: a plain HTTP client, and looks at answers."""
+"""Mocks and plain HTTP clients, over sockets and in process; checks of answers; wallets and agents to begin with."""
 
 from __future__ import annotations
 
-import json
 import ssl
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from tradesdk_mock import MockServer, MockService, wallet_message
+from tradesdk_mock import MockClock, MockServer, MockService, wallet_message
 
 START = 1_800_000_000
+BASE, BNB = 8453, 56
+HOUR, DAY = 3_600, 86_400
 FULL = "mock_full_main"
 READ = "mock_read_main"
 
+CARRIERS = ("sockets", "in process")
+
 # Nothing here speaks TLS; a bare context saves every client from loading the certificate store.
-_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def client(server: MockServer, key: str | None = FULL) -> httpx.Client:
+@contextmanager
+def carried(carrier: str, **options: Any) -> Iterator[MockService]:
+    """A mock with a frozen clock and a scripted market, unless the options say otherwise."""
+    made = MockServer if carrier == "sockets" else MockService
+    with made(**{"clock": MockClock(START), "signals": "scripted", **options}) as mock:
+        yield mock
+
+
+@contextmanager
+def silent(carrier: str, **options: Any) -> Iterator[MockService]:
+    """The same, without heartbeats on its streams."""
+    with carried(carrier, **options) as mock:
+        mock.set_gaps(heartbeat=0)
+        yield mock
+
+
+def client(mock: MockService, key: str | None = FULL, timeout: float = 30) -> httpx.Client:
+    """A client of a server over its socket, of any other mock in process, where timeouts are of the mock's clock."""
+    transport = None if isinstance(mock, MockServer) else mock.transport()
+    return _client(mock, key, transport, timeout)
+
+
+def in_process(mock: MockService, key: str | None = FULL) -> httpx.Client:
+    """A client in process, of a server too."""
+    return _client(mock, key, mock.transport(), 10)
+
+
+def _client(mock: MockService, key: str | None, transport: httpx.BaseTransport | None, timeout: float) -> httpx.Client:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=server.url, headers=headers, verify=_TLS, trust_env=False, timeout=10)
-
-
-def in_process(service: MockService, key: str | None = FULL) -> httpx.Client:
-    """The same, without a socket."""
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.Client(transport=service.transport(), base_url=service.url, headers=headers, timeout=10)
-
-
-@dataclass(frozen=True)
-class Event:
-    """One event of a stream."""
-
-    data: Any
-    id: str | None = None
-
-
-def events(
-    http: httpx.Client,
-    count: int,
-    *,
-    timeout: float = 60,
-    headers: dict[str, Any] | None = None,
-    **query: str,
-) -> list[Event]:
-    """The first events of a stream of Base. Where the clock stands still, `timeout` is of its seconds."""
-    found: list[Event] = []
-    ident: str | None = None
-    asked = {"chain": "8453", **query}
-    with http.stream("GET", "/v1/signals/stream", params=asked, headers=headers, timeout=timeout) as answer:
-        assert answer.status_code == 200, answer.read()
-        for line in answer.iter_lines():
-            name, _, value = line.partition(": ")
-            if name == "id":
-                ident = value
-            elif name == "data":
-                found.append(Event(json.loads(value), ident))
-                ident = None
-                if len(found) == count:
-                    break
-    return found
+    return httpx.Client(
+        base_url=mock.url, headers=headers, transport=transport, verify=TLS, trust_env=False, timeout=timeout
+    )
 
 
 def error(response: httpx.Response, status: int, code: str) -> str:

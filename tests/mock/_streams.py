@@ -1,53 +1,90 @@
-"""What the tests of faults share: a mock over sockets or in process, plain clients, and readers of its streams."""
+"""Streams of a mock, over sockets and in process: read event by event, or as the bytes that arrive."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from tradesdk_mock import FaultRule, MockClock, MockServer, MockService
+from tradesdk_mock import MockService
 
-from ._support import _TLS, FULL, START
-
-CARRIERS = ("sockets", "in process")
 STREAM = "/v1/signals/stream"
-ASK = {"chain": 8453}
+BASE_CHAIN = {"chain": 8453}
+
+# Event by event
+
+
+class Stream:
+    """An open stream. Its events are dictionaries."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self._lines = answer.iter_lines()
+
+    def next(self) -> dict[str, Any]:
+        for line in self._lines:
+            if line.startswith("data: "):
+                found: dict[str, Any] = json.loads(line[6:])
+                return found
+        raise EOFError("the stream has ended")
+
+    def take(self, count: int) -> list[dict[str, Any]]:
+        return [self.next() for _ in range(count)]
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Until it ends."""
+        return [json.loads(line[6:]) for line in self._lines if line.startswith("data: ")]
 
 
 @contextmanager
-def carried(carrier: str, **options: Any) -> Iterator[MockService]:
-    """A mock whose clock is frozen and whose market is silent."""
-    made = MockServer if carrier == "sockets" else MockService
-    with made(**{"clock": MockClock(START), "signals": "scripted", **options}) as mock:
-        mock.set_gaps(heartbeat=0)
-        yield mock
+def listening(http: httpx.Client, chain: int = 8453, **options: Any) -> Iterator[Stream]:
+    with http.stream("GET", STREAM, params={"chain": chain}, **options) as answer:
+        assert answer.status_code == 200, answer.read()
+        yield Stream(answer)
 
 
-def connect(mock: MockService, key: str | None = FULL, read_timeout: float = 30) -> httpx.Client:
-    """A plain client of a mock, over sockets or in process."""
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    transport = None if isinstance(mock, MockServer) else mock.transport()
-    timeout = httpx.Timeout(30, read=read_timeout)
-    return httpx.Client(
-        base_url=mock.url, headers=headers, transport=transport, verify=_TLS, trust_env=False, timeout=timeout
-    )
+@dataclass(frozen=True)
+class Event:
+    """One event of a stream."""
+
+    data: Any
+    id: str | None = None
 
 
-def fault(mock: MockService, **conditions: Any) -> FaultRule:
-    """A rule that `hit` can tell from any answer of the service."""
-    return mock.add_fault("status", status=599, **conditions)
+def first_events(
+    http: httpx.Client,
+    count: int,
+    *,
+    timeout: float = 60,
+    headers: dict[str, Any] | None = None,
+    **query: str,
+) -> list[Event]:
+    """The first events of a stream of Base. Where the clock stands still, `timeout` is of its seconds."""
+    found: list[Event] = []
+    ident: str | None = None
+    asked = {"chain": "8453", **query}
+    with http.stream("GET", "/v1/signals/stream", params=asked, headers=headers, timeout=timeout) as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            if name == "id":
+                ident = value
+            elif name == "data":
+                found.append(Event(json.loads(value), ident))
+                ident = None
+                if len(found) == count:
+                    break
+    return found
 
 
-def hit(http: httpx.Client, path: str = "/v1/account", method: str = "GET", **options: Any) -> bool:
-    """Whether a rule made by `fault` applied to this request."""
-    return http.request(method, path, **options).status_code == 599
+# Bytes, whatever faults have made of them
 
 
-def events(content: bytes) -> list[str]:
+def data_of(content: bytes) -> list[str]:
     """The data of the events in a stream that was read to its end, by the rules of the WHATWG."""
     text = content.decode("utf-8", "replace").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     found, data = [], list[str]()
@@ -75,7 +112,7 @@ def signal_id(data: str) -> str | None:
 
 def ids(content: bytes) -> list[str]:
     """The ids of the signals in a stream."""
-    return [ident for data in events(content) if (ident := signal_id(data)) is not None]
+    return [ident for data in data_of(content) if (ident := signal_id(data)) is not None]
 
 
 def emit(mock: MockService, count: int, **fields: Any) -> list[str]:
@@ -85,7 +122,7 @@ def emit(mock: MockService, count: int, **fields: Any) -> list[str]:
 def listen(mock: MockService, http: httpx.Client, count: int) -> tuple[list[str], bytes, str]:
     """Open the stream, publish so many signals, and read to the end: their ids, what came, and how it ended."""
     came = bytearray()
-    with http.stream("GET", STREAM, params=ASK) as answer:
+    with http.stream("GET", STREAM, params=BASE_CHAIN) as answer:
         assert answer.status_code == 200
         emitted = emit(mock, count)
         try:

@@ -13,12 +13,10 @@ from typing import Any, Self
 import httpx
 
 from tradesdk_mock import GapOptions, MockClock, MockService
-from tradesdk_mock.market.tokens import Token, find, lively
+from tradesdk_mock.market.tokens import Token, find, lively, tokens
 
-from ._support import START, in_process, ok, walk
+from ._http import BASE, BNB, START, in_process, ok, walk
 
-BASE, BNB = 8453, 56
-HOUR, DAY = 3_600, 86_400
 BACKGROUND_TENANT = "house"
 OPEN = GapOptions().changed(paywall="open", enterprise_limit=10**9)
 Record = dict[str, Any]
@@ -171,8 +169,14 @@ class Observer:
 
     # The market
 
+    def find(self, chain_id: int, address: str) -> Token | None:
+        return find(self.mock.world.seed, chain_id, address)
+
+    def tokens(self, chain_id: int) -> Sequence[Token]:
+        return tokens(self.mock.world.seed, chain_id)
+
     def token(self, chain_id: int, address: str) -> Token:
-        found = find(self.mock.world.seed, chain_id, address)
+        found = self.find(chain_id, address)
         assert found is not None, f"{address} is no token of {chain_id}"
         return found
 

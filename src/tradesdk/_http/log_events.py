@@ -1,0 +1,79 @@
+"""The records of the log `tradesdk` as fields: `record.event` is one of `LogEvent`. docs/errors.md lists them."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from .._values.text import printable
+from ..errors import APIError
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ..errors import ErrorCode, TradeError
+
+logger = logging.getLogger("tradesdk")
+
+LogEvent = Literal[
+    "request_answered",
+    "request_failed",
+    "retry",
+    "rate_limit_wait",
+    "create_found",
+    "tokens_unchecked",
+    "payment_resent",
+    "payment_warning",
+    "ledger_failed",
+    "service_time_unknown",
+    "history_unread",
+    "stream_connected",
+    "stream_disconnected",
+    "stream_gap",
+    "stream_position_reset",
+    "stream_invalid_event",
+    "stream_unknown_event",
+]
+
+
+class LogFields(TypedDict, total=False):
+    """The fields that a record may have beside `event`. Texts are printable and without secrets."""
+
+    reason: str
+    code: ErrorCode
+    wait: float
+    method: str
+    url: str
+    status: int
+    seconds: float
+    payment_id: str
+    chain: int
+    tries: int
+    start: datetime
+    end: datetime
+    position: datetime
+    source: str
+    type: str
+
+
+def log_fields(event: LogEvent, error: TradeError | None = None, **fields: Unpack[LogFields]) -> dict[str, object]:
+    """`extra=` of a record; `error` fills in `code` and `reason`."""
+    if error is None:
+        return {"event": event, **fields}
+    reason = error.headline if isinstance(error, APIError) else error.message
+    return {"event": event, "code": error.code, "reason": printable(reason, 300), **fields}
+
+
+def log_retry(error: APIError, wait: float) -> None:
+    """A request failed and is sent again after `wait` seconds."""
+    reason, url = printable(error.headline, 300), printable(error.url, 300)
+    extra = log_fields("retry", error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
+    logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
+
+
+def log_rate_limit_wait(wait: float) -> None:
+    """Nothing is sent for `wait` seconds, until the rate limit is reset."""
+    reason = "the rate limit is used up"
+    extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
+    logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

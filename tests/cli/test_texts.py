@@ -1,0 +1,104 @@
+"""Texts of errors and log records are shown, never searched: the client goes by classes, codes and fields."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "tradesdk_cli"
+TEXTS = {"message", "hint", "reason", "getMessage", "format_message"}
+LOOKS_INTO = {
+    *("startswith", "endswith", "replace", "removeprefix", "removesuffix", "partition", "rpartition", "split"),
+    *("find", "index", "count", "search", "match", "fullmatch", "sub", "findall", "finditer"),
+}
+OF_OTHERS = {
+    "Typer's and pydantic's words for what is wrong with a command line": {
+        "'does not take a value' in error.message",
+        "error.message.removeprefix('Value error, ')",
+        "_NOT_ONE_OF.search(message)",
+        "_MEANT.fullmatch(message)",
+        "re.match('Got unexpected extra arguments?(?:\\\\(s\\\\))? \\\\((.*)\\\\)', error.format_message(), re.DOTALL)",
+    },
+    "the standard library's: line and column of a mistake in TOML": {
+        "re.search(' \\\\(at (?:line (\\\\d+), column (\\\\d+)|end of document)\\\\)$', reason)",
+    },
+    "SQLite's: whether a disk is full": {"'disk' in str(error)"},
+    "the service's: what a 404 of an agent's change is about": {"'wallet' in error.message.lower()"},
+    "the mock's: why it cannot start, what is wrong with a state file, a field that is an option here": {
+        "'was made with seed' in said",
+        "'was made with scenario' in said",
+        "'is not a scenario' in said",
+        "said.startswith('the state file ')",
+        "str(error).replace(f'the state file {file} ', '', 1)",
+        "error.message.replace('\"allow_backwards\": true', '--allow-backwards')",
+    },
+    "our own hints": {
+        "hint.startswith(WHOLE_LINE)",
+        "_IN_A_PLACE.sub(f'{program} ', hint)",
+        "_OF_A_PROFILE.sub(f'{program} ', hint)",
+    },
+}
+
+
+def searched(tree: ast.AST) -> Iterator[ast.AST]:
+    """Where the text of an error or a record is compared with another text, or taken apart."""
+    caught = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)} | {"error", "problem"}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        named: set[str] = set()
+
+        def is_text(node: ast.AST, named: set[str] = named) -> bool:
+            """Whether `node` is such a text, or is made of one."""
+            for one in ast.walk(node):
+                if isinstance(one, ast.Attribute) and one.attr in TEXTS:
+                    return True
+                if isinstance(one, ast.Name) and one.id in named | TEXTS:
+                    return True
+                if isinstance(one, ast.Call) and ast.unparse(one.func) == "str":
+                    return any(isinstance(each, ast.Name) and each.id in caught for each in one.args)
+            return False
+
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and is_text(node.value):
+                named |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                if isinstance(node.ops[0], ast.Eq | ast.NotEq):  # a name may hold a word of our own
+                    sides = [side for side in sides if not isinstance(side, ast.Name)]
+                constant = any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides)
+                if constant and any(is_text(side) for side in sides):
+                    yield node
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in LOOKS_INTO
+                and any(is_text(part) for part in (node.func.value, *node.args))
+            ):
+                yield node
+
+
+def test_no_text_of_the_sdk_is_searched() -> None:
+    """What is searched is of others, who have no other way to tell, and the list of it is whole."""
+    found = {
+        ast.unparse(node)
+        for file in sorted(SOURCE.rglob("*.py"))
+        for node in searched(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    assert found == set().union(*OF_OTHERS.values())
+
+
+def test_a_search_is_found() -> None:
+    for line in (
+        "'base URL' in error.message",
+        "str(error).startswith('no')",
+        "record.getMessage().partition(';')",
+        "WORDS.search(error.hint)",
+        "error.message.replace('per_call', option)",
+    ):
+        assert list(searched(ast.parse(f"def f(error, record, option):\n    return {line}"))), line
+    kept = "def f(record):\n    text = record.getMessage()\n    return HOW_LONG.search(text)"
+    assert list(searched(ast.parse(kept)))
+    assert not list(searched(ast.parse("def f(error):\n    return error.code == 'timeout', one_line(error.message)")))
