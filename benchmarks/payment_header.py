@@ -16,9 +16,9 @@ from _measure import Bar, Probe, finish, in_process, installed, measure, process
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, Guards, check_url, choose, window
-from tradesdk.payments.prices import price
 from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
 from tradesdk.payments.signing.eip3009 import authorization_digest, keccak256, new_nonce
 from tradesdk.payments.signing.signer import LocalSigner, Signer, check_signature, signed

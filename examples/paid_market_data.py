@@ -13,10 +13,9 @@ from tradesdk import (
     Ledger,
     LocalSigner,
     MarketClient,
-    MarketResult,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
-    TokenWinRatesData,
+    TokenWinRate,
 )
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
@@ -39,8 +38,7 @@ def tour(market: MarketClient) -> None:
     except PaymentRefusedError as refusal:
         print(f"refused here, nothing was signed: {refusal.code}: {refusal.message}")
 
-    rates = win_rates(market)
-    for rate in () if rates is None else rates.data.results:
+    for rate in win_rates(market):
         print(
             f"  {rate.token_symbol:<5} {'too little to go by' if rate.win_rate is None else f'{rate.win_rate:.1f} %'}"
         )
@@ -49,23 +47,25 @@ def tour(market: MarketClient) -> None:
         print(
             f"{payment.state:<9} ${payment.amount_usd:.2f}, sent {payment.presentations}x, charged: {payment.charged}"
         )
-    print(f"spent today: {market.payments.spending().today} millionths of a dollar")
+    print(f"spent today: ${market.payments.spending().today_usd:.2f}")
 
 
-def win_rates(market: MarketClient) -> MarketResult[TokenWinRatesData] | None:
+def win_rates(market: MarketClient) -> list[TokenWinRate]:
     """Win rates for one payment, also when the connection breaks at the worst moment."""
     try:
-        return market.token_win_rate(TOKENS)
+        return market.token_win_rate(TOKENS).data.results
     except PaymentOutcomeUnknownError as error:
         if error.payment is None:
             raise
         print(f"in doubt: ${error.payment.amount_usd:.2f} may have been paid, sent {error.payment.presentations}x")
         in_doubt = error.payment.id  # the ledger has it, too: this may as well happen tomorrow, in another process
     try:
-        return market.payments.resume(in_doubt)  # the same signed payment once more; it can't be taken twice
+        # The same signed payment again: it can't be taken twice.
+        rates: list[TokenWinRate] = market.payments.resume(in_doubt).data.results
+        return rates
     except PaymentOutcomeUnknownError as error:
         print(f"still in doubt, and not paid for again: {error.hint}")
-        return None
+        return []
 
 
 def rehearse() -> None:

@@ -26,6 +26,8 @@ HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py", "tests/_async/_flavour.py"
 RULES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        # what the blocking twin does without
+        (r"^.*# async only\n", ""),
         # text
         (r"It belongs to one event loop\.", "Threads may share it."),
         # language

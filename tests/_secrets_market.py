@@ -68,7 +68,7 @@ def market_data(seen: Seen, place: Place) -> None:
     ledger = watched(seen, file)
     with MarketClient(**market_settings(place, ledger)) as client:
         result = seen(client.token_prices(["ETH"]))
-        seen(client.token_prices(["ETH"], dry_run=True))
+        seen(client.dry_run.token_prices(["ETH"]))
         for batch in seen(client.batches.token_prices(["ETH", "BRETT"], size=1, job="j")):
             seen(batch)
         for value in (

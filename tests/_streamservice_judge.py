@@ -84,7 +84,10 @@ class StreamJudge:
             self.twice += 1
             return self._differs(f"twice: {number}{marks}", number)
         self._seen[number] = 1
-        if signal.model_dump(mode="json", exclude={"type"}) != self.plan.signals[number].fields:
+        if (
+            signal.model_dump(mode="json", exclude={"type"}, exclude_computed_fields=True)
+            != self.plan.signals[number].fields
+        ):
             return self._differs(f"other content: {signal}", number)
         if not (self.service.served if signal.replayed else self.service.live)[number]:
             return self._differs(f"wrongly flagged: {number}{marks} never came that way", number)

@@ -174,7 +174,7 @@ def test_paid_market_data(tmp_path: Path) -> None:
         "  BRETT 36.1 %",
         "delivered $0.06, sent 6x, charged: True",
         "delivered $0.06, sent 1x, charged: True",
-        "spent today: 120000 millionths of a dollar",
+        "spent today: $0.12",
     ]
 
 

@@ -162,7 +162,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 ROUND_TRIP = """
 import sys, tradesdk
 assert "site-packages" in tradesdk.__file__
-for name in tradesdk.__all__:
+for name in dir(tradesdk):
     getattr(tradesdk, name)
 signer = tradesdk.LocalSigner.from_key("0x" + "1d" * 32)
 with tradesdk.TradeClient() as client:

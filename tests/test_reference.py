@@ -25,7 +25,7 @@ def test_every_public_name_is_in_the_reference(package: ModuleType) -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
     shown = set(re.findall(r"(?m)^::: (\S+)$", text))
     shown |= {f"tradesdk.{name}" for name in vars(tradesdk.errors)} if "tradesdk.errors" in shown else set()
-    names = {f"{package.__name__}.{name}" for name in package.__all__ if name != "__version__"}
+    names = {f"{package.__name__}.{name}" for name in dir(package) if name != "__version__"}
     assert names - shown == set()
 
 

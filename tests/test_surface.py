@@ -1,7 +1,10 @@
 """What users of the SDK see: the public names, their documentation, and what importing them costs."""
 
+import ast
 import importlib
 import inspect
+import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,17 +112,11 @@ PUBLIC = {
     "AggregateMetrics",
     "SignalRecord",
     "SupportedToken",
-    "SupportedTokensData",
     "TokenAvgPrices",
-    "TokenAvgPricesData",
     "TokenPrice",
-    "TokenPricesData",
     "TokenSignals",
-    "TokenSignalsData",
     "TokenWinRate",
-    "TokenWinRatesData",
     "TopPerformer",
-    "TopPerformersData",
     "PaymentError",
     "PaymentRefusedError",
     "PaymentRejectedError",
@@ -131,8 +128,29 @@ PUBLIC = {
 
 
 def test_public_names_are_the_written_ones() -> None:
-    assert len(tradesdk.__all__) == len(set(tradesdk.__all__))
-    assert set(tradesdk.__all__) == PUBLIC
+    assert dir(tradesdk) == sorted(PUBLIC)
+
+
+def test_type_checkers_and_programs_find_a_name_in_the_same_place() -> None:
+    tree = ast.parse(Path(tradesdk.__file__).read_text("utf-8"))
+    checked = {
+        (alias.asname, f"tradesdk.{node.module}")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+    assert checked == {(name, f"tradesdk.{module}") for name, module in tradesdk._HOME.items()} | {
+        ("__version__", "tradesdk._version")
+    }
+
+
+def test_help_is_a_page() -> None:
+    page = pydoc.plain(pydoc.render_doc(tradesdk)).splitlines()
+    assert len(page) < 80
+    named = set(re.findall(r"\w+", " ".join(page)))
+    assert {"TradeClient", "MarketClient", "AsyncTradeClient", "APIError", "PaymentRefusedError", "Budget"} <= named
+    unknown = {name for name in named if re.fullmatch(r"([A-Z][a-z]+){2,}|API\w+", name)} - PUBLIC
+    assert unknown == set()
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

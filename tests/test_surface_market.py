@@ -30,7 +30,8 @@ def market_classes(flavour: str) -> list[type]:
     found = []
     for room, name in (
         ("market_client", "MarketClient"),
-        ("quotes", "Quotes"),
+        ("market_methods", "Quotes"),
+        ("market_methods", "DryRuns"),
         ("batches", "Batches"),
         ("batches", "BatchRun"),
         ("payment_history", "Payments"),
@@ -52,8 +53,10 @@ def test_everything_of_a_market_client_is_documented(flavour: str) -> None:
         for name, member in public_members(one).items():
             seen.add(f"{one.__name__.removeprefix('Async')}.{name}")
             assert inspect.getdoc(member), f"{one.__qualname__}.{name}"
-    assert {f"MarketClient.{name}" for name in (*CALLS, "quote", "batches", "payments", "with_options")} <= seen
-    assert {f"Quotes.{name}" for name in CALLS} <= seen
+    assert {
+        f"MarketClient.{name}" for name in (*CALLS, "quote", "dry_run", "batches", "payments", "with_options")
+    } <= seen
+    assert {f"{view}.{name}" for view in ("Quotes", "DryRuns") for name in (*CALLS, "request")} <= seen
     assert {f"Payments.{name}" for name in ("get", "list", "resume", "reconcile", "mark", "trust", "spending")} <= seen
     assert {f"Batches.{name}" for name in CALLS[:5]} <= seen
 
@@ -61,7 +64,7 @@ def test_everything_of_a_market_client_is_documented(flavour: str) -> None:
 def test_paid_calls_name_their_endpoint_and_price() -> None:
     for name in CALLS:
         path = "/v1/" + name.replace("_", "-")
-        for one in (tradesdk.MarketClient, *market_classes("_sync")[1:2]):
+        for one in (tradesdk.MarketClient, *market_classes("_sync")[1:3]):
             told = inspect.getdoc(getattr(one, name)) or ""
             assert path in told, (one, name)
             assert ("free" in told) if name == "supported_tokens" else re.search(r"\$0\.0[0-9]", told), (one, name)
@@ -130,9 +133,7 @@ def test_making_a_market_client_loads_nothing_that_signs(client: str) -> None:
         other,
         "tradesdk.payments.signing.keystore",
     }
-    rarely = {
-        f"tradesdk.{flavour}.{room}" for room in ("batches", "payment_history", "quotes", "retry_loop", "pagination")
-    }
+    rarely = {f"tradesdk.{flavour}.{room}" for room in ("batches", "payment_history", "retry_loop", "pagination")}
     assert loaded & (never | rarely) == set()
     assert [name for name in loaded if name.startswith("tradesdk.models.")] == [
         name for name in loaded if name in ("tradesdk.models._base", "tradesdk.models.market")
@@ -143,7 +144,6 @@ def test_a_quote_loads_nothing_that_signs() -> None:
     make = "client = MarketClient(base_url='https://service.example', ledger=Ledger.memory())"
     ask = "assert client.quote.token_prices(['ETH']).amount == 30_000"
     loaded = loaded_by(f"from tradesdk import Ledger, MarketClient; {make}; {ask}", given=LIBRARIES)
-    assert "tradesdk._sync.quotes" in loaded
     assert loaded & HEAVY == set()
 
 

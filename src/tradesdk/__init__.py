@@ -1,126 +1,190 @@
 """Typed clients for a trading agent and market signal service, blocking and async.
 
-```python
-from tradesdk import TradeClient
+Clients, with async twins AsyncTradeClient and AsyncMarketClient that have the same methods:
 
-with TradeClient() as client:  # TRADE_API_KEY and TRADE_BASE_URL
-    print(client.account.get().plan)
-```
+    TradeClient     agents, wallets, trades, positions, signals (key: TRADE_API_KEY)
+    MarketClient    market data, paid per call in USDC (signer: TRADE_WALLET_KEY)
 
-Every name is loaded when it is first used, so that importing the package costs next to nothing.
+    from tradesdk import Budget, MarketClient, TradeClient
+
+    with TradeClient() as trade:
+        trade.account.get().plan
+        trade.agents.create(name="one", wallet_id="wal_1", chain_id=8453, risk={"stop_loss_pct": 5})
+        for closed in trade.trades.list(status="closed"): ...          # all pages; .page() is the first
+        with trade.signals.stream(chain=8453) as signals: ...          # reconnects, no gaps, no doubles
+
+    with MarketClient(budget=Budget(per_day="5.00")) as market:
+        market.quote.token_prices(["ETH"]).price                       # published price; sends nothing
+        market.dry_run.token_prices(["ETH"]).authorization             # what would be signed; signs nothing
+        market.token_prices(["ETH"], max_price="0.10").data            # paid
+
+What they take and return:
+
+    lists           Pager, Page
+    account         Account, Usage, Agent, Risk, Wallet, Trade, Position, Signal, and their parts
+    stream          SignalStream, StreamSignal, Gap, Heartbeat, StreamStats, ...
+    market data     MarketResult, Quote, DryRun, BatchRun, TokenQuery, TokenPrice, TokenSignals, ...
+    payments        LocalSigner, Budget, Spending, Ledger, Payment, Receipt, ...
+    settings        RetryPolicy, Timeout, Clock
+
+All errors are TradeError:
+
+    APIError                  the service refused the request or could not be reached
+      APIStatusError            by status: AuthenticationError, NotFoundError, RateLimitError, ...
+    PaymentError              PaymentRefusedError (nothing was signed), PaymentOutcomeUnknownError, ...
+    StreamError, LedgerError, ConfigError, InvalidArgumentError (nothing was sent)
+
+dir(tradesdk) lists all names, help(tradesdk.TradeClient) explains one. Names are loaded when they are first used.
 """
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ._async.batches import AsyncBatchRun
-    from ._async.client import AsyncTradeClient
-    from ._async.market_client import AsyncMarketClient
-    from ._async.pagination import AsyncPager
-    from ._async.signal_stream import AsyncSignalStream
-    from ._http.retry import Failure, FailureCause, Operation, RetryAction, RetryPolicy, RetryWait
-    from ._http.settings import Timeout
-    from ._market import TokenQuery
-    from ._sync.batches import BatchRun
-    from ._sync.client import TradeClient
-    from ._sync.market_client import MarketClient
-    from ._sync.pagination import Pager
-    from ._sync.signal_stream import SignalStream
-    from ._system.clock import Clock, SystemClock
-    from ._values.http import RateLimit, RawResponse
-    from ._values.payment import Payment, PaymentState, Receipt, SignedHeader
-    from .errors import (
-        AmbiguousOutcomeError,
-        APIConnectionError,
-        APIError,
-        APIResponseError,
-        APIStatusError,
-        APITimeoutError,
-        AuthenticationError,
-        BadGatewayError,
-        BudgetDetails,
-        CheckpointError,
-        ConfigError,
-        ConflictError,
-        ErrorCode,
-        InternalServerError,
-        InvalidArgumentError,
-        InvalidRequestError,
-        InvalidSignatureError,
-        LedgerError,
-        NotFoundError,
-        PaymentError,
-        PaymentOutcomeUnknownError,
-        PaymentRefusedError,
-        PaymentRejectedError,
-        PaymentUndeliveredError,
-        PermissionDeniedError,
-        PriceDetails,
-        RateLimitError,
-        RecipientDetails,
-        ServiceUnavailableError,
-        StreamEndedError,
-        StreamError,
-        TokenDetails,
-        TradeError,
-        UnprocessableEntityError,
-    )
-    from .models._base import Page
-    from .models.account import Account, Quota, Usage
-    from .models.agents import Agent, AgentStats, AgentSummary, Risk
-    from .models.market import (
-        AggregateMetrics,
-        SignalRecord,
-        SupportedToken,
-        SupportedTokensData,
-        TokenAvgPrices,
-        TokenAvgPricesData,
-        TokenPrice,
-        TokenPricesData,
-        TokenSignals,
-        TokenSignalsData,
-        TokenWinRate,
-        TokenWinRatesData,
-        TopPerformer,
-        TopPerformersData,
-    )
-    from .models.positions import Position
-    from .models.signals import Signal
-    from .models.stream import (
-        Connected,
-        Disconnected,
-        Gap,
-        Heartbeat,
-        InvalidEvent,
-        PositionReset,
-        StreamItem,
-        StreamSignal,
-        StreamStats,
-        UnknownEvent,
-    )
-    from .models.trades import Trade, TradeDetail
-    from .models.wallets import TokenBalance, Wallet, WalletBalance
-    from .payments.batches import Batch
-    from .payments.budget import Budget, Spending
-    from .payments.ledger.protocol import LedgerStore
-    from .payments.ledger.sqlite import Ledger
-    from .payments.results import DryRun, MarketResult, Quote, Reconciliation
-    from .payments.signing.keystore import address as keystore_address
-    from .payments.signing.keystore import create as create_keystore
-    from .payments.signing.signer import LocalSigner, Signer, wallet_message
+if TYPE_CHECKING:  # `as` makes the names public to type checkers
+    from ._async.batches import AsyncBatchRun as AsyncBatchRun
+    from ._async.client import AsyncTradeClient as AsyncTradeClient
+    from ._async.market_client import AsyncMarketClient as AsyncMarketClient
+    from ._async.pagination import AsyncPager as AsyncPager
+    from ._async.signal_stream import AsyncSignalStream as AsyncSignalStream
+    from ._http.retry import Failure as Failure
+    from ._http.retry import FailureCause as FailureCause
+    from ._http.retry import Operation as Operation
+    from ._http.retry import RetryAction as RetryAction
+    from ._http.retry import RetryPolicy as RetryPolicy
+    from ._http.retry import RetryWait as RetryWait
+    from ._http.settings import Timeout as Timeout
+    from ._market import TokenQuery as TokenQuery
+    from ._sync.batches import BatchRun as BatchRun
+    from ._sync.client import TradeClient as TradeClient
+    from ._sync.market_client import MarketClient as MarketClient
+    from ._sync.pagination import Pager as Pager
+    from ._sync.signal_stream import SignalStream as SignalStream
+    from ._system.clock import Clock as Clock
+    from ._system.clock import SystemClock as SystemClock
+    from ._values.http import RateLimit as RateLimit
+    from ._values.http import RawResponse as RawResponse
+    from ._values.payment import Payment as Payment
+    from ._values.payment import PaymentState as PaymentState
+    from ._values.payment import Receipt as Receipt
+    from ._values.payment import SignedHeader as SignedHeader
+    from .errors import AmbiguousOutcomeError as AmbiguousOutcomeError
+    from .errors import APIConnectionError as APIConnectionError
+    from .errors import APIError as APIError
+    from .errors import APIResponseError as APIResponseError
+    from .errors import APIStatusError as APIStatusError
+    from .errors import APITimeoutError as APITimeoutError
+    from .errors import AuthenticationError as AuthenticationError
+    from .errors import BadGatewayError as BadGatewayError
+    from .errors import BudgetDetails as BudgetDetails
+    from .errors import CheckpointError as CheckpointError
+    from .errors import ConfigError as ConfigError
+    from .errors import ConflictError as ConflictError
+    from .errors import ErrorCode as ErrorCode
+    from .errors import InternalServerError as InternalServerError
+    from .errors import InvalidArgumentError as InvalidArgumentError
+    from .errors import InvalidRequestError as InvalidRequestError
+    from .errors import InvalidSignatureError as InvalidSignatureError
+    from .errors import LedgerError as LedgerError
+    from .errors import NotFoundError as NotFoundError
+    from .errors import PaymentError as PaymentError
+    from .errors import PaymentOutcomeUnknownError as PaymentOutcomeUnknownError
+    from .errors import PaymentRefusedError as PaymentRefusedError
+    from .errors import PaymentRejectedError as PaymentRejectedError
+    from .errors import PaymentUndeliveredError as PaymentUndeliveredError
+    from .errors import PermissionDeniedError as PermissionDeniedError
+    from .errors import PriceDetails as PriceDetails
+    from .errors import RateLimitError as RateLimitError
+    from .errors import RecipientDetails as RecipientDetails
+    from .errors import ServiceUnavailableError as ServiceUnavailableError
+    from .errors import StreamEndedError as StreamEndedError
+    from .errors import StreamError as StreamError
+    from .errors import TokenDetails as TokenDetails
+    from .errors import TradeError as TradeError
+    from .errors import UnprocessableEntityError as UnprocessableEntityError
+    from .models._base import Page as Page
+    from .models.account import Account as Account
+    from .models.account import Quota as Quota
+    from .models.account import Usage as Usage
+    from .models.agents import Agent as Agent
+    from .models.agents import AgentStats as AgentStats
+    from .models.agents import AgentSummary as AgentSummary
+    from .models.agents import Risk as Risk
+    from .models.market import AggregateMetrics as AggregateMetrics
+    from .models.market import SignalRecord as SignalRecord
+    from .models.market import SupportedToken as SupportedToken
+    from .models.market import TokenAvgPrices as TokenAvgPrices
+    from .models.market import TokenPrice as TokenPrice
+    from .models.market import TokenSignals as TokenSignals
+    from .models.market import TokenWinRate as TokenWinRate
+    from .models.market import TopPerformer as TopPerformer
+    from .models.positions import Position as Position
+    from .models.signals import Signal as Signal
+    from .models.stream import Connected as Connected
+    from .models.stream import Disconnected as Disconnected
+    from .models.stream import Gap as Gap
+    from .models.stream import Heartbeat as Heartbeat
+    from .models.stream import InvalidEvent as InvalidEvent
+    from .models.stream import PositionReset as PositionReset
+    from .models.stream import StreamItem as StreamItem
+    from .models.stream import StreamSignal as StreamSignal
+    from .models.stream import StreamStats as StreamStats
+    from .models.stream import UnknownEvent as UnknownEvent
+    from .models.trades import Trade as Trade
+    from .models.trades import TradeDetail as TradeDetail
+    from .models.wallets import TokenBalance as TokenBalance
+    from .models.wallets import Wallet as Wallet
+    from .models.wallets import WalletBalance as WalletBalance
+    from .payments.batches import Batch as Batch
+    from .payments.budget import Budget as Budget
+    from .payments.budget import Spending as Spending
+    from .payments.ledger.protocol import LedgerStore as LedgerStore
+    from .payments.ledger.sqlite import Ledger as Ledger
+    from .payments.results import DryRun as DryRun
+    from .payments.results import MarketResult as MarketResult
+    from .payments.results import Quote as Quote
+    from .payments.results import Reconciliation as Reconciliation
+    from .payments.signing.keystore import create_keystore as create_keystore
+    from .payments.signing.keystore import keystore_address as keystore_address
+    from .payments.signing.signer import LocalSigner as LocalSigner
+    from .payments.signing.signer import Signer as Signer
+    from .payments.signing.signer import wallet_message as wallet_message
 
+# What is loaded when it is first used. There is no `__all__`, for which `help(tradesdk)` would print 20,000 lines.
 _HOMES = {
+    "_async.batches": ("AsyncBatchRun",),
     "_async.client": ("AsyncTradeClient",),
+    "_async.market_client": ("AsyncMarketClient",),
     "_async.pagination": ("AsyncPager",),
     "_async.signal_stream": ("AsyncSignalStream",),
-    "_system.clock": ("Clock", "SystemClock"),
+    "_http.retry": (
+        "Failure",
+        "FailureCause",
+        "Operation",
+        "RetryAction",
+        "RetryPolicy",
+        "RetryWait",
+    ),
     "_http.settings": ("Timeout",),
-    "_http.response": ("RateLimit", "RawResponse"),
-    "_http.retry": ("Failure", "FailureCause", "Operation", "RetryAction", "RetryPolicy", "RetryWait"),
+    "_market": ("TokenQuery",),
+    "_sync.batches": ("BatchRun",),
     "_sync.client": ("TradeClient",),
+    "_sync.market_client": ("MarketClient",),
     "_sync.pagination": ("Pager",),
     "_sync.signal_stream": ("SignalStream",),
+    "_system.clock": (
+        "Clock",
+        "SystemClock",
+    ),
+    "_values.http": (
+        "RateLimit",
+        "RawResponse",
+    ),
+    "_values.payment": (
+        "Payment",
+        "PaymentState",
+        "Receipt",
+        "SignedHeader",
+    ),
     "errors": (
         "AmbiguousOutcomeError",
         "APIConnectionError",
@@ -158,8 +222,27 @@ _HOMES = {
         "UnprocessableEntityError",
     ),
     "models._base": ("Page",),
-    "models.account": ("Account", "Quota", "Usage"),
-    "models.agents": ("Agent", "AgentStats", "AgentSummary", "Risk"),
+    "models.account": (
+        "Account",
+        "Quota",
+        "Usage",
+    ),
+    "models.agents": (
+        "Agent",
+        "AgentStats",
+        "AgentSummary",
+        "Risk",
+    ),
+    "models.market": (
+        "AggregateMetrics",
+        "SignalRecord",
+        "SupportedToken",
+        "TokenAvgPrices",
+        "TokenPrice",
+        "TokenSignals",
+        "TokenWinRate",
+        "TopPerformer",
+    ),
     "models.positions": ("Position",),
     "models.signals": ("Signal",),
     "models.stream": (
@@ -174,171 +257,39 @@ _HOMES = {
         "StreamStats",
         "UnknownEvent",
     ),
-    "models.trades": ("Trade", "TradeDetail"),
-    "models.wallets": ("TokenBalance", "Wallet", "WalletBalance"),
-    "payments.signing.signer": ("LocalSigner", "Signer", "wallet_message"),
-    "_async.batches": ("AsyncBatchRun",),
-    "_async.market_client": ("AsyncMarketClient",),
-    "_market": ("TokenQuery",),
-    "_sync.batches": ("BatchRun",),
-    "_sync.market_client": ("MarketClient",),
-    "models.market": (
-        "AggregateMetrics",
-        "SignalRecord",
-        "SupportedToken",
-        "SupportedTokensData",
-        "TokenAvgPrices",
-        "TokenAvgPricesData",
-        "TokenPrice",
-        "TokenPricesData",
-        "TokenSignals",
-        "TokenSignalsData",
-        "TokenWinRate",
-        "TokenWinRatesData",
-        "TopPerformer",
-        "TopPerformersData",
+    "models.trades": (
+        "Trade",
+        "TradeDetail",
+    ),
+    "models.wallets": (
+        "TokenBalance",
+        "Wallet",
+        "WalletBalance",
     ),
     "payments.batches": ("Batch",),
     "payments.budget": (
         "Budget",
         "Spending",
     ),
-    "payments.signing.keystore": ("create_keystore", "keystore_address"),
+    "payments.ledger.protocol": ("LedgerStore",),
     "payments.ledger.sqlite": ("Ledger",),
-    "_values.payment": ("Payment", "PaymentState", "Receipt", "SignedHeader"),
     "payments.results": (
         "DryRun",
         "MarketResult",
         "Quote",
         "Reconciliation",
     ),
-    "payments.ledger.protocol": ("LedgerStore",),
+    "payments.signing.keystore": (
+        "keystore_address",
+        "create_keystore",
+    ),
+    "payments.signing.signer": (
+        "LocalSigner",
+        "Signer",
+        "wallet_message",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_NAMED_THERE = {"create_keystore": "create", "keystore_address": "address"}
-
-__all__ = [
-    # clients
-    "AsyncBatchRun",
-    "AsyncMarketClient",
-    "AsyncPager",
-    "AsyncTradeClient",
-    "Batch",
-    "BatchRun",
-    "MarketClient",
-    "Page",
-    "Pager",
-    "TradeClient",
-    # settings and values
-    "Clock",
-    "Failure",
-    "FailureCause",
-    "LocalSigner",
-    "Operation",
-    "RateLimit",
-    "RawResponse",
-    "RetryAction",
-    "RetryPolicy",
-    "RetryWait",
-    "Signer",
-    "SystemClock",
-    "Timeout",
-    "wallet_message",
-    # payments
-    "Budget",
-    "LedgerStore",
-    "DryRun",
-    "Ledger",
-    "MarketResult",
-    "Payment",
-    "PaymentState",
-    "Quote",
-    "Receipt",
-    "Reconciliation",
-    "SignedHeader",
-    "Spending",
-    "TokenQuery",
-    "create_keystore",
-    "keystore_address",
-    # models
-    "Account",
-    "Agent",
-    "AgentStats",
-    "AgentSummary",
-    "AggregateMetrics",
-    "Position",
-    "Quota",
-    "Risk",
-    "Signal",
-    "SignalRecord",
-    "SupportedToken",
-    "SupportedTokensData",
-    "TokenAvgPrices",
-    "TokenAvgPricesData",
-    "TokenBalance",
-    "TokenPrice",
-    "TokenPricesData",
-    "TokenSignals",
-    "TokenSignalsData",
-    "TokenWinRate",
-    "TokenWinRatesData",
-    "TopPerformer",
-    "TopPerformersData",
-    "Trade",
-    "TradeDetail",
-    "Usage",
-    "Wallet",
-    "WalletBalance",
-    # errors
-    "ErrorCode",
-    "BudgetDetails",
-    "PriceDetails",
-    "RecipientDetails",
-    "TokenDetails",
-    "APIConnectionError",
-    "APIError",
-    "APIResponseError",
-    "APIStatusError",
-    "APITimeoutError",
-    "AmbiguousOutcomeError",
-    "AuthenticationError",
-    "BadGatewayError",
-    "ConfigError",
-    "ConflictError",
-    "InternalServerError",
-    "InvalidArgumentError",
-    "InvalidRequestError",
-    "InvalidSignatureError",
-    "LedgerError",
-    "NotFoundError",
-    "PaymentError",
-    "PaymentOutcomeUnknownError",
-    "PaymentRefusedError",
-    "PaymentRejectedError",
-    "PaymentUndeliveredError",
-    "PermissionDeniedError",
-    "RateLimitError",
-    "ServiceUnavailableError",
-    "TradeError",
-    "UnprocessableEntityError",
-    "__version__",
-    "SignalStream",
-    "AsyncSignalStream",
-    "CheckpointError",
-    "StreamError",
-    "StreamEndedError",
-    "StreamSignal",
-    "Heartbeat",
-    "UnknownEvent",
-    "InvalidEvent",
-    "PositionReset",
-    "Gap",
-    "Connected",
-    "Disconnected",
-    "StreamStats",
-    "StreamItem",
-]
-
 
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for an object
 
@@ -348,10 +299,10 @@ if not TYPE_CHECKING:  # a type checker would take any misspelt name for an obje
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = getattr(import_module(f"{__name__}.{home}"), _NAMED_THERE.get(name, name))
+        value = getattr(import_module(f"{__name__}.{home}"), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*_HOME, "__version__"))

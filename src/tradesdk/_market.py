@@ -1,4 +1,4 @@
-"""Requests for market data: what is asked, how it is checked before it leaves, how the answer is unwrapped. No I/O."""
+"""The endpoints of market data: where each is, what it costs, what may be asked of it, what it answers. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._http.request import Request, encode_body, endpoint, moment, shown
+from ._http.request import Request, encode_body, moment, shown
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse
@@ -23,12 +23,13 @@ from .models.market import (
     SignalType,
     SortBy,
     SupportedToken,
-    SupportedTokensData,
-    TokenAvgPricesData,
-    TokenPricesData,
-    TokenSignalsData,
-    TokenWinRatesData,
-    TopPerformersData,
+    SupportedTokens,
+    TokenAvgPrices,
+    TokenPrice,
+    TokenResults,
+    TokenSignals,
+    TokenWinRate,
+    TopPerformers,
     iso_moment,
 )
 
@@ -44,17 +45,18 @@ _NAMED = 5
 """Unknown tokens that an error names."""
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
-_DATA: dict[str, type[MarketModel]] = {
-    "/v1/token-signals": TokenSignalsData,
-    "/v1/token-prices": TokenPricesData,
-    "/v1/signal-history": TokenSignalsData,
-    "/v1/token-win-rate": TokenWinRatesData,
-    "/v1/token-avg-prices": TokenAvgPricesData,
-    "/v1/top-performers": TopPerformersData,
-    "/v1/aggregate-metrics": AggregateMetrics,
-    "/v1/supported-tokens": SupportedTokensData,
-}
-_PER_TOKEN = frozenset(path for path in _DATA if path.startswith("/v1/token-") or path == "/v1/signal-history")
+
+@dataclass(frozen=True, slots=True)
+class TokenQuery:
+    """A token and the number of signals to return for it.
+
+    Attributes:
+        identifier: the token's address on Base, its id in a coin registry, or its symbol; in any case.
+        limit: the newest so many, 1 to 100; None for the limit of the call.
+    """
+
+    identifier: str
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class MarketRequest(Generic[T]):
     """One request for market data, checked.
 
     Attributes:
-        request: what is sent; its path is the route, such as `/v1/token-prices`.
-        tokens: how many tokens it is about; None where the price does not depend on it.
-        to_look_up: symbols, ids and addresses that have to be known before it is paid for.
+        request: the HTTP request; its path is the endpoint's, such as `/v1/token-prices`.
+        tokens: the number of tokens; None where the price does not depend on it.
+        to_look_up: symbols, ids and addresses to look up before anything is paid for them.
     """
 
     request: Request[T]
@@ -73,29 +75,64 @@ class MarketRequest(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenQuery:
-    """A token, and how many of its signals are wanted.
+class Endpoint(Generic[D]):
+    """An endpoint of market data.
 
     Attributes:
-        identifier: the token's address on Base, its id in a coin registry, or its symbol; in any case.
-        limit: the newest so many, 1 to 100; None for what the call says.
+        path: such as `/v1/token-prices`.
+        price: the published price in micro-dollars; 0 when it is free.
+        answer: what it answers with.
+        per_token: the price is for each token, not for the request.
     """
 
-    identifier: str
-    limit: int | None = None
+    path: str
+    price: int
+    answer: type[D]
+    per_token: bool = False
+
+    def request(self, body: Mapping[str, Any], tokens: Sequence[TokenQuery] | None = None) -> MarketRequest[D]:
+        """A request with `body`, whose None is left out, and with `tokens`."""
+        content = {key: value for key, value in body.items() if value is not None}
+        if tokens is not None:
+            content = {"tokens": [_item(one) for one in tokens], **content}
+        decode = partial(decode_answer, self.answer)
+        request = Request("POST", self.path, decode, body=encode_body(content), operation=Operation.QUERY)
+        return MarketRequest(request, *_counted(tokens or ()))
 
 
-def token_signals(tokens: Sequence[str | TokenQuery], limit: int | None = None) -> MarketRequest[TokenSignalsData]:
-    """The newest signals of 1 to 5 tokens; `limit` is for those without a limit of their own."""
+_TOKEN_SIGNALS = Endpoint("/v1/token-signals", 50_000, TokenResults[TokenSignals], per_token=True)
+_SIGNAL_HISTORY = Endpoint("/v1/signal-history", 50_000, TokenResults[TokenSignals], per_token=True)
+_TOKEN_PRICES = Endpoint("/v1/token-prices", 30_000, TokenResults[TokenPrice], per_token=True)
+_WIN_RATES = Endpoint("/v1/token-win-rate", 30_000, TokenResults[TokenWinRate], per_token=True)
+_AVG_PRICES = Endpoint("/v1/token-avg-prices", 20_000, TokenResults[TokenAvgPrices], per_token=True)
+_TOP_PERFORMERS = Endpoint("/v1/top-performers", 60_000, TopPerformers)
+_METRICS = Endpoint("/v1/aggregate-metrics", 60_000, AggregateMetrics)
+_SUPPORTED_TOKENS = Endpoint("/v1/supported-tokens", 0, SupportedTokens)
+
+ENDPOINTS: Mapping[str, Endpoint[Any]] = {
+    one.path: one
+    for one in (
+        _TOKEN_SIGNALS,
+        _SIGNAL_HISTORY,
+        _TOKEN_PRICES,
+        _WIN_RATES,
+        _AVG_PRICES,
+        _TOP_PERFORMERS,
+        _METRICS,
+        _SUPPORTED_TOKENS,
+    )
+}
+"""All endpoints by path."""
+
+
+def token_signals(
+    tokens: Sequence[str | TokenQuery], limit: int | None = None
+) -> MarketRequest[TokenResults[TokenSignals]]:
+    """The newest signals of 1 to 5 tokens; `limit` applies to tokens without a limit of their own."""
     limit = count("limit", limit, MAX_SIGNALS)
     asked = one_batch(tokens, limits=True)
-    items = [_item(one.identifier, limit if one.limit is None else one.limit) for one in asked]
-    return _about(asked, "token-signals", TokenSignalsData, {"tokens": items})
-
-
-def token_prices(tokens: Sequence[str]) -> MarketRequest[TokenPricesData]:
-    """What 1 to 5 tokens cost."""
-    return _about_tokens("token-prices", TokenPricesData, tokens)
+    asked = [one if one.limit is not None else TokenQuery(one.identifier, limit) for one in asked]
+    return _TOKEN_SIGNALS.request({}, asked)
 
 
 def signal_history(
@@ -103,85 +140,96 @@ def signal_history(
     start: datetime | float | None = None,
     end: datetime | float | None = None,
     signal_type: SignalType | None = None,
-) -> MarketRequest[TokenSignalsData]:
+) -> MarketRequest[TokenResults[TokenSignals]]:
     """Signals of 1 to 5 tokens between two moments, both inclusive."""
-    return _about_tokens("signal-history", TokenSignalsData, tokens, history_filter(start, end, signal_type))
+    return _SIGNAL_HISTORY.request(history_filter(start, end, signal_type), one_batch(tokens))
 
 
-def token_win_rate(tokens: Sequence[str]) -> MarketRequest[TokenWinRatesData]:
-    """How often agents won with 1 to 5 tokens."""
-    return _about_tokens("token-win-rate", TokenWinRatesData, tokens)
+def token_prices(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenPrice]]:
+    """Current prices of 1 to 5 tokens."""
+    return _TOKEN_PRICES.request({}, one_batch(tokens))
 
 
-def token_avg_prices(tokens: Sequence[str]) -> MarketRequest[TokenAvgPricesData]:
-    """What agents paid and got for 1 to 5 tokens on average."""
-    return _about_tokens("token-avg-prices", TokenAvgPricesData, tokens)
+def token_win_rate(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenWinRate]]:
+    """Win rates of agents with 1 to 5 tokens."""
+    return _WIN_RATES.request({}, one_batch(tokens))
 
 
-def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformersData]:
+def token_avg_prices(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenAvgPrices]]:
+    """Average prices at which agents bought and sold 1 to 5 tokens."""
+    return _AVG_PRICES.request({}, one_batch(tokens))
+
+
+def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
     """The tokens that agents do best with."""
     body = {"sortBy": _one_of("sort_by", sort_by, get_args(SortBy)), "limit": count("limit", limit, MAX_TOP)}
-    return _about(None, "top-performers", TopPerformersData, body)
+    return _TOP_PERFORMERS.request(body)
 
 
 def aggregate_metrics() -> MarketRequest[AggregateMetrics]:
-    """The whole platform in numbers."""
-    return _about(None, "aggregate-metrics", AggregateMetrics, {})
+    """Totals of the platform."""
+    return _METRICS.request({})
 
 
-def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokensData]:
-    """The tokens that there is market data about."""
-    return _about(None, "supported-tokens", SupportedTokensData, {"limit": count("limit", limit, MAX_SUPPORTED)})
+def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]:
+    """The tokens with market data."""
+    return _SUPPORTED_TOKENS.request({"limit": count("limit", limit, MAX_SUPPORTED)})
 
 
 def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
-    """Any body for an endpoint whose price is published. The answer is checked as usual, and given as it came."""
-    if not isinstance(path, str) or path not in _DATA:
-        raise InvalidArgumentError(f"no price is published for {shown(path)}; there is one for {', '.join(_DATA)}")
+    """Any body for an endpoint of market data. The answer is checked as usual and returned as it came."""
+    if not isinstance(path, str) or path not in ENDPOINTS:
+        raise InvalidArgumentError(f"no price is published for {shown(path)}; there is one for {', '.join(ENDPOINTS)}")
     if body is not None and not isinstance(body, Mapping):
         raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
     content = dict(body or {})
     asked: list[TokenQuery] = []
-    if path in _PER_TOKEN:  # the price is per token, so they are counted, and none is paid for twice
+    if ENDPOINTS[path].per_token:  # so they are counted, and none is paid for twice
         named = _several(content.get("tokens", ()))
         if not all(isinstance(one, Mapping) for one in named):
             raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
-        asked = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)], limits=False)
+        asked = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)])
 
     def decode(method: str, url: str, response: RawResponse) -> RawResponse:
         decode_by_path(path, method, url, response)
         return decode_raw(method, url, response)
 
     request = Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY)
-    return MarketRequest(request, len(asked) or None, tuple(one.identifier for one in asked))
+    return MarketRequest(request, *_counted(asked))
 
 
-def _about_tokens(
-    name: str, data: type[D], tokens: Sequence[str], more: Mapping[str, Any] | None = None
-) -> MarketRequest[D]:
-    asked = one_batch(tokens, limits=False)
-    items = [_item(one.identifier, None) for one in asked]
-    return _about(asked, name, data, {"tokens": items, **(more or {})})
+def price(path: str, tokens: int) -> int:
+    """The published price of one request, in micro-dollars; 0 when it is free.
+
+    Args:
+        path: the endpoint, such as `/v1/token-prices`.
+        tokens: the number of tokens; where the price does not depend on it, any number.
+
+    Raises:
+        KeyError: no price is published for the path.
+        ValueError: a price per token, and fewer than one token.
+    """
+    sold = ENDPOINTS[path]
+    if not sold.per_token:
+        return sold.price
+    if tokens < 1:
+        raise ValueError(f"{path} is priced per token, and there are {tokens}")
+    return sold.price * tokens
 
 
-def _about(tokens: Sequence[TokenQuery] | None, name: str, data: type[D], body: Mapping[str, Any]) -> MarketRequest[D]:
-    content = encode_body({key: value for key, value in body.items() if value is not None})
-    path = endpoint(name)
-    request = Request("POST", path, partial(decode_answer, data), body=content, operation=Operation.QUERY)
-    if tokens is None:
-        return MarketRequest(request, None)
-    return MarketRequest(request, len(tokens), tuple(one.identifier for one in tokens))
+def _item(token: TokenQuery) -> dict[str, Any]:
+    return {"identifier": token.identifier} | ({} if token.limit is None else {"limit": token.limit})
 
 
-def _item(identifier: str, limit: int | None) -> dict[str, Any]:
-    return {"identifier": identifier} if limit is None else {"identifier": identifier, "limit": limit}
+def _counted(tokens: Sequence[TokenQuery]) -> tuple[int | None, tuple[str, ...]]:
+    return len(tokens) or None, tuple(one.identifier for one in tokens)
 
 
 # What callers hand over.
 
 
-def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool) -> list[TokenQuery]:
-    """1 to 5 tokens, none of them twice."""
+def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
+    """1 to 5 tokens, none of them twice; with `limits`, a token may have its own."""
     given = _several(tokens)
     asked = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
     if not asked:
@@ -199,7 +247,7 @@ def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool) -> list[Token
     return asked
 
 
-def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool) -> list[TokenQuery]:
+def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
     """Any number of tokens, each one once, in the order in which they came first."""
     seen: dict[str, TokenQuery] = {}
     for place, given in enumerate(_several(tokens)):
@@ -323,7 +371,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:
-    """What was asked for, out of its wrapper.
+    """The data in an answer's wrapper.
 
     Raises:
         APIResponseError: no JSON, another shape, or a wrapper that contradicts itself. The bytes are kept.
@@ -347,20 +395,19 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
 
 def is_sold(path: str) -> bool:
     """Whether there is market data at a path."""
-    return path in _DATA
+    return path in ENDPOINTS
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    """What an endpoint answered with, where only its path is known: `/v1/token-prices` gives a `TokenPricesData`.
+    """The data in an answer, where only the endpoint's path is known.
 
     Raises:
         InvalidArgumentError: there is no market data at this path.
         APIResponseError: as `decode_answer`.
     """
-    data = _DATA.get(path)
-    if data is None:
+    if path not in ENDPOINTS:
         raise InvalidArgumentError(f"there is no market data at {printable(path, 120)}")
-    return decode_answer(data, method, url, response)
+    return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 
 @cache

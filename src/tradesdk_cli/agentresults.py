@@ -73,9 +73,10 @@ def show_results(run: Session, walk: Walk, *, status: str | None, losing: bool, 
 def _summaries(run: Session, walk: Walk, status: str | None, *, ranked: bool) -> list[Any]:
     """The agents of the walk, or all of them where they are to be `ranked`."""
     found: list[Any] = []
-    asked: dict[str, Any] = {"limit": walk.page_size} if ranked else walk.asked
+    asked: dict[str, Any] = {"limit": walk.page_size} if ranked else dict(walk.asked)
+    asked["status"] = status
     with Progress(run.out, "agents") as progress:
-        for page in run.client.agents.list(status=status, **asked).pages():
+        for page in run.client.agents.list(**asked).pages():
             found += page.data
             walk.next_cursor = page.next_cursor
             progress.step(len(found))

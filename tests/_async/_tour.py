@@ -125,7 +125,7 @@ class AsyncTour:
         with pytest.raises(BY_STATUS[gaps.range_status]):
             await client.request("GET", "/v1/agents", query={"limit": 1000})
         with pytest.raises(BY_STATUS[gaps.range_status]):
-            await client.agents.list(status="sleeping").first()
+            await client.agents.list(status="sleeping").first()  # type: ignore[arg-type]
         if gaps.unknown_agent_filter == "404":
             with pytest.raises(NotFoundError):
                 await client.trades.list(agent_id="agt_nobody").first()

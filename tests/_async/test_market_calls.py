@@ -12,14 +12,12 @@ import pytest
 
 from tradesdk import APIConnectionError, InvalidArgumentError, RawResponse, TradeError
 from tradesdk._async.batches import AsyncBatches, AsyncBatchRun
-from tradesdk._async.market_calls import AsyncMarketMethods
-from tradesdk._async.quotes import AsyncQuotes
-from tradesdk._market import MarketRequest, TokenQuery
+from tradesdk._async.market_methods import AsyncDryRuns, AsyncMarketMethods, AsyncQuotes
+from tradesdk._market import MarketRequest, TokenQuery, price
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PaymentState
 from tradesdk.errors import PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.models.market import TokenPricesData
-from tradesdk.payments import prices
+from tradesdk.models.market import TokenPrice, TokenResults
 from tradesdk.payments.batches import Batch
 from tradesdk.payments.results import DryRun, MarketResult, Quote
 
@@ -52,14 +50,14 @@ class AsyncShop(AsyncMarketMethods):
         self.bodies.append(json.loads(asked.request.body or b""))
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
-        amount = prices.price(asked.request.path, asked.tokens or 0)
+        amount = price(asked.request.path, asked.tokens or 0)
         data = priced(asked) if asked.request.path == "/v1/token-prices" else None
         sold = result(data, payment(len(self.bought), amount) if amount else None, asked.request.path)
         if job := options.get("job"):
             self.kept[job, asked.request.body or b""] = sold
         return sold
 
-    async def _dry_run(self, asked: MarketRequest[Any], **options: Any) -> DryRun:
+    async def _try(self, asked: MarketRequest[Any], /, **options: Any) -> DryRun:
         self.tried.append((asked.request.path, options))
         return DryRun(quote=quote(asked.request.path, 1))
 
@@ -72,11 +70,15 @@ class AsyncShop(AsyncMarketMethods):
 
     async def priced(self, asked: MarketRequest[Any]) -> Quote:
         self.tried.append((asked.request.path, {}))
-        return quote(asked.request.path, prices.price(asked.request.path, asked.tokens or 0), asked.tokens)
+        return quote(asked.request.path, price(asked.request.path, asked.tokens or 0), asked.tokens)
 
     @property
     def quote(self) -> AsyncQuotes:
         return AsyncQuotes(self.priced)
+
+    @property
+    def dry_run(self) -> AsyncDryRuns:
+        return AsyncDryRuns(self._try)
 
     @property
     def batches(self) -> AsyncBatches:
@@ -102,7 +104,7 @@ async def test_a_paid_call_hands_on_what_may_be_paid(path: str, act: Act, amount
     assert isinstance(plain, MarketResult)
     assert plain.payment is not None
     assert plain.payment.amount == amount
-    await act(shop, max_price="0.50", new_purchase=True, dry_run=False)
+    await act(shop, max_price="0.50", new_purchase=True)
     assert shop.bought == [
         (path, {"max_price": None, "new_purchase": False}),
         (path, {"max_price": "0.50", "new_purchase": True}),
@@ -113,8 +115,8 @@ async def test_a_paid_call_hands_on_what_may_be_paid(path: str, act: Act, amount
 @pytest.mark.parametrize(("path", "act", "amount"), PAID, ids=[case[0] for case in PAID])
 async def test_a_dry_run_and_a_quote_buy_nothing(path: str, act: Act, amount: int) -> None:
     shop = AsyncShop()
-    assert isinstance(await act(shop, dry_run=True), DryRun)
-    assert isinstance(await act(shop, max_price="1", new_purchase=True, dry_run=True), DryRun)
+    assert isinstance(await act(shop.dry_run), DryRun)
+    assert isinstance(await act(shop.dry_run, max_price="1"), DryRun)
     assert shop.tried == [(path, {"max_price": None}), (path, {"max_price": "1"})]
     quoted = await act(shop.quote)
     assert (quoted.path, quoted.amount) == (path, amount)
@@ -126,7 +128,8 @@ async def test_the_free_call_takes_nothing_about_money() -> None:
     assert (await shop.supported_tokens(limit=5)).payment is None
     assert shop.bought == [("/v1/supported-tokens", {})]
     assert (await shop.quote.supported_tokens(limit=5)).price == 0
-    for more in ("max_price", "new_purchase", "dry_run"):
+    assert isinstance(await shop.dry_run.supported_tokens(limit=5), DryRun)
+    for more in ("max_price", "new_purchase"):
         call: Any = shop.supported_tokens
         with pytest.raises(TypeError, match=more):
             await call(**{more: 1})
@@ -161,7 +164,7 @@ async def test_what_is_certainly_wrong_is_neither_bought_nor_quoted(act: Act) ->
 TWELVE = [f"T{number}" for number in range(12)]
 
 
-def told(batch: Batch[TokenPricesData]) -> tuple[int, list[str], int, bool]:
+def told(batch: Batch[TokenResults[TokenPrice]]) -> tuple[int, list[str], int, bool]:
     assert list(batch.tokens) == [price.symbol for price in batch.data.results]
     return batch.number, list(batch.tokens), batch.spent, batch.again
 

@@ -78,7 +78,7 @@ async def test_max_price_that_is_no_amount(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="max_price"):
         await client.token_prices(TWO, max_price=bad)
     with pytest.raises(InvalidArgumentError, match="max_price"):
-        await client.token_prices(TWO, max_price=bad, dry_run=True)
+        await client.dry_run.token_prices(TWO, max_price=bad)
     assert seller.requests == []
 
 
@@ -125,7 +125,7 @@ async def test_what_was_refused_or_only_tried_is_not_remembered() -> None:
     poor = market_of(asking(payTo=OTHER), ledger=ledger, budget=Budget(per_call="0.01"))
     with pytest.raises(PaymentRefusedError, match="over_budget"):
         await poor.token_prices(TWO)
-    tried = await market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    tried = await market_of(asking(payTo=OTHER), ledger=ledger).dry_run.token_prices(TWO)
     assert tried.refusal is None
     await market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)
     with pytest.raises(PaymentRefusedError, match="recipient_changed"):
@@ -159,7 +159,7 @@ async def test_of_several_only_the_remembered_one_is_paid() -> None:
     seller = Seller(offer=offer_2(requirement_2(payTo=OTHER, amount="1"), requirement_2()))
     await market_of(seller, ledger=ledger).token_prices(TWO)
     assert signed(seller)["to"] == PAY_TO
-    tried = await market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    tried = await market_of(asking(payTo=OTHER), ledger=ledger).dry_run.token_prices(TWO)
     assert (tried.refusal or "").startswith("recipient_changed: ")
     assert tried.authorization is None
 
@@ -317,8 +317,8 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
     def reads() -> int:
         return asked(mock).count("/v1/supported-tokens 200")
 
-    await client.token_prices(["0x" + "ab" * 20], dry_run=True)
-    await client.token_prices(["BRTT"], dry_run=True)
+    await client.dry_run.token_prices(["0x" + "ab" * 20])
+    await client.dry_run.token_prices(["BRTT"])
     await client.quote.token_prices(["BRTT"])
     assert reads() == 0, "what pays nothing looks nothing up"
     for after, name, number in (

@@ -76,7 +76,7 @@ async def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows(
     assert elsewhere.value.code == "recipient_changed"
     assert "resume" in elsewhere.value.hint
     assert not buyer.service.taken
-    plan = await buyer.client().token_prices(["ETH"], dry_run=True)
+    plan = await buyer.client().dry_run.token_prices(["ETH"])
     assert plan.standing is not None
     assert plan.authorization is not None
     assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
@@ -214,7 +214,7 @@ async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
     buyer = Buyer("garbage")
     with pytest.raises(PaymentUndeliveredError):
         await buyer.client().token_prices(["ETH"])
-    plan = await buyer.client().token_prices(["ETH"], dry_run=True)
+    plan = await buyer.client().dry_run.token_prices(["ETH"])
     assert plan.refusal is not None
     assert plan.refusal.startswith("unresolved_payment")
 

@@ -173,7 +173,7 @@ REFUSED: list[tuple[Callable[[AsyncTradeClient, Any], Any], list[Any]]] = [
     (lambda c, bad: c.agents.update("a1", name=bad), ["", 5]),
     (lambda c, bad: c.agents.update("a1", min_confidence=bad), [-0.1, 1.1, float("nan"), True]),
     (lambda c, bad: c.agents.update("a1", max_positions=bad), [1.5, True, "3"]),
-    (lambda c, bad: c.agents.update("a1", risk=bad), [{"stop_loss_pct": 1}, 5]),
+    (lambda c, bad: c.agents.update("a1", risk=bad), [{"stop_los_pct": 1}, {"stop_loss_pct": "1%"}, 5]),
     (lambda c, bad: c.agents.update("a1", risk=Risk.model_validate({bad: 1})), ["stop_los_pct"]),
     (lambda c, bad: c.agents.update("a1", risk=Risk.model_construct(stop_loss_pct=bad)), [float("nan")]),
     (lambda c, bad: c.agents.list(status=bad), ["", 5]),

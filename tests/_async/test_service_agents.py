@@ -84,7 +84,7 @@ async def test_the_life_of_an_agent(tenant: Tenant, signer: LocalSigner) -> None
 
 
 @pytest.mark.parametrize("status", ["active", "idle", "paused", "error"])
-async def test_agents_of_a_state(populated: Tenant, status: str) -> None:
+async def test_agents_of_a_state(populated: Tenant, status: Any) -> None:
     everyone = await collected(populated.client.agents.list())
     found = await collected(populated.client.agents.list(status=status))
     assert {agent.status for agent in found} == {status}

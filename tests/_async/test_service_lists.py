@@ -145,9 +145,9 @@ async def test_signal_history(client: AsyncTradeClient) -> None:
 
 async def test_filters_that_the_service_refuses(client: AsyncTradeClient) -> None:
     with pytest.raises(UnprocessableEntityError, match="status"):
-        await client.agents.list(status="sleeping").first()
+        await client.agents.list(status="sleeping").first()  # type: ignore[arg-type]
     with pytest.raises(UnprocessableEntityError, match="status"):
-        await client.trades.list(status="sold").first()
+        await client.trades.list(status="sold").first()  # type: ignore[arg-type]
     assert await client.trades.list(agent_id="agt_nobody").first() is None
     with pytest.raises(InvalidRequestError, match="chain"):
         await client.request("GET", "/v1/signals")

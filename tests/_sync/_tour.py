@@ -126,7 +126,7 @@ class Tour:
         with pytest.raises(BY_STATUS[gaps.range_status]):
             client.request("GET", "/v1/agents", query={"limit": 1000})
         with pytest.raises(BY_STATUS[gaps.range_status]):
-            client.agents.list(status="sleeping").first()
+            client.agents.list(status="sleeping").first()  # type: ignore[arg-type]
         if gaps.unknown_agent_filter == "404":
             with pytest.raises(NotFoundError):
                 client.trades.list(agent_id="agt_nobody").first()

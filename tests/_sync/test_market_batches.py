@@ -20,8 +20,8 @@ from tradesdk import (
     PaymentRefusedError,
     PaymentState,
     TokenPrice,
-    TokenPricesData,
 )
+from tradesdk.models.market import TokenResults
 from tradesdk_mock import MockClock, MockService
 
 from .._clock import START
@@ -42,7 +42,7 @@ def symbols(client: MarketClient, count: int = 12) -> list[str]:
     return [one.symbol for one in (client.supported_tokens(limit=count)).data.tokens]
 
 
-def bought(batches: list[Batch[TokenPricesData]]) -> list[str]:
+def bought(batches: list[Batch[TokenResults[TokenPrice]]]) -> list[str]:
     return [one.symbol for batch in batches for one in batch.data.results]
 
 
@@ -175,7 +175,7 @@ def test_the_same_run_goes_on_after_an_error(mock: MockService) -> None:
 def test_a_program_that_ends_after_each_batch(mock: MockService, tmp_path: Path) -> None:
     """As if it were killed every time: nothing is closed, and nothing is paid for twice."""
     tokens = symbols(buyer_of(mock))
-    found: list[Batch[TokenPricesData]] = []
+    found: list[Batch[TokenResults[TokenPrice]]] = []
     ledgers = []
     for place in range(3):
         ledgers.append(Ledger(tmp_path / "ledger.sqlite3", sync=False))

@@ -79,7 +79,7 @@ def test_max_price_that_is_no_amount(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="max_price"):
         client.token_prices(TWO, max_price=bad)
     with pytest.raises(InvalidArgumentError, match="max_price"):
-        client.token_prices(TWO, max_price=bad, dry_run=True)
+        client.dry_run.token_prices(TWO, max_price=bad)
     assert seller.requests == []
 
 
@@ -126,7 +126,7 @@ def test_what_was_refused_or_only_tried_is_not_remembered() -> None:
     poor = market_of(asking(payTo=OTHER), ledger=ledger, budget=Budget(per_call="0.01"))
     with pytest.raises(PaymentRefusedError, match="over_budget"):
         poor.token_prices(TWO)
-    tried = market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    tried = market_of(asking(payTo=OTHER), ledger=ledger).dry_run.token_prices(TWO)
     assert tried.refusal is None
     market_of(asking(payTo=PAY_TO), ledger=ledger).token_prices(TWO)
     with pytest.raises(PaymentRefusedError, match="recipient_changed"):
@@ -160,7 +160,7 @@ def test_of_several_only_the_remembered_one_is_paid() -> None:
     seller = Seller(offer=offer_2(requirement_2(payTo=OTHER, amount="1"), requirement_2()))
     market_of(seller, ledger=ledger).token_prices(TWO)
     assert signed(seller)["to"] == PAY_TO
-    tried = market_of(asking(payTo=OTHER), ledger=ledger).token_prices(TWO, dry_run=True)
+    tried = market_of(asking(payTo=OTHER), ledger=ledger).dry_run.token_prices(TWO)
     assert (tried.refusal or "").startswith("recipient_changed: ")
     assert tried.authorization is None
 
@@ -318,8 +318,8 @@ def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(mock: 
     def reads() -> int:
         return asked(mock).count("/v1/supported-tokens 200")
 
-    client.token_prices(["0x" + "ab" * 20], dry_run=True)
-    client.token_prices(["BRTT"], dry_run=True)
+    client.dry_run.token_prices(["0x" + "ab" * 20])
+    client.dry_run.token_prices(["BRTT"])
     client.quote.token_prices(["BRTT"])
     assert reads() == 0, "what pays nothing looks nothing up"
     for after, name, number in (

@@ -151,7 +151,7 @@ def test_a_dry_run_shows_what_would_be_signed() -> None:
         else:
             seller.offer = offer_2(requirement_2(maxTimeoutSeconds=300))
         client = market_of(seller, signer=signer)
-        tried = client.token_prices(TWO, dry_run=True)
+        tried = client.dry_run.token_prices(TWO)
         assert isinstance(tried, DryRun)
         assert (tried.refusal, tried.quote.amount) == (None, PRICE)
         assert tried.requirement == (requirement_2 if version == 2 else requirement_1)(maxTimeoutSeconds=300)
@@ -194,7 +194,7 @@ def test_a_dry_run_says_why_it_would_be_refused(
     options: dict[str, Any], fields: dict[str, Any], refusal: str, shown: bool
 ) -> None:
     seller = Seller(offer=offer_2(requirement_2(**fields)))
-    tried = market_of(seller, **options).token_prices(TWO, dry_run=True)
+    tried = market_of(seller, **options).dry_run.token_prices(TWO)
     assert tried.refusal is not None
     assert tried.refusal.startswith(refusal)
     assert (tried.authorization is not None) == shown
@@ -204,13 +204,13 @@ def test_a_dry_run_says_why_it_would_be_refused(
 def test_a_dry_run_with_a_max_price() -> None:
     seller = Seller(offer=offer_2(requirement_2(amount="90000")))
     client = market_of(seller, budget=None)
-    assert (client.token_prices(TWO, dry_run=True, max_price="0.09")).refusal is None
-    assert "over_price" in ((client.token_prices(TWO, dry_run=True, max_price="0.08")).refusal or "")
+    assert (client.dry_run.token_prices(TWO, max_price="0.09")).refusal is None
+    assert "over_price" in ((client.dry_run.token_prices(TWO, max_price="0.08")).refusal or "")
 
 
 def test_a_dry_run_of_what_costs_nothing() -> None:
     seller = Seller(asking=lambda request: httpx.Response(200, json=prices(*TWO)))
-    tried = market_of(seller).token_prices(TWO, dry_run=True)
+    tried = market_of(seller).dry_run.token_prices(TWO)
     assert (tried.authorization, tried.requirement, tried.refusal) == (None, None, None)
 
 

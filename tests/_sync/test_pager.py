@@ -75,6 +75,35 @@ def test_pages() -> None:
     assert service.sent[2] == "GET /v1/trades?limit=2&cursor=c2"
 
 
+@pytest.mark.parametrize(
+    ("options", "sent", "kept", "cursor"),
+    [
+        ({}, LIST, ["t1", "t2"], "c1"),
+        ({"limit": 2, "cursor": "c0"}, "GET /v1/trades?limit=2&cursor=c0", ["t1", "t2"], "c1"),
+        ({"max_items": 1}, "GET /v1/trades?limit=1", ["t1"], "c1"),  # the service sends more than was asked for
+        ({"max_items": 0, "cursor": "c0"}, None, [], "c0"),
+    ],
+)
+def test_the_first_page(options: dict[str, Any], sent: str | None, kept: list[str], cursor: str) -> None:
+    answers = [ok(page(trades(1, 2), "c1"))] * 3 if sent else []
+    service = Service(*answers)
+    pager = client_of(service).trades.list(**options)
+    found = [pager.page(), pager.page()]
+    assert [[item.id for item in one.data] for one in found] == [kept] * len(found)
+    assert [one.next_cursor for one in found] == [cursor] * len(found)
+    assert service.sent == [sent] * (len(found) if sent else 0)
+
+
+def test_a_page_is_not_walked() -> None:
+    found: Any = client_of(Service(ok(page(trades(1), "c1")))).trades.list().page()
+    for walk in (iter, list, tuple):
+        with pytest.raises(TypeError, match=r"in \.data"):
+            walk(found)
+    with pytest.raises(TypeError, match=r"in \.data"):
+        next(iter(found))
+    assert found.model_copy() == found
+
+
 @pytest.mark.rule("page.cursor.walk")
 def test_an_empty_page_with_a_cursor_goes_on() -> None:
     service = Service(ok(page([], "c1")), ok(page([], "c2")), ok(page(trades(1))))

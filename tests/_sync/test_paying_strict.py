@@ -77,7 +77,7 @@ def test_an_earlier_payment_is_not_handed_over_past_what_this_call_allows() -> N
     assert elsewhere.value.code == "recipient_changed"
     assert "resume" in elsewhere.value.hint
     assert not buyer.service.taken
-    plan = buyer.client().token_prices(["ETH"], dry_run=True)
+    plan = buyer.client().dry_run.token_prices(["ETH"])
     assert plan.standing is not None
     assert plan.authorization is not None
     assert (plan.authorization["nonce"], plan.refusal) == (plan.standing.nonce, None)
@@ -215,7 +215,7 @@ def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
     buyer = Buyer("garbage")
     with pytest.raises(PaymentUndeliveredError):
         buyer.client().token_prices(["ETH"])
-    plan = buyer.client().token_prices(["ETH"], dry_run=True)
+    plan = buyer.client().dry_run.token_prices(["ETH"])
     assert plan.refusal is not None
     assert plan.refusal.startswith("unresolved_payment")
 

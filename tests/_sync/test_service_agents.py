@@ -85,7 +85,7 @@ def test_the_life_of_an_agent(tenant: Tenant, signer: LocalSigner) -> None:
 
 
 @pytest.mark.parametrize("status", ["active", "idle", "paused", "error"])
-def test_agents_of_a_state(populated: Tenant, status: str) -> None:
+def test_agents_of_a_state(populated: Tenant, status: Any) -> None:
     everyone = collected(populated.client.agents.list())
     found = collected(populated.client.agents.list(status=status))
     assert {agent.status for agent in found} == {status}

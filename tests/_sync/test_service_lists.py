@@ -146,9 +146,9 @@ def test_signal_history(client: TradeClient) -> None:
 
 def test_filters_that_the_service_refuses(client: TradeClient) -> None:
     with pytest.raises(UnprocessableEntityError, match="status"):
-        client.agents.list(status="sleeping").first()
+        client.agents.list(status="sleeping").first()  # type: ignore[arg-type]
     with pytest.raises(UnprocessableEntityError, match="status"):
-        client.trades.list(status="sold").first()
+        client.trades.list(status="sold").first()  # type: ignore[arg-type]
     assert client.trades.list(agent_id="agt_nobody").first() is None
     with pytest.raises(InvalidRequestError, match="chain"):
         client.request("GET", "/v1/signals")

@@ -8,40 +8,35 @@ from tradesdk import (
     AggregateMetrics,
     SignalRecord,
     SupportedToken,
-    SupportedTokensData,
     TokenAvgPrices,
-    TokenAvgPricesData,
     TokenPrice,
-    TokenPricesData,
     TokenQuery,
     TokenSignals,
-    TokenSignalsData,
     TokenWinRate,
-    TokenWinRatesData,
     TopPerformer,
-    TopPerformersData,
 )
+from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
 from ._golden import Call, load
 
 DATA: dict[str, Any] = {
-    "market/token_signals.json": TokenSignalsData,
-    "market/signal_history.json": TokenSignalsData,
-    "market/token_prices.json": TokenPricesData,
-    "market/token_win_rate.json": TokenWinRatesData,
-    "market/token_avg_prices.json": TokenAvgPricesData,
-    "market/top_performers.json": TopPerformersData,
+    "market/token_signals.json": TokenResults[TokenSignals],
+    "market/signal_history.json": TokenResults[TokenSignals],
+    "market/token_prices.json": TokenResults[TokenPrice],
+    "market/token_win_rate.json": TokenResults[TokenWinRate],
+    "market/token_avg_prices.json": TokenResults[TokenAvgPrices],
+    "market/top_performers.json": TopPerformers,
     "market/aggregate_metrics.json": AggregateMetrics,
-    "market/supported_tokens.json": SupportedTokensData,
+    "market/supported_tokens.json": SupportedTokens,
 }
 ITEMS: dict[Any, Any] = {
-    TokenSignalsData: TokenSignals,
+    TokenResults[TokenSignals]: TokenSignals,
     TokenSignals: SignalRecord,
-    TokenPricesData: TokenPrice,
-    TokenWinRatesData: TokenWinRate,
-    TokenAvgPricesData: TokenAvgPrices,
-    TopPerformersData: TopPerformer,
-    SupportedTokensData: SupportedToken,
+    TokenResults[TokenPrice]: TokenPrice,
+    TokenResults[TokenWinRate]: TokenWinRate,
+    TokenResults[TokenAvgPrices]: TokenAvgPrices,
+    TopPerformers: TopPerformer,
+    SupportedTokens: SupportedToken,
 }
 FAILURES = {
     "market/error_400.json": "InvalidRequestError",

@@ -27,15 +27,14 @@ from tradesdk import (
     MarketClient,
     MarketResult,
     PaymentRefusedError,
-    SupportedTokensData,
-    TokenAvgPricesData,
-    TokenPricesData,
+    TokenAvgPrices,
+    TokenPrice,
     TokenQuery,
-    TokenSignalsData,
-    TokenWinRatesData,
-    TopPerformersData,
+    TokenSignals,
+    TokenWinRate,
     TradeError,
 )
+from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockService
 
 from .._clock import START
@@ -74,14 +73,14 @@ def settings(server: MockServer, **more: Any) -> dict[str, Any]:
 
 Act = Callable[[Any], Any]
 PAID: list[tuple[Act, type, int]] = [
-    (lambda one: one.token_signals(["BRETT", TokenQuery("ETH", 2)], limit=5), TokenSignalsData, 100_000),
-    (lambda one: one.signal_history(["BRETT"], start=0, signal_type="BUY"), TokenSignalsData, 50_000),
-    (lambda one: one.token_prices(["BRETT", "ETH", "TOSHI"]), TokenPricesData, 90_000),
-    (lambda one: one.token_win_rate(["BRETT", "ETH"]), TokenWinRatesData, 60_000),
-    (lambda one: one.token_avg_prices(["BRETT", "ETH"]), TokenAvgPricesData, 40_000),
-    (lambda one: one.top_performers("ROI", limit=3), TopPerformersData, 60_000),
+    (lambda one: one.token_signals(["BRETT", TokenQuery("ETH", 2)], limit=5), TokenResults[TokenSignals], 100_000),
+    (lambda one: one.signal_history(["BRETT"], start=0, signal_type="BUY"), TokenResults[TokenSignals], 50_000),
+    (lambda one: one.token_prices(["BRETT", "ETH", "TOSHI"]), TokenResults[TokenPrice], 90_000),
+    (lambda one: one.token_win_rate(["BRETT", "ETH"]), TokenResults[TokenWinRate], 60_000),
+    (lambda one: one.token_avg_prices(["BRETT", "ETH"]), TokenResults[TokenAvgPrices], 40_000),
+    (lambda one: one.top_performers("ROI", limit=3), TopPerformers, 60_000),
     (lambda one: one.aggregate_metrics(), AggregateMetrics, 60_000),
-    (lambda one: one.supported_tokens(limit=3), SupportedTokensData, 0),
+    (lambda one: one.supported_tokens(limit=3), SupportedTokens, 0),
 ]
 
 
@@ -180,7 +179,7 @@ def test_an_open_market_is_not_paid(clean: MockServer) -> None:
     for signer in (None, CountingSigner()):
         with MarketClient(**settings(clean, signer=signer, budget=None)) as client:
             assert client.token_prices(["ETH"]).charged is False
-            assert client.token_prices(["ETH"], dry_run=True).authorization is None
+            assert client.dry_run.token_prices(["ETH"]).authorization is None
     assert len(clean.payments.presentations()) == arrived
 
 

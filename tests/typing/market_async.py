@@ -36,24 +36,21 @@ from tradesdk import (
     Signer,
     Spending,
     SupportedToken,
-    SupportedTokensData,
     Timeout,
-    TokenAvgPricesData,
+    TokenAvgPrices,
     TokenPrice,
-    TokenPricesData,
     TokenQuery,
     TokenSignals,
-    TokenSignalsData,
-    TokenWinRatesData,
+    TokenWinRate,
     TopPerformer,
-    TopPerformersData,
 )
+from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
 
 async def bought(market: AsyncMarketClient) -> None:
     signals = await market.token_signals(["ETH", TokenQuery("BRETT", 50)], limit=10)
-    assert_type(signals, MarketResult[TokenSignalsData])
-    assert_type(signals.data, TokenSignalsData)
+    assert_type(signals, MarketResult[TokenResults[TokenSignals]])
+    assert_type(signals.data, TokenResults[TokenSignals])
     assert_type(signals.data.results, list[TokenSignals])
     assert_type(signals.data.results[0].signals, list[SignalRecord])
     assert_type(signals.data.results[0].signals[0].created_at, datetime)
@@ -63,45 +60,40 @@ async def bought(market: AsyncMarketClient) -> None:
     assert_type(signals.charged, bool | Literal["unknown"])
     assert_type(signals.quote.price, Decimal)
     await market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
-    assert_type(await market.signal_history(["ETH"]), MarketResult[TokenSignalsData])
+    assert_type(await market.signal_history(["ETH"]), MarketResult[TokenResults[TokenSignals]])
     prices = await market.token_prices(("ETH",), max_price="0.05", new_purchase=True)
-    assert_type(prices, MarketResult[TokenPricesData])
+    assert_type(prices, MarketResult[TokenResults[TokenPrice]])
     assert_type(prices.data.results[0], TokenPrice)
     assert_type(prices.data.results[0].current_price_usd, float)
     rates = await market.token_win_rate(["ETH"], max_price=Decimal("0.03"))
-    assert_type(rates, MarketResult[TokenWinRatesData])
+    assert_type(rates, MarketResult[TokenResults[TokenWinRate]])
     assert_type(rates.data.results[0].win_rate, float | None)
-    averages = await market.token_avg_prices(["ETH"], max_price="1", dry_run=False)
-    assert_type(averages, MarketResult[TokenAvgPricesData])
+    averages = await market.token_avg_prices(["ETH"], max_price="1")
+    assert_type(averages, MarketResult[TokenResults[TokenAvgPrices]])
     assert_type(averages.data.results[0].average_sell_price_eth, float | None)
     best = await market.top_performers("ROI", limit=10)
-    assert_type(best, MarketResult[TopPerformersData])
+    assert_type(best, MarketResult[TopPerformers])
     assert_type(best.data.tokens, list[TopPerformer])
     assert_type(best.data.tokens[0].roi, float)
     assert_type((await market.top_performers(sort_by="winRate")).data.tokens[0].agent_count, int)
     assert_type(await market.aggregate_metrics(), MarketResult[AggregateMetrics])
     free = await market.supported_tokens(limit=500)
-    assert_type(free, MarketResult[SupportedTokensData])
+    assert_type(free, MarketResult[SupportedTokens])
     assert_type(free.data.tokens, list[SupportedToken])
     assert_type(free.data.total, int)
 
 
-async def tried(market: AsyncMarketClient, flag: bool) -> None:
-    assert_type(await market.token_signals(["ETH"], limit=5, dry_run=True, max_price="1"), DryRun)
-    assert_type(await market.signal_history(["ETH"], start=5, dry_run=True), DryRun)
-    assert_type(await market.token_prices(["ETH"], dry_run=True), DryRun)
-    assert_type(await market.token_win_rate(["ETH"], dry_run=True), DryRun)
-    assert_type(await market.token_avg_prices(["ETH"], dry_run=True), DryRun)
-    assert_type(await market.top_performers("ROI", dry_run=True), DryRun)
-    assert_type(await market.aggregate_metrics(dry_run=True, max_price="1"), DryRun)
-    assert_type(await market.token_signals(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
-    assert_type(await market.signal_history(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
-    assert_type(await market.token_prices(["ETH"], dry_run=flag), MarketResult[TokenPricesData] | DryRun)
-    assert_type(await market.token_win_rate(["ETH"], dry_run=flag), MarketResult[TokenWinRatesData] | DryRun)
-    assert_type(await market.token_avg_prices(["ETH"], dry_run=flag), MarketResult[TokenAvgPricesData] | DryRun)
-    assert_type(await market.top_performers("ROI", dry_run=flag), MarketResult[TopPerformersData] | DryRun)
-    assert_type(await market.aggregate_metrics(dry_run=flag), MarketResult[AggregateMetrics] | DryRun)
-    shown = await market.top_performers("ROI", limit=5, dry_run=True)
+async def tried(market: AsyncMarketClient) -> None:
+    assert_type(await market.dry_run.token_signals(["ETH"], limit=5, max_price="1"), DryRun)
+    assert_type(await market.dry_run.signal_history(["ETH"], start=5), DryRun)
+    assert_type(await market.dry_run.token_prices(["ETH"]), DryRun)
+    assert_type(await market.dry_run.token_win_rate(["ETH"]), DryRun)
+    assert_type(await market.dry_run.token_avg_prices(["ETH"]), DryRun)
+    assert_type(await market.dry_run.top_performers("ROI"), DryRun)
+    assert_type(await market.dry_run.aggregate_metrics(max_price="1"), DryRun)
+    assert_type(await market.dry_run.supported_tokens(limit=5), DryRun)
+    assert_type(await market.dry_run.request("/v1/token-prices", json={}, max_price="1"), DryRun)
+    shown = await market.dry_run.top_performers("ROI", limit=5)
     assert_type(shown.authorization, dict[str, str] | None)
     assert_type(shown.refusal, str | None)
 
@@ -162,19 +154,24 @@ async def quoted(market: AsyncMarketClient) -> None:
 
 async def batched(market: AsyncMarketClient, symbols: set[str]) -> None:
     run = market.batches.token_prices(symbols, size=3, job="today", max_price="0.10", max_total="5")
-    assert_type(run, AsyncBatchRun[TokenPricesData])
+    assert_type(run, AsyncBatchRun[TokenResults[TokenPrice]])
     assert_type(run.price, Decimal)
     assert_type(run.count, int)
     async for batch in run:
-        assert_type(batch, Batch[TokenPricesData])
-        assert_type(batch.result, MarketResult[TokenPricesData])
+        assert_type(batch, Batch[TokenResults[TokenPrice]])
+        assert_type(batch.result, MarketResult[TokenResults[TokenPrice]])
         assert_type(batch.data.results[0], TokenPrice)
         assert_type(batch.tokens, tuple[str, ...])
         assert_type(batch.spent_usd, Decimal)
-    assert_type(market.batches.token_signals((TokenQuery("ETH", 5), "BRETT"), limit=3), AsyncBatchRun[TokenSignalsData])
-    assert_type(market.batches.signal_history(symbols, start=5, signal_type="SELL"), AsyncBatchRun[TokenSignalsData])
-    assert_type(market.batches.token_win_rate(symbols), AsyncBatchRun[TokenWinRatesData])
-    assert_type(market.batches.token_avg_prices(symbols), AsyncBatchRun[TokenAvgPricesData])
+    assert_type(
+        market.batches.token_signals((TokenQuery("ETH", 5), "BRETT"), limit=3),
+        AsyncBatchRun[TokenResults[TokenSignals]],
+    )
+    assert_type(
+        market.batches.signal_history(symbols, start=5, signal_type="SELL"), AsyncBatchRun[TokenResults[TokenSignals]]
+    )
+    assert_type(market.batches.token_win_rate(symbols), AsyncBatchRun[TokenResults[TokenWinRate]])
+    assert_type(market.batches.token_avg_prices(symbols), AsyncBatchRun[TokenResults[TokenAvgPrices]])
 
 
 def made() -> None:
@@ -184,17 +181,19 @@ def made() -> None:
 
 async def refused(market: AsyncMarketClient) -> None:
     """Every ignore here is needed: each line is a mistake that a type checker should find before it costs money."""
-    await market.token_prices(["ETH"], max_price=0.1)  # type: ignore[call-overload]  # a float is not exact
+    await market.token_prices(["ETH"], max_price=0.1)  # type: ignore[arg-type]  # a float is not exact
     quote = await market.quote.token_prices(["ETH"])
-    await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[call-overload]  # millionths
+    await market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[arg-type]  # millionths
     await market.token_prices([TokenQuery("ETH", 5)])  # type: ignore[list-item]  # only signals have limits
-    await market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[call-overload]  # text for a time
-    await market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[call-overload]  # not one of the four
-    await market.top_performers("roi")  # type: ignore[call-overload]  # it is ROI
-    await market.top_performers()  # type: ignore[call-overload]  # by what?
+    await market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[arg-type]  # text for a time
+    await market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[arg-type]  # not one of the four
+    await market.top_performers("roi")  # type: ignore[arg-type]  # it is ROI
+    await market.top_performers()  # type: ignore[call-arg]  # by what?
     await market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
     await market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
-    print((await market.token_prices(["ETH"], dry_run=True)).data)  # type: ignore[attr-defined]  # nothing was bought
+    await market.dry_run.token_prices(["ETH"], new_purchase=True)  # type: ignore[call-arg]  # nor does a dry run
+    await market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
+    print((await market.dry_run.token_prices(["ETH"])).data)  # type: ignore[attr-defined]  # nothing was bought
     await market.batches.token_prices(["ETH"])  # type: ignore[misc]  # a run is walked, not awaited
     for batch in market.batches.token_prices(["ETH"]):  # type: ignore[attr-defined]  # an async for is missing
         print(batch)

@@ -36,24 +36,21 @@ from tradesdk import (
     Signer,
     Spending,
     SupportedToken,
-    SupportedTokensData,
     Timeout,
-    TokenAvgPricesData,
+    TokenAvgPrices,
     TokenPrice,
-    TokenPricesData,
     TokenQuery,
     TokenSignals,
-    TokenSignalsData,
-    TokenWinRatesData,
+    TokenWinRate,
     TopPerformer,
-    TopPerformersData,
 )
+from tradesdk.models.market import SupportedTokens, TokenResults, TopPerformers
 
 
 def bought(market: MarketClient) -> None:
     signals = market.token_signals(["ETH", TokenQuery("BRETT", 50)], limit=10)
-    assert_type(signals, MarketResult[TokenSignalsData])
-    assert_type(signals.data, TokenSignalsData)
+    assert_type(signals, MarketResult[TokenResults[TokenSignals]])
+    assert_type(signals.data, TokenResults[TokenSignals])
     assert_type(signals.data.results, list[TokenSignals])
     assert_type(signals.data.results[0].signals, list[SignalRecord])
     assert_type(signals.data.results[0].signals[0].created_at, datetime)
@@ -63,45 +60,40 @@ def bought(market: MarketClient) -> None:
     assert_type(signals.charged, bool | Literal["unknown"])
     assert_type(signals.quote.price, Decimal)
     market.signal_history(["ETH"], start=datetime.now(), end=5.5, signal_type="WAITING FOR SIGNAL")
-    assert_type(market.signal_history(["ETH"]), MarketResult[TokenSignalsData])
+    assert_type(market.signal_history(["ETH"]), MarketResult[TokenResults[TokenSignals]])
     prices = market.token_prices(("ETH",), max_price="0.05", new_purchase=True)
-    assert_type(prices, MarketResult[TokenPricesData])
+    assert_type(prices, MarketResult[TokenResults[TokenPrice]])
     assert_type(prices.data.results[0], TokenPrice)
     assert_type(prices.data.results[0].current_price_usd, float)
     rates = market.token_win_rate(["ETH"], max_price=Decimal("0.03"))
-    assert_type(rates, MarketResult[TokenWinRatesData])
+    assert_type(rates, MarketResult[TokenResults[TokenWinRate]])
     assert_type(rates.data.results[0].win_rate, float | None)
-    averages = market.token_avg_prices(["ETH"], max_price="1", dry_run=False)
-    assert_type(averages, MarketResult[TokenAvgPricesData])
+    averages = market.token_avg_prices(["ETH"], max_price="1")
+    assert_type(averages, MarketResult[TokenResults[TokenAvgPrices]])
     assert_type(averages.data.results[0].average_sell_price_eth, float | None)
     best = market.top_performers("ROI", limit=10)
-    assert_type(best, MarketResult[TopPerformersData])
+    assert_type(best, MarketResult[TopPerformers])
     assert_type(best.data.tokens, list[TopPerformer])
     assert_type(best.data.tokens[0].roi, float)
     assert_type(market.top_performers(sort_by="winRate").data.tokens[0].agent_count, int)
     assert_type(market.aggregate_metrics(), MarketResult[AggregateMetrics])
     free = market.supported_tokens(limit=500)
-    assert_type(free, MarketResult[SupportedTokensData])
+    assert_type(free, MarketResult[SupportedTokens])
     assert_type(free.data.tokens, list[SupportedToken])
     assert_type(free.data.total, int)
 
 
-def tried(market: MarketClient, flag: bool) -> None:
-    assert_type(market.token_signals(["ETH"], limit=5, dry_run=True, max_price="1"), DryRun)
-    assert_type(market.signal_history(["ETH"], start=5, dry_run=True), DryRun)
-    assert_type(market.token_prices(["ETH"], dry_run=True), DryRun)
-    assert_type(market.token_win_rate(["ETH"], dry_run=True), DryRun)
-    assert_type(market.token_avg_prices(["ETH"], dry_run=True), DryRun)
-    assert_type(market.top_performers("ROI", dry_run=True), DryRun)
-    assert_type(market.aggregate_metrics(dry_run=True, max_price="1"), DryRun)
-    assert_type(market.token_signals(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
-    assert_type(market.signal_history(["ETH"], dry_run=flag), MarketResult[TokenSignalsData] | DryRun)
-    assert_type(market.token_prices(["ETH"], dry_run=flag), MarketResult[TokenPricesData] | DryRun)
-    assert_type(market.token_win_rate(["ETH"], dry_run=flag), MarketResult[TokenWinRatesData] | DryRun)
-    assert_type(market.token_avg_prices(["ETH"], dry_run=flag), MarketResult[TokenAvgPricesData] | DryRun)
-    assert_type(market.top_performers("ROI", dry_run=flag), MarketResult[TopPerformersData] | DryRun)
-    assert_type(market.aggregate_metrics(dry_run=flag), MarketResult[AggregateMetrics] | DryRun)
-    shown = market.top_performers("ROI", limit=5, dry_run=True)
+def tried(market: MarketClient) -> None:
+    assert_type(market.dry_run.token_signals(["ETH"], limit=5, max_price="1"), DryRun)
+    assert_type(market.dry_run.signal_history(["ETH"], start=5), DryRun)
+    assert_type(market.dry_run.token_prices(["ETH"]), DryRun)
+    assert_type(market.dry_run.token_win_rate(["ETH"]), DryRun)
+    assert_type(market.dry_run.token_avg_prices(["ETH"]), DryRun)
+    assert_type(market.dry_run.top_performers("ROI"), DryRun)
+    assert_type(market.dry_run.aggregate_metrics(max_price="1"), DryRun)
+    assert_type(market.dry_run.supported_tokens(limit=5), DryRun)
+    assert_type(market.dry_run.request("/v1/token-prices", json={}, max_price="1"), DryRun)
+    shown = market.dry_run.top_performers("ROI", limit=5)
     assert_type(shown.authorization, dict[str, str] | None)
     assert_type(shown.refusal, str | None)
 
@@ -162,19 +154,23 @@ def quoted(market: MarketClient) -> None:
 
 def batched(market: MarketClient, symbols: set[str]) -> None:
     run = market.batches.token_prices(symbols, size=3, job="today", max_price="0.10", max_total="5")
-    assert_type(run, BatchRun[TokenPricesData])
+    assert_type(run, BatchRun[TokenResults[TokenPrice]])
     assert_type(run.price, Decimal)
     assert_type(run.count, int)
     for batch in run:
-        assert_type(batch, Batch[TokenPricesData])
-        assert_type(batch.result, MarketResult[TokenPricesData])
+        assert_type(batch, Batch[TokenResults[TokenPrice]])
+        assert_type(batch.result, MarketResult[TokenResults[TokenPrice]])
         assert_type(batch.data.results[0], TokenPrice)
         assert_type(batch.tokens, tuple[str, ...])
         assert_type(batch.spent_usd, Decimal)
-    assert_type(market.batches.token_signals((TokenQuery("ETH", 5), "BRETT"), limit=3), BatchRun[TokenSignalsData])
-    assert_type(market.batches.signal_history(symbols, start=5, signal_type="SELL"), BatchRun[TokenSignalsData])
-    assert_type(market.batches.token_win_rate(symbols), BatchRun[TokenWinRatesData])
-    assert_type(market.batches.token_avg_prices(symbols), BatchRun[TokenAvgPricesData])
+    assert_type(
+        market.batches.token_signals((TokenQuery("ETH", 5), "BRETT"), limit=3), BatchRun[TokenResults[TokenSignals]]
+    )
+    assert_type(
+        market.batches.signal_history(symbols, start=5, signal_type="SELL"), BatchRun[TokenResults[TokenSignals]]
+    )
+    assert_type(market.batches.token_win_rate(symbols), BatchRun[TokenResults[TokenWinRate]])
+    assert_type(market.batches.token_avg_prices(symbols), BatchRun[TokenResults[TokenAvgPrices]])
 
 
 def made() -> None:
@@ -184,17 +180,19 @@ def made() -> None:
 
 def refused(market: MarketClient) -> None:
     """Every ignore here is needed: each line is a mistake that a type checker should find before it costs money."""
-    market.token_prices(["ETH"], max_price=0.1)  # type: ignore[call-overload]  # a float is not exact
+    market.token_prices(["ETH"], max_price=0.1)  # type: ignore[arg-type]  # a float is not exact
     quote = market.quote.token_prices(["ETH"])
-    market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[call-overload]  # millionths
+    market.token_prices(["ETH"], max_price=quote.amount)  # type: ignore[arg-type]  # millionths
     market.token_prices([TokenQuery("ETH", 5)])  # type: ignore[list-item]  # only signals have limits
-    market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[call-overload]  # text for a time
-    market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[call-overload]  # not one of the four
-    market.top_performers("roi")  # type: ignore[call-overload]  # it is ROI
-    market.top_performers()  # type: ignore[call-overload]  # by what?
+    market.signal_history(["ETH"], start="2026-01-01")  # type: ignore[arg-type]  # text for a time
+    market.signal_history(["ETH"], signal_type="HOLD")  # type: ignore[arg-type]  # not one of the four
+    market.top_performers("roi")  # type: ignore[arg-type]  # it is ROI
+    market.top_performers()  # type: ignore[call-arg]  # by what?
     market.supported_tokens(max_price="1")  # type: ignore[call-arg]  # it is free
     market.quote.token_prices(["ETH"], max_price="1")  # type: ignore[call-arg]  # a quote buys nothing
-    print(market.token_prices(["ETH"], dry_run=True).data)  # type: ignore[attr-defined]  # nothing was bought
+    market.dry_run.token_prices(["ETH"], new_purchase=True)  # type: ignore[call-arg]  # nor does a dry run
+    market.token_prices(["ETH"], dry_run=True)  # type: ignore[call-arg]  # that is market.dry_run
+    print(market.dry_run.token_prices(["ETH"]).data)  # type: ignore[attr-defined]  # nothing was bought
     MarketClient(signer="0x01")  # type: ignore[arg-type]  # a key is no signer
     MarketClient(budget="5.00")  # type: ignore[arg-type]  # Budget(total="5.00")?
     MarketClient("https://service.example")  # type: ignore[call-arg, arg-type]  # everything by name

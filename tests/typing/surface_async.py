@@ -68,7 +68,6 @@ async def account(client: AsyncTradeClient) -> None:
 async def agents(client: AsyncTradeClient) -> None:
     assert_type(client.agents.list(), AsyncPager[AgentSummary])
     client.agents.list(status="active", limit=50, cursor="c", max_items=10)
-    client.agents.list(status="a status of 2030")
     agent = await client.agents.create(name="a", wallet_id="w", chain_id=8453)
     await client.agents.create(
         name="a", wallet_id="w", chain_id=56, risk=Risk(stop_loss_pct=5), min_confidence=0.8, max_positions=3
@@ -82,6 +81,7 @@ async def agents(client: AsyncTradeClient) -> None:
     assert_type(agent.chain_id, int)
     assert_type(await client.agents.get("id"), Agent)
     assert_type(await client.agents.update("id", name="b", risk=Risk(), max_positions=1), Agent)
+    assert_type(await client.agents.update("id", risk={"stop_loss_pct": 5, "take_profit_pct": None}), Agent)
     await client.agents.delete("id")
     summary: AgentSummary = agent
     status: str = summary.status
@@ -103,6 +103,8 @@ async def wallets(client: AsyncTradeClient, signer: Signer) -> None:
 
 async def trades(client: AsyncTradeClient) -> None:
     assert_type(client.trades.list(agent_id="a", status="open"), AsyncPager[Trade])
+    assert_type(await client.trades.list(), Page[Trade])
+    assert_type(await client.trades.list().page(), Page[Trade])
     trade = await client.trades.get("id")
     assert_type(trade, TradeDetail)
     assert_type(trade.exit_price_usd, float | None)
@@ -178,7 +180,11 @@ async def refused(client: AsyncTradeClient, agent: Agent) -> None:
     client.agents.list("active")  # type: ignore[call-arg]  # arguments are named
     await client.agents.create(name="a", wallet_id="w")  # type: ignore[call-arg]  # no chain
     await client.agents.create(name="a", wallet_id="w", chain_id="8453")  # type: ignore[arg-type]  # text for a number
-    await client.agents.update("id", risk={"stop_loss_pct": 5})  # type: ignore[arg-type]  # a dict for a Risk
+    await client.agents.update("id", risk={"stop_los_pct": 5})  # type: ignore[arg-type]  # a rule misspelt
+    await client.agents.update("id", risk=Risk(stop_los_pct=5))  # type: ignore[call-arg]  # the same
+    client.agents.list(status="actve")  # type: ignore[arg-type]  # not one of the four
+    client.trades.list(status="done")  # type: ignore[arg-type]  # open or closed
+    client.signals.stream(chain=56, direction="buy")  # type: ignore[call-overload]  # it is BUY
     await client.agents.update("id", chain_id=56)  # type: ignore[call-arg]  # an agent cannot change its chain
     await client.signals.latest()  # type: ignore[call-arg]  # no chain
     client.signals.history(chain=56, start="2026-01-01")  # type: ignore[arg-type]  # text for a time
@@ -186,6 +192,5 @@ async def refused(client: AsyncTradeClient, agent: Agent) -> None:
     print(agent.stats.total_trades)  # type: ignore[union-attr]  # there are none after a create
     print((await client.signals.latest(chain=56)).first())  # type: ignore[attr-defined]  # a list, not a pager
     print(client.account.get().plan)  # type: ignore[attr-defined]  # an await is missing
-    await client.agents.list()  # type: ignore[misc]  # a pager is not awaited
     for trade in client.trades.list():  # type: ignore[attr-defined]  # an async for is missing
         print(trade)

@@ -68,7 +68,6 @@ def account(client: TradeClient) -> None:
 def agents(client: TradeClient) -> None:
     assert_type(client.agents.list(), Pager[AgentSummary])
     client.agents.list(status="active", limit=50, cursor="c", max_items=10)
-    client.agents.list(status="a status of 2030")
     agent = client.agents.create(name="a", wallet_id="w", chain_id=8453)
     client.agents.create(
         name="a", wallet_id="w", chain_id=56, risk=Risk(stop_loss_pct=5), min_confidence=0.8, max_positions=3
@@ -82,6 +81,7 @@ def agents(client: TradeClient) -> None:
     assert_type(agent.chain_id, int)
     assert_type(client.agents.get("id"), Agent)
     assert_type(client.agents.update("id", name="b", risk=Risk(), max_positions=1), Agent)
+    assert_type(client.agents.update("id", risk={"stop_loss_pct": 5, "take_profit_pct": None}), Agent)
     client.agents.delete("id")
     summary: AgentSummary = agent
     status: str = summary.status
@@ -101,6 +101,7 @@ def wallets(client: TradeClient, signer: Signer) -> None:
 
 def trades(client: TradeClient) -> None:
     assert_type(client.trades.list(agent_id="a", status="open"), Pager[Trade])
+    assert_type(client.trades.list().page(), Page[Trade])
     trade = client.trades.get("id")
     assert_type(trade, TradeDetail)
     assert_type(trade.exit_price_usd, float | None)
@@ -176,7 +177,11 @@ def refused(client: TradeClient, agent: Agent) -> None:
     client.agents.list("active")  # type: ignore[call-arg]  # arguments are named
     client.agents.create(name="a", wallet_id="w")  # type: ignore[call-arg]  # no chain
     client.agents.create(name="a", wallet_id="w", chain_id="8453")  # type: ignore[arg-type]  # text for a number
-    client.agents.update("id", risk={"stop_loss_pct": 5})  # type: ignore[arg-type]  # a dict for a Risk
+    client.agents.update("id", risk={"stop_los_pct": 5})  # type: ignore[arg-type]  # a rule misspelt
+    client.agents.update("id", risk=Risk(stop_los_pct=5))  # type: ignore[call-arg]  # the same
+    client.agents.list(status="actve")  # type: ignore[arg-type]  # not one of the four
+    client.trades.list(status="done")  # type: ignore[arg-type]  # open or closed
+    client.signals.stream(chain=56, direction="buy")  # type: ignore[call-overload]  # it is BUY
     client.agents.update("id", chain_id=56)  # type: ignore[call-arg]  # an agent cannot change its chain
     client.signals.latest()  # type: ignore[call-arg]  # no chain
     client.signals.history(chain=56, start="2026-01-01")  # type: ignore[arg-type]  # text for a time

@@ -29,7 +29,7 @@ def listed(signal_id: str, at: float, **changes: Any) -> Signal:
 
 def live(signal_id: str, at: float, **changes: Any) -> StreamSignal:
     """As the stream brings it."""
-    return StreamSignal.model_construct(**_fields(signal_id, at, changes), type="signal", replayed=False, late=False)
+    return StreamSignal.model_construct(**_fields(signal_id, at, changes), type="signal")
 
 
 def _fields(signal_id: str, at: float, changes: dict[str, Any]) -> dict[str, Any]:

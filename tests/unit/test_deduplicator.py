@@ -328,7 +328,7 @@ def test_filters_keep_back_and_count_and_remember() -> None:
 
 
 def test_our_marks_do_not_touch_what_the_service_sent() -> None:
-    signal = listed("h", 5, venue="x", type="spot")
+    signal = listed("h", 5, venue="x", type="spot", late=True)
     made = marked(signal, replayed=True, late=False)
     assert (made.type, made.replayed, made.late) == ("signal", True, False)
     assert made.model_extra == {"venue": "x"}

@@ -32,7 +32,7 @@ def seen() -> Iterator[Seen]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "wallet.json"
-    keystore.create(file, PASSWORD, WALLET_KEY, work=2)
+    keystore.create_keystore(file, PASSWORD, WALLET_KEY, work=2)
     return file
 
 
@@ -68,7 +68,7 @@ def test_what_the_function_raises_goes_through(path: Path) -> None:
 def test_a_file_that_is_open_to_others(path: Path, seen: Seen, mode: int) -> None:
     path = path.rename(path.with_name("my wallet's.json"))
     path.chmod(mode)
-    for use in (keystore.unlock, lambda path, _: keystore.address(path)):
+    for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path)):
         told = refusal(seen, path, lambda: pytest.fail("asked for nothing"), use)
         assert f"is open to others (mode 0{mode:o})" in told
         fix = told.partition("close it with: ")[2]
@@ -118,7 +118,7 @@ def test_what_is_no_file(path: Path, tmp_path: Path, seen: Seen) -> None:
 
 @pytest.mark.parametrize("named", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:]), "", "a\0b", None, 5])
 def test_a_key_in_place_of_a_path_is_not_shown(seen: Seen, named: Any) -> None:
-    for use in (keystore.unlock, lambda path, _: keystore.address(path), keystore.create):
+    for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path), keystore.create_keystore):
         with pytest.raises(ConfigError, match="must be that of a keystore file") as caught:
             use(named, lambda: PASSWORD)
         seen.error(caught.value, frames=False)
@@ -215,7 +215,7 @@ def test_a_damaged_document_of_the_other_kind(tmp_path: Path, seen: Seen, name: 
 def test_the_address_of_another_key(path: Path, seen: Seen) -> None:
     other = LocalSigner.from_key(VECTOR_KEY).address
     written(path, changed(json.loads(path.read_text()), "address", to=other))
-    assert keystore.address(path) == other
+    assert keystore.keystore_address(path) == other
     assert f"it says {other}, and its key is that of {ADDRESS}" in refusal(seen, path)
 
 
@@ -253,7 +253,7 @@ NEARLY = [
 
 
 @pytest.mark.parametrize("typed", NEARLY)
-@pytest.mark.parametrize("use", [LocalSigner.from_keystore, lambda path, _: keystore.address(path)])
+@pytest.mark.parametrize("use", [LocalSigner.from_keystore, lambda path, _: keystore.keystore_address(path)])
 def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., Any]) -> None:
     """A mistyped one neither."""
     with pytest.raises(ConfigError) as caught:
@@ -266,5 +266,5 @@ def test_a_file_is_never_named_like_a_key(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for typed in NEARLY[:8]:
         with pytest.raises(ConfigError, match="path must be that of a keystore file"):
-            keystore.create(typed, PASSWORD, work=2)
+            keystore.create_keystore(typed, PASSWORD, work=2)
     assert list(tmp_path.iterdir()) == []

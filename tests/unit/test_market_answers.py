@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tradesdk import APIResponseError, InvalidArgumentError, RawResponse
 from tradesdk._market import decode_answer, decode_by_path
 from tradesdk._values.http import Headers
-from tradesdk.models.market import AggregateMetrics, TokenPrice, TokenPricesData, TokenSignalsData
+from tradesdk.models.market import AggregateMetrics, TokenPrice, TokenResults, TokenSignals
 
 URL = "https://service.example/v1/token-prices"
 PRICE = {"tokenAddress": "0xab", "symbol": "ABC", "currentPriceEth": 0.5, "currentPriceUsd": 1500.25}
@@ -22,8 +22,8 @@ def wrapped(**changes: Any) -> bytes:
     return json.dumps({"success": True, "data": DATA, "error": None} | changes).encode()
 
 
-def prices(content: bytes, status: int = 200) -> TokenPricesData:
-    return decode_answer(TokenPricesData, "POST", URL, RawResponse(status, Headers(), content))
+def prices(content: bytes, status: int = 200) -> TokenResults[TokenPrice]:
+    return decode_answer(TokenResults[TokenPrice], "POST", URL, RawResponse(status, Headers(), content))
 
 
 def refused(content: bytes, decode: Callable[[bytes], object] = prices) -> str:
@@ -41,7 +41,7 @@ def refused(content: bytes, decode: Callable[[bytes], object] = prices) -> str:
 
 
 def test_data() -> None:
-    assert prices(wrapped()) == TokenPricesData(results=[TokenPrice.model_validate(PRICE)])
+    assert prices(wrapped()) == TokenResults[TokenPrice](results=[TokenPrice.model_validate(PRICE)])
     assert prices(wrapped(), status=201).results[0].symbol == "ABC"
     assert prices(wrapped(data={"results": []})).results == []
 
@@ -74,7 +74,7 @@ def test_a_key_more_is_no_reason_to_lose_what_was_paid() -> None:
 )
 def test_a_wrapper_that_contradicts_itself_is_no_answer(changes: dict[str, Any], said: str) -> None:
     text = refused(wrapped(**changes))
-    assert "expected TokenPricesData, but" in text
+    assert "expected TokenResults[TokenPrice], but" in text
     assert said in text
 
 
@@ -133,9 +133,9 @@ def test_any_bytes_are_data_or_an_api_response_error(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("path", "model"),
     [
-        ("/v1/token-prices", TokenPricesData),
-        ("/v1/signal-history", TokenSignalsData),
-        ("/v1/token-signals", TokenSignalsData),
+        ("/v1/token-prices", TokenResults[TokenPrice]),
+        ("/v1/signal-history", TokenResults[TokenSignals]),
+        ("/v1/token-signals", TokenResults[TokenSignals]),
     ],
 )
 def test_a_path_tells_what_its_bytes_are(path: str, model: type) -> None:

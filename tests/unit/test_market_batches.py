@@ -14,19 +14,21 @@ from tradesdk._market import MarketRequest, TokenQuery, token_prices
 from tradesdk._values.money import usd
 from tradesdk._values.payment import PaymentState
 from tradesdk.errors import BudgetDetails, PaymentOutcomeUnknownError, PaymentRefusedError
-from tradesdk.models.market import TokenPricesData
+from tradesdk.models.market import TokenPrice, TokenResults
 from tradesdk.payments.batches import BatchOptions, BatchPlan
 
 from .._payments import payment, result
 
-EMPTY = TokenPricesData(results=[])
+EMPTY = TokenResults[TokenPrice](results=[])
 
 
-def ask(tokens: Sequence[TokenQuery]) -> MarketRequest[TokenPricesData]:
+def ask(tokens: Sequence[TokenQuery]) -> MarketRequest[TokenResults[TokenPrice]]:
     return token_prices([one.identifier for one in tokens])
 
 
-def plan(count: int, size: int = 5, max_price: Any = None, max_total: Any = None) -> BatchPlan[TokenPricesData]:
+def plan(
+    count: int, size: int = 5, max_price: Any = None, max_total: Any = None
+) -> BatchPlan[TokenResults[TokenPrice]]:
     tokens = [TokenQuery(f"T{number}") for number in range(count)]
     return BatchPlan(tokens, ask, BatchOptions.of(size, None, max_price, max_total))
 

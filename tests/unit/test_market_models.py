@@ -15,13 +15,13 @@ from pydantic import BaseModel, ValidationError
 from tradesdk.models.market import (
     AggregateMetrics,
     SignalRecord,
-    SupportedTokensData,
+    SupportedTokens,
     TokenAvgPrices,
     TokenPrice,
-    TokenPricesData,
+    TokenResults,
     TokenSignals,
     TokenWinRate,
-    TopPerformersData,
+    TopPerformers,
     iso_moment,
 )
 
@@ -140,9 +140,9 @@ def test_python_gets_datetimes_and_the_wire_gets_text() -> None:
 
 
 LIMITS: list[tuple[type[BaseModel], str, dict[str, Any], Any, int]] = [
-    (TokenPricesData, "results", {}, PRICE, 5),
+    (TokenResults[TokenPrice], "results", {}, PRICE, 5),
     (
-        TopPerformersData,
+        TopPerformers,
         "tokens",
         {},
         {
@@ -157,7 +157,7 @@ LIMITS: list[tuple[type[BaseModel], str, dict[str, Any], Any, int]] = [
         300,
     ),
     (
-        SupportedTokensData,
+        SupportedTokens,
         "tokens",
         {"total": 620},
         {

@@ -131,9 +131,9 @@ def read(model: type[Model], sent: Any) -> Model:
 def test_what_comes_in_goes_out_again(model: type[Model], data: st.DataObject) -> None:
     sent = data.draw(WIRE[model])
     got = read(model, sent)
-    dumped = got.model_dump(mode="json", exclude_unset=True)
+    dumped = got.model_dump(mode="json", exclude_unset=True, exclude_computed_fields=True)
     assert dumped == sent
-    assert json.loads(got.model_dump_json(exclude_unset=True)) == sent
+    assert json.loads(got.model_dump_json(exclude_unset=True, exclude_computed_fields=True)) == sent
     assert read(model, dumped) == got
     assert pickled(got) == copy.deepcopy(got) == got
 

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from tradesdk._market import price
 from tradesdk._values.money import usd
-from tradesdk.payments.prices import price
 
 PER_TOKEN = {
     "/v1/token-signals": "0.05",

@@ -1,7 +1,9 @@
 """What callers hand over: what is refused here, before anything is sent."""
 
 import math
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -242,12 +244,34 @@ def test_of_risk_only_what_is_set_is_sent() -> None:
     assert settings("risk", Risk, Risk(stop_loss_pct=0)) == {"stop_loss_pct": 0.0}
 
 
-def test_a_misspelt_risk_field_is_refused() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Risk(stop_los_pct=5),  # type: ignore[call-arg]  # what a checker would have refused
+        lambda: settings("risk", Risk, {"stop_los_pct": 5, "stop_loss_pct": 5}),
+        lambda: settings("risk", Risk, Risk.model_validate({"stop_los_pct": 5})),  # as an answer may have it
+    ],
+)
+def test_a_misspelt_risk_field_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"no field stop_los_pct; it has position_size_pct, stop_loss_pct"):
-        settings("risk", Risk, Risk.model_validate({"stop_los_pct": 5}))
+        make()
 
 
-@pytest.mark.parametrize("bad", [{"stop_loss_pct": 5}, 5, "risk", [], Risk])
+def test_risk_may_be_a_dict_which_is_checked_the_same() -> None:
+    rules: dict[Any, Any]
+    for rules in ({}, {"stop_loss_pct": 5}, {"stop_loss_pct": None, "take_profit_pct": Decimal("2.5")}):
+        assert settings("risk", Risk, rules) == settings("risk", Risk, Risk(**rules))
+    refused: list[tuple[dict[Any, Any], str]] = [
+        ({"stop_loss_pct": "5%"}, "stop_loss_pct should be"),
+        ({5: 5}, "no field 5"),
+        ({"\n": 5}, r"field \\n;"),
+    ]
+    for rules, said in refused:
+        with pytest.raises(InvalidArgumentError, match=said):
+            settings("risk", Risk, rules)
+
+
+@pytest.mark.parametrize("bad", [5, "risk", [], Risk])
 def test_risk_is_a_risk(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="risk must be a Risk"):
+    with pytest.raises(InvalidArgumentError, match="risk must be a Risk or a dict, not"):
         settings("risk", Risk, bad)

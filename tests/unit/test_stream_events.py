@@ -53,15 +53,25 @@ def history(body: Any) -> HistoryPage:
 def test_a_signal() -> None:
     signal = read(sent())
     assert isinstance(signal, StreamSignal)
-    assert signal.model_dump(mode="json") == {"type": "signal"} | fields("s1", 5)
+    wire = {"type": "signal"} | fields("s1", 5)
+    assert signal.model_dump(mode="json") == wire | {"replayed": False, "late": False}
+    assert signal.model_dump(mode="json", exclude_unset=True, exclude_computed_fields=True) == wire
     assert (signal.replayed, signal.late) == (False, False)
 
 
-def test_marks_of_ours_cannot_be_sent() -> None:
-    signal = read(sent(replayed=True, late="yes", venue="x"))
-    assert isinstance(signal, StreamSignal)
-    assert (signal.replayed, signal.late) == (False, False)
-    assert signal.model_dump(mode="json")["venue"] == "x"
+@pytest.mark.parametrize("late", [True, False])
+def test_marks_are_shown_dumped_and_read_back(late: bool) -> None:
+    plain = read(sent(venue="x"))
+    assert isinstance(plain, StreamSignal)
+    signal = plain.marked(replayed=True, late=late)
+    assert signal == plain
+    for text in (str(signal), repr(signal)):
+        assert f"replayed=True{', ' if text[0] == 'S' else ' '}late={late}" in text
+    dumped = signal.model_dump_json()
+    assert dumped.endswith(f',"venue":"x","replayed":true,"late":{str(late).lower()}}}')
+    for again in (StreamSignal.model_validate_json(dumped), StreamSignal.model_validate(signal.model_dump())):
+        assert (again, again.replayed, again.late) == (signal, True, late)
+        assert again.model_dump_json() == dumped
 
 
 def test_a_heartbeat() -> None:

@@ -101,6 +101,17 @@ def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
     assert one.do(23) is NextAction.READ
 
 
+def test_the_service_cannot_set_our_marks() -> None:
+    one = Following()
+    one.connected()
+    one.feed(live("a", 1, replayed=True, late=True) + live("b", 2, late="yes"), 2)
+    found = one.taken()
+    assert [(item.id, item.replayed, item.late, item.model_extra) for item in found] == [
+        ("a", False, False, {}),
+        ("b", False, False, {}),
+    ]
+
+
 def test_an_audit_comes_when_the_stream_was_read_up_to_now() -> None:
     one = Following()
     one.connected()

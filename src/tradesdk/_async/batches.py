@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from .._values.money import usd
-from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
+from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd
 from ..payments.results import MarketResult
@@ -130,13 +130,12 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> AsyncBatchRun[TokenSignalsData]:
+    ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=True)
         # Without tokens there are no requests that would check it.
         market.count("limit", limit, market.MAX_SIGNALS)
-        return self._run(asked, lambda part: market.token_signals(part, limit), options)
+        return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
 
     def signal_history(
         self,
@@ -149,13 +148,13 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> AsyncBatchRun[TokenSignalsData]:
+    ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
         # Without tokens there are no requests that would check them.
         market.history_filter(start, end, signal_type)
-        return self._run(asked, lambda part: market.signal_history(_names(part), start, end, signal_type), options)
+        ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
+        return self._run_named(tokens, ask, options)
 
     def token_prices(
         self,
@@ -165,11 +164,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> AsyncBatchRun[TokenPricesData]:
+    ) -> AsyncBatchRun[TokenResults[TokenPrice]]:
         """What tokens cost: $0.03 a token (`POST /v1/token-prices`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_prices(_names(part)), options)
+        return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def token_win_rate(
         self,
@@ -179,11 +176,9 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> AsyncBatchRun[TokenWinRatesData]:
+    ) -> AsyncBatchRun[TokenResults[TokenWinRate]]:
         """How often agents won with tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_win_rate(_names(part)), options)
+        return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
 
     def token_avg_prices(
         self,
@@ -193,11 +188,14 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> AsyncBatchRun[TokenAvgPricesData]:
+    ) -> AsyncBatchRun[TokenResults[TokenAvgPrices]]:
         """What agents paid and got for tokens: $0.02 a token (`POST /v1/token-avg-prices`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_avg_prices(_names(part)), options)
+        return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
+
+    def _run_named(
+        self, tokens: Iterable[str], ask: Callable[[Sequence[str]], MarketRequest[T]], options: BatchOptions
+    ) -> AsyncBatchRun[T]:
+        return self._run(market.distinct(tokens), lambda part: ask([one.identifier for one in part]), options)
 
     def _run(
         self,
@@ -206,7 +204,3 @@ class AsyncBatches:
         options: BatchOptions,
     ) -> AsyncBatchRun[T]:
         return AsyncBatchRun(self._buy, self._recall, BatchPlan(tokens, ask, options))
-
-
-def _names(tokens: Sequence[TokenQuery]) -> list[str]:
-    return [one.identifier for one in tokens]

@@ -294,12 +294,14 @@ def integer(name: str, value: int | None) -> int | None:
     return value
 
 
-def settings(name: str, model: type[M], value: M | None) -> dict[str, Any] | None:
+def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The fields of `value` that are set. One that the model does not have is refused: it would silently do nothing."""
     if value is None:
         return None
+    if isinstance(value, Mapping):
+        value = model(**{str(field): setting for field, setting in value.items()})
     if not isinstance(value, model):
-        raise InvalidArgumentError(f"{name} must be a {model.__name__}, not {type(value).__name__}")
+        raise InvalidArgumentError(f"{name} must be a {model.__name__} or a dict, not {type(value).__name__}")
     known = ", ".join(model.model_fields)
     for field in value.model_extra or ():
         raise InvalidArgumentError(f"{name} has no field {printable(field, 60)}; it has {known}")

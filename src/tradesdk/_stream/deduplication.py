@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from operator import itemgetter
 
 from ..models.signals import Signal
-from ..models.stream import Gap, StreamItem, StreamSignal
+from ..models.stream import MARKS, Gap, StreamItem, StreamSignal
 from .backfill_window import BackfillWindow
 from .checkpoint import CheckpointState
 from .events import fingerprint, marked, unix, utc
@@ -28,6 +28,7 @@ AUDITED_PAGES = 20
 SURELY_KEPT = 30.0
 """Seconds that every history is taken to keep: on a quiet chain the last signal may be older than all that it has."""
 _MOST_KEPT = 1_000  # ids that a checkpoint names so that the next run can look for what the stream left out
+_FIELDS = len(StreamSignal.model_fields)
 _SECOND = 1.0  # the time of the service is known from dates without fractions
 
 
@@ -133,6 +134,9 @@ class Deduplicator:
     def live(self, signal: StreamSignal, now: float, out: deque[StreamItem]) -> bool:
         """A signal of the stream. False when its id was there before, with other content."""
         fields = signal.__dict__  # to ask a model for an attribute takes five times as long
+        if len(fields) > _FIELDS:  # the service has sent marks of ours
+            for name in MARKS:
+                vars(signal).pop(name, None)
         seen = self._seen
         signal_id = fields["id"]
         known = seen.prints.get(signal_id)

@@ -18,7 +18,7 @@ from .._values.http import RawResponse
 from .._values.text import parse_json, printable
 from ..errors import APIResponseError
 from ..models.signals import Signal
-from ..models.stream import Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
+from ..models.stream import MARKS, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
 
 MAX_RAW = 64 * 1024
 _AT_ONCE = 64 * 1024
@@ -181,7 +181,7 @@ def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
     """The signal as a stream yields it, with our marks."""
     if not isinstance(signal, StreamSignal):
         fields = {name: getattr(signal, name) for name in type(signal).model_fields}
-        extra = {name: value for name, value in (signal.model_extra or {}).items() if name != "type"}
+        extra = {name: value for name, value in (signal.model_extra or {}).items() if name not in ("type", *MARKS)}
         signal = StreamSignal.model_construct(**extra, **fields, type="signal")
     return signal.marked(replayed=replayed, late=late)
 

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from .. import _market as market
 from .._market import MAX_BATCH, MarketRequest, TokenQuery
 from .._values.money import usd
-from ..models.market import SignalType, TokenAvgPricesData, TokenPricesData, TokenSignalsData, TokenWinRatesData
+from ..models.market import SignalType, TokenAvgPrices, TokenPrice, TokenResults, TokenSignals, TokenWinRate
 from ..payments.batches import Batch, BatchOptions, BatchPlan
 from ..payments.money import Usd
 from ..payments.results import MarketResult
@@ -131,13 +131,12 @@ class Batches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> BatchRun[TokenSignalsData]:
+    ) -> BatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=True)
         # Without tokens there are no requests that would check it.
         market.count("limit", limit, market.MAX_SIGNALS)
-        return self._run(asked, lambda part: market.token_signals(part, limit), options)
+        return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
 
     def signal_history(
         self,
@@ -150,13 +149,13 @@ class Batches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> BatchRun[TokenSignalsData]:
+    ) -> BatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
         # Without tokens there are no requests that would check them.
         market.history_filter(start, end, signal_type)
-        return self._run(asked, lambda part: market.signal_history(_names(part), start, end, signal_type), options)
+        ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
+        return self._run_named(tokens, ask, options)
 
     def token_prices(
         self,
@@ -166,11 +165,9 @@ class Batches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> BatchRun[TokenPricesData]:
+    ) -> BatchRun[TokenResults[TokenPrice]]:
         """What tokens cost: $0.03 a token (`POST /v1/token-prices`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_prices(_names(part)), options)
+        return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def token_win_rate(
         self,
@@ -180,11 +177,9 @@ class Batches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> BatchRun[TokenWinRatesData]:
+    ) -> BatchRun[TokenResults[TokenWinRate]]:
         """How often agents won with tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_win_rate(_names(part)), options)
+        return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
 
     def token_avg_prices(
         self,
@@ -194,11 +189,14 @@ class Batches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
-    ) -> BatchRun[TokenAvgPricesData]:
+    ) -> BatchRun[TokenResults[TokenAvgPrices]]:
         """What agents paid and got for tokens: $0.02 a token (`POST /v1/token-avg-prices`)."""
-        options = BatchOptions.of(size, job, max_price, max_total)
-        asked = market.distinct(tokens, limits=False)
-        return self._run(asked, lambda part: market.token_avg_prices(_names(part)), options)
+        return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
+
+    def _run_named(
+        self, tokens: Iterable[str], ask: Callable[[Sequence[str]], MarketRequest[T]], options: BatchOptions
+    ) -> BatchRun[T]:
+        return self._run(market.distinct(tokens), lambda part: ask([one.identifier for one in part]), options)
 
     def _run(
         self,
@@ -207,7 +205,3 @@ class Batches:
         options: BatchOptions,
     ) -> BatchRun[T]:
         return BatchRun(self._buy, self._recall, BatchPlan(tokens, ask, options))
-
-
-def _names(tokens: Sequence[TokenQuery]) -> list[str]:
-    return [one.identifier for one in tokens]

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from .._http import settings
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
-from .._market import raw as raw_request
 from .._system.clock import Clock, SystemClock
-from .._values.http import RateLimit, RawResponse
+from .._values.http import RateLimit
 from ..errors import ConfigError, InvalidArgumentError
 from ..payments.authorizer import PaymentAuthorizer
 from ..payments.budget import Budget
@@ -25,7 +24,7 @@ from ..payments.ledger.sqlite import Ledger
 from ..payments.money import Usd, micro_usd
 from ..payments.signing.signer import LocalSigner, Signer, checked_signer, checksummed
 from .client import open_sender
-from .market_calls import MarketMethods
+from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow
 from .session import Session
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from .batches import Batches
     from .httpx_sender import HttpClient
     from .payment_history import Payments
-    from .quotes import Quotes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,9 +151,12 @@ class MarketClient(MarketMethods):
     @cached_property
     def quote(self) -> Quotes:
         """What calls cost by the published prices, and what the budgets leave: no key, no request."""
-        from .quotes import Quotes
-
         return Quotes(self._paying.quote)
+
+    @cached_property
+    def dry_run(self) -> DryRuns:
+        """What calls would sign: the service is asked for its offer; nothing is signed, reserved or paid."""
+        return DryRuns(self._try)
 
     @cached_property
     def batches(self) -> Batches:
@@ -181,60 +182,6 @@ class MarketClient(MarketMethods):
         """The rate limit as the last answer told it; None while none has."""
         return self._paying.session.throttle.rate_limit
 
-    @overload
-    def request(
-        self,
-        path: str,
-        *,
-        json: Mapping[str, Any] | None = None,
-        max_price: Usd | None = None,
-        new_purchase: bool = False,
-        dry_run: Literal[False] = False,
-    ) -> MarketResult[RawResponse]: ...
-    @overload
-    def request(
-        self,
-        path: str,
-        *,
-        json: Mapping[str, Any] | None = None,
-        max_price: Usd | None = None,
-        new_purchase: bool = False,
-        dry_run: Literal[True],
-    ) -> DryRun: ...
-    @overload
-    def request(
-        self,
-        path: str,
-        *,
-        json: Mapping[str, Any] | None = None,
-        max_price: Usd | None = None,
-        new_purchase: bool = False,
-        dry_run: bool,
-    ) -> MarketResult[RawResponse] | DryRun: ...
-    def request(
-        self,
-        path: str,
-        *,
-        json: Mapping[str, Any] | None = None,
-        max_price: Usd | None = None,
-        new_purchase: bool = False,
-        dry_run: bool = False,
-    ) -> MarketResult[RawResponse] | DryRun:
-        """POST any body to an endpoint whose price is published; paid, guarded and budgeted as the named calls are.
-
-        Args:
-            path: such as `/v1/token-prices`.
-            json: the body. Where the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
-            max_price: the most that this call may cost, in USD (without it, the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
-            dry_run: nothing is signed or paid; the result says what would be.
-
-        Raises:
-            InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
-            PaymentError, APIError: as the named calls.
-        """
-        return self._bought(raw_request(path, json), max_price, new_purchase, dry_run)
-
     def _buy(
         self,
         asked: MarketRequest[T],
@@ -256,7 +203,7 @@ class MarketClient(MarketMethods):
         most = None if max_price is None else micro_usd("max_price", max_price)
         return self._paying.buy(asked, finish, max_price=most, new_purchase=new_purchase, job=job)
 
-    def _dry_run(self, asked: MarketRequest[Any], *, max_price: Usd | None = None) -> DryRun:
+    def _try(self, asked: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun:
         most = None if max_price is None else micro_usd("max_price", max_price)
         return self._paying.dry_run(asked, max_price=most)
 

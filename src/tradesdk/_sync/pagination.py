@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from .._http.request import MAX_PAGE, Listing, optional_text, page_size, total
 from .._stream.seen_ids import Repeats
 from ..errors import APIResponseError
+from ..models._base import Page
 
 if TYPE_CHECKING:
-    from ..models._base import Model, Page
+    from ..models._base import Model
     from .session import Session
 
 M = TypeVar("M", bound="Model")
@@ -21,10 +22,10 @@ _id_of = attrgetter("id")  # what is listed has one
 
 
 class Pager(Generic[M]):
-    """A list of the service, walked lazily: a page is fetched only when an item of it is asked for.
+    """A list of the service. Iterating over it gives all items; a page is fetched when an item of it is needed.
 
-    Every walk starts again at the beginning (or at `cursor`). A pager belongs to one consumer. When a page cannot be
-    fetched, the walk's iterator stays where it is: asking it for the next item tries that page again.
+    Every iteration starts at the beginning (or at `cursor`). A pager belongs to one consumer. When a page cannot be
+    fetched, the iterator stays where it is: asking it for the next item tries that page again.
 
     Example:
         ```python
@@ -50,6 +51,12 @@ class Pager(Generic[M]):
 
     def __iter__(self) -> Iterator[M]:
         return _Items(self._pages())
+
+    def page(self) -> Page[M]:
+        """The first page, with `data` and `next_cursor`; the next one is the first page of a list at that cursor."""
+        for page in self._pages():
+            return page
+        return Page(data=[], next_cursor=self._cursor)  # max_items=0
 
     def pages(self) -> Iterator[Page[M]]:
         """The pages, each with `data` and `next_cursor`. With `max_items`, the last page asks only for what is missing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, field_validator
 
@@ -54,6 +54,11 @@ class Page(Model, Generic[ItemT]):
 
     data: Annotated[list[ItemT], FailFast(), Field(max_length=100)]
     next_cursor: str | None = None
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a Page is not iterable: its items are in .data (a pager gives the items of all pages)")
+
+    __aiter__ = __iter__
 
     @field_validator("next_cursor")
     @classmethod

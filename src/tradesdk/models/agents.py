@@ -1,10 +1,11 @@
 """Trading agents and their risk rules."""
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import PydanticKnownError
 
+from .._values.text import printable
 from ..errors import InvalidArgumentError
 from ._base import Model
 from ._types import AgentStatus, Confidence, Integer, Number, Timestamp
@@ -20,8 +21,20 @@ def _not_bool(value: Any) -> Any:
 _Percent: TypeAlias = Annotated[float, BeforeValidator(_not_bool)]
 
 
+class RiskDict(TypedDict, total=False):
+    """`Risk` as a plain dict."""
+
+    position_size_pct: float | None
+    stop_loss_pct: float | None
+    trailing_stop_pct: float | None
+    take_profit_pct: float | None
+
+
 class Risk(Model):
-    """Risk rules of an agent, all in per cent, all optional. What is None is not sent and keeps its value.
+    """Risk rules of an agent, all in percent, all optional. A rule that is None is not sent and keeps its value.
+
+    Raises:
+        InvalidArgumentError: there is no such rule, or its value is not a number.
 
     Attributes:
         position_size_pct: share of the available balance for one position.
@@ -33,12 +46,18 @@ class Risk(Model):
     if not TYPE_CHECKING:  # type checkers know the fields by themselves
 
         def __init__(self, **rules: float | None) -> None:
+            for name in rules.keys() - type(self).model_fields.keys():
+                known = ", ".join(type(self).model_fields)
+                raise InvalidArgumentError(f"Risk has no field {printable(name, 60)}; it has {known}")
             try:
                 super().__init__(**rules)
             except ValidationError as error:
                 problem = error.errors(include_url=False, include_input=False)[0]
                 name = ".".join(str(part) for part in problem["loc"])
                 raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
+
+        # Answers are read without it: a rule that the service adds later is kept.
+        __init__.__pydantic_base_init__ = True
 
     position_size_pct: _Percent | None = None
     stop_loss_pct: _Percent | None = None

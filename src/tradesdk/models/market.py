@@ -238,48 +238,21 @@ class SupportedToken(MarketModel):
     agent_count: Annotated[int, Field(alias="agentCount")]
 
 
-class TokenSignalsData(MarketModel):
-    """Signals, as `POST /v1/token-signals` and `POST /v1/signal-history` wrap them.
+ResultT = TypeVar("ResultT", bound=MarketModel)
+
+
+class TokenResults(MarketModel, Generic[ResultT]):
+    """One result for each token of the request (in the answers to the five endpoints about given tokens).
 
     Attributes:
-        results: one for each token, at most 5.
+        results: at most 5.
     """
 
-    results: Annotated[list[TokenSignals], FailFast(), Field(max_length=5)]
+    results: Annotated[list[ResultT], FailFast(), Field(max_length=5)]
 
 
-class TokenPricesData(MarketModel):
-    """Prices, as `POST /v1/token-prices` wraps them.
-
-    Attributes:
-        results: one for each token, at most 5.
-    """
-
-    results: Annotated[list[TokenPrice], FailFast(), Field(max_length=5)]
-
-
-class TokenWinRatesData(MarketModel):
-    """Win rates, as `POST /v1/token-win-rate` wraps them.
-
-    Attributes:
-        results: one for each token, at most 5.
-    """
-
-    results: Annotated[list[TokenWinRate], FailFast(), Field(max_length=5)]
-
-
-class TokenAvgPricesData(MarketModel):
-    """Average prices, as `POST /v1/token-avg-prices` wraps them.
-
-    Attributes:
-        results: one for each token, at most 5.
-    """
-
-    results: Annotated[list[TokenAvgPrices], FailFast(), Field(max_length=5)]
-
-
-class TopPerformersData(MarketModel):
-    """Top performers, as `POST /v1/top-performers` wraps them.
+class TopPerformers(MarketModel):
+    """The tokens that agents do best with (`POST /v1/top-performers`).
 
     Attributes:
         tokens: the best first, at most 300.
@@ -288,12 +261,12 @@ class TopPerformersData(MarketModel):
     tokens: Annotated[list[TopPerformer], FailFast(), Field(max_length=300)]
 
 
-class SupportedTokensData(MarketModel):
-    """Supported tokens, as `POST /v1/supported-tokens` wraps them.
+class SupportedTokens(MarketModel):
+    """The tokens with market data (`POST /v1/supported-tokens`).
 
     Attributes:
-        total: how many there are in all.
-        tokens: those that were asked for, at most 500.
+        total: the number of all of them.
+        tokens: those in this answer, at most 500.
     """
 
     total: int

@@ -7,41 +7,56 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
+from pydantic import computed_field, model_validator
+
 from ._base import Model
 from ._types import Timestamp
 from .signals import Signal
 
+MARKS = frozenset({"replayed", "late"})
+"""What we say of a signal, not the service."""
+
 
 class StreamSignal(Signal):
-    """A signal as a stream yields it. `model_dump(mode="json")` gives what is on the wire.
+    """A signal as a stream yields it. Dumps have the service's names and values, then `replayed` and `late`.
+
+    `model_dump(mode="json", exclude_computed_fields=True)` leaves these two out. They are not compared by `==`.
 
     Attributes:
         type: always `signal`.
+        replayed: it did not come live but from the history, after a disconnect or at an audit.
+        late: it is older than what was yielded before it: outside the promise of order.
     """
 
     type: Literal["signal"]
 
-    # No fields: reading them would cost every signal time, and the service might send something of that name one day.
+    # No fields: reading them would cost every signal time.
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def replayed(self) -> bool:
-        """Whether it did not come live: the history had it, after a disconnect or at an audit."""
+        """It did not come live but from the history, after a disconnect or at an audit."""
         return False
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def late(self) -> bool:
-        """Whether it is older than what was yielded before it: outside the promise of order."""
+        """It is older than what was yielded before it: outside the promise of order."""
         return False
 
+    @model_validator(mode="after")
+    def _from_a_dump(self) -> Self:
+        if extra := self.__pydantic_extra__:
+            for name in MARKS & extra.keys():
+                vars(self)[name] = extra.pop(name) is True
+                self.__pydantic_fields_set__.discard(name)
+        return self
+
     def marked(self, *, replayed: bool, late: bool) -> Self:
-        """A copy with these marks. They are not compared, and not dumped."""
+        """A copy with these marks."""
         copy = self.model_copy()
         vars(copy).update(replayed=replayed, late=late)
         return copy
-
-    def __repr_args__(self) -> Any:
-        yield from super().__repr_args__()
-        yield from ((name, True) for name in ("replayed", "late") if getattr(self, name))
 
 
 class Heartbeat(Model):

@@ -8,11 +8,10 @@ from decimal import Decimal
 from typing import Generic, TypeVar
 
 from .._http.request import optional_text
-from .._market import MAX_BATCH, MarketRequest, TokenQuery
+from .._market import MAX_BATCH, MarketRequest, TokenQuery, price
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment
 from ..errors import APIError, BudgetDetails, InvalidArgumentError, PaymentError, PaymentRefusedError
-from . import prices
 from .money import Usd, micro_usd
 from .results import MarketResult
 
@@ -65,7 +64,7 @@ class Part(Generic[T]):
     @property
     def amount(self) -> int:
         """Its published price in micro-dollars."""
-        return prices.price(self.asked.request.path, self.asked.tokens or 0)
+        return price(self.asked.request.path, self.asked.tokens or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from .._values.payment import Payment
-from . import prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,9 @@ class PurchaseIntent:
     @property
     def amount(self) -> int:
         """The published price in micro-dollars."""
-        return prices.price(self.path, self.tokens or 0)
+        from .._market import price  # brings the models, which a ledger does without
+
+        return price(self.path, self.tokens or 0)
 
     def fingerprint(self, payer: str) -> str:
         """What tells this purchase from others: the same bytes to the same place, paid by the same address."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -161,7 +161,7 @@ def stream(
             place, begin = last_place(run, chain, filters)
         purpose = None if checkpoint is None else Purpose(checkpoint, run, filters)
         delivery = Delivery(run, wanted, tape, force=force, resumes=place is not None, purpose=purpose)
-        signals = run.client.signals
+        signals, side = run.client.signals, cast("Any", direction)  # Typer has checked it
         run.closing(delivery.close)
 
         def opened(kept: Path | None) -> AbstractContextManager[AnyStream]:
@@ -169,7 +169,7 @@ def stream(
                 chain=chain,
                 since=begin,
                 min_confidence=min_confidence,
-                direction=direction,
+                direction=side,
                 token=token,
                 checkpoint=kept or False,
                 manual_ack=kept is not None,

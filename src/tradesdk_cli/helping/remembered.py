@@ -83,15 +83,15 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "TradeDetail": _trade,
     "Position": _token,
     "Signal": _token,
-    "SupportedTokensData": _tokens,
-    "TopPerformersData": _tokens,
-    **dict.fromkeys(("TokenSignalsData", "TokenPricesData", "TokenWinRatesData", "TokenAvgPricesData"), _results),
+    "SupportedTokens": _tokens,
+    "TopPerformers": _tokens,
+    "TokenResults": _results,
 }
 
 
 def note(model: str, row: Mapping[str, Any]) -> None:
     """Takes down what is worth completing in `row`, an item in wire form; `model` is the name of its class."""
-    reader = _READERS.get(model)
+    reader = _READERS.get(model.partition("[")[0])
     if reader is not None:
         reader(row)
 

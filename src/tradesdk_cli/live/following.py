@@ -188,11 +188,7 @@ def _deliver(
 
 def wire_of(signal: StreamSignal) -> dict[str, Any]:
     """A signal as the service sent it, and at the end `replayed` and `late`."""
-    event: dict[str, Any] = {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
-    for mark in ("replayed", "late"):
-        event.pop(mark, None)
-        event[mark] = getattr(signal, mark)
-    return event
+    return {"type": signal.type} | signal.model_dump(mode="json", exclude_unset=True)
 
 
 class _Teller:

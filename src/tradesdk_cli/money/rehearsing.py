@@ -23,7 +23,7 @@ def rehearse(till: Till) -> None:
     if terms.batches:
         shown = request | _of_batches(till)
     else:
-        found = getattr(till.client, call.method)(**call.given, max_price=terms.max_price, dry_run=True)
+        found = getattr(till.client.dry_run, call.method)(**call.given, max_price=terms.max_price)
         asked = found.authorization
         shown = request | {
             "body": call.body(),

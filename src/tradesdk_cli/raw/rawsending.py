@@ -192,15 +192,11 @@ def _fields_of(verb: str) -> list[str]:
     import tradesdk
     from tradesdk_cli.results.selecting import names_of_model
 
-    model: Any = {
-        "prices": tradesdk.TokenPricesData,
-        "win-rate": tradesdk.TokenWinRatesData,
-        "avg-prices": tradesdk.TokenAvgPricesData,
-        "top": tradesdk.TopPerformersData,
-        "metrics": tradesdk.AggregateMetrics,
-        "tokens": tradesdk.SupportedTokensData,
-    }.get(verb, tradesdk.TokenSignalsData)
-    return ["success", "data", "error", *names_of_model(model, "data.")]
+    if verb == "metrics":
+        inner = [*names_of_model(tradesdk.AggregateMetrics, "data.")]
+    else:
+        inner = {"top": ["data.tokens"], "tokens": ["data.total", "data.tokens"]}.get(verb, ["data.results"])
+    return ["success", "data", "error", *inner]
 
 
 def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, send_api_key: bool) -> None:
@@ -221,7 +217,7 @@ def ask_price(run: Session, asked: RawRequest, *, include: bool, dry_run: bool, 
     client = market_client(run, Wallet(NOBODY, _nothing_is_signed), send_api_key=send_api_key)
     quote = client.quote.request(**call.given)
     if quote.price:
-        tried = client.request(**call.given, dry_run=True)
+        tried = client.dry_run.request(**call.given)
         price = usd(int(tried.authorization["value"])) if tried.authorization else quote.price
         if tried.authorization or tried.refusal:
             program, cost = run.settings.program, plain_dollars(price)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..._http.request import (
     CreateLookup,
     Listing,
@@ -20,8 +22,7 @@ from ..._http.request import (
     settings,
 )
 from ..._http.response import decode_nothing
-from ...models._types import AgentStatus
-from ...models.agents import Agent, AgentSummary, Risk
+from ...models.agents import Agent, AgentSummary, Risk, RiskDict
 from ..pagination import AsyncPager
 from ..session import AsyncSession
 
@@ -38,7 +39,7 @@ class AsyncAgentsResource:
     def list(
         self,
         *,
-        status: AgentStatus | None = None,
+        status: Literal["active", "idle", "paused", "error"] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,
@@ -60,7 +61,7 @@ class AsyncAgentsResource:
         name: str,
         wallet_id: str,
         chain_id: int,
-        risk: Risk | None = None,
+        risk: Risk | RiskDict | None = None,
         min_confidence: float | None = None,
         max_positions: int | None = None,
     ) -> Agent:
@@ -72,7 +73,7 @@ class AsyncAgentsResource:
             name: a name for people.
             wallet_id: a wallet that is connected already.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            risk: risk rules; what is None is left to the service.
+            risk: risk rules, as `Risk` or as a dict with its fields; the service decides those that are None.
             min_confidence: trade signals from this confidence on, 0.0 to 1.0 (the service's default is 0.75).
             max_positions: positions open at the same time (the service's default is 5).
 
@@ -113,7 +114,7 @@ class AsyncAgentsResource:
         *,
         name: str | None = None,
         wallet_id: str | None = None,
-        risk: Risk | None = None,
+        risk: Risk | RiskDict | None = None,
         min_confidence: float | None = None,
         max_positions: int | None = None,
     ) -> Agent:

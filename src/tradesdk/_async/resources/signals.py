@@ -13,7 +13,6 @@ from ..pagination import AsyncPager
 from ..session import AsyncSession
 
 if TYPE_CHECKING:
-    from ...models._types import Direction
     from ...models.stream import StreamItem, StreamSignal
     from ..signal_stream import AsyncSignalStream
 
@@ -80,7 +79,7 @@ class AsyncSignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,
@@ -100,7 +99,7 @@ class AsyncSignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,
@@ -119,7 +118,7 @@ class AsyncSignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..._http.request import (
     CreateLookup,
     Listing,
@@ -21,8 +23,7 @@ from ..._http.request import (
     settings,
 )
 from ..._http.response import decode_nothing
-from ...models._types import AgentStatus
-from ...models.agents import Agent, AgentSummary, Risk
+from ...models.agents import Agent, AgentSummary, Risk, RiskDict
 from ..pagination import Pager
 from ..session import Session
 
@@ -39,7 +40,7 @@ class AgentsResource:
     def list(
         self,
         *,
-        status: AgentStatus | None = None,
+        status: Literal["active", "idle", "paused", "error"] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,
@@ -61,7 +62,7 @@ class AgentsResource:
         name: str,
         wallet_id: str,
         chain_id: int,
-        risk: Risk | None = None,
+        risk: Risk | RiskDict | None = None,
         min_confidence: float | None = None,
         max_positions: int | None = None,
     ) -> Agent:
@@ -73,7 +74,7 @@ class AgentsResource:
             name: a name for people.
             wallet_id: a wallet that is connected already.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            risk: risk rules; what is None is left to the service.
+            risk: risk rules, as `Risk` or as a dict with its fields; the service decides those that are None.
             min_confidence: trade signals from this confidence on, 0.0 to 1.0 (the service's default is 0.75).
             max_positions: positions open at the same time (the service's default is 5).
 
@@ -114,7 +115,7 @@ class AgentsResource:
         *,
         name: str | None = None,
         wallet_id: str | None = None,
-        risk: Risk | None = None,
+        risk: Risk | RiskDict | None = None,
         min_confidence: float | None = None,
         max_positions: int | None = None,
     ) -> Agent:

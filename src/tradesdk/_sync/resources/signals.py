@@ -14,7 +14,6 @@ from ..pagination import Pager
 from ..session import Session
 
 if TYPE_CHECKING:
-    from ...models._types import Direction
     from ...models.stream import StreamItem, StreamSignal
     from ..signal_stream import SignalStream
 
@@ -79,7 +78,7 @@ class SignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,
@@ -99,7 +98,7 @@ class SignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,
@@ -118,7 +117,7 @@ class SignalsResource:
         chain: int,
         since: datetime | float | None = None,
         min_confidence: float | None = None,
-        direction: Direction | None = None,
+        direction: Literal["BUY", "SELL"] | None = None,
         token: str | None = None,
         checkpoint: str | os.PathLike[str] | bool = False,
         manual_ack: bool = False,

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..._http.request import Listing, endpoint, identifier, model_request, optional_identifier, optional_text
-from ...models._types import TradeStatus
 from ...models.trades import Trade, TradeDetail
 from ..pagination import Pager
 from ..session import Session
@@ -20,7 +21,7 @@ class TradesResource:
         self,
         *,
         agent_id: str | None = None,
-        status: TradeStatus | None = None,
+        status: Literal["open", "closed"] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
         max_items: int | None = None,

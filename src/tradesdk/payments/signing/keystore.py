@@ -32,7 +32,7 @@ _MOST_ITERATIONS = 100_000_000
 _HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
 
 
-def create(
+def create_keystore(
     path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
 ) -> str:
     """Write a new keystore and give its address. The file is complete and synced, or it is not there.
@@ -68,7 +68,7 @@ def create(
     return checksummed(document["address"])
 
 
-def address(path: str | os.PathLike[str]) -> str:
+def keystore_address(path: str | os.PathLike[str]) -> str:
     """The address of a keystore's key, checksummed; it takes no password.
 
     Raises:
