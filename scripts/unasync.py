@@ -2,7 +2,9 @@
 """Write the blocking twin of everything async: `src/tradesdk/_async` → `_sync`, `tests/_async` → `tests/_sync`.
 
     scripts/unasync.py           write what is not current
-    scripts/unasync.py --check   write nothing, exit 1 when something is not current
+    scripts/unasync.py --check   exit 1 when something of `src` is not current, and write nothing there
+
+The twins of tests are not stored: git ignores them, pytest and this script write those that are not current.
 
 It also fails on a rule that matches nowhere, on a generated file without a source, on a word of async that no rule
 took away, and on a hand-written twin that does not define the same names.
@@ -13,14 +15,17 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TREES = (("src/tradesdk/_async", "src/tradesdk/_sync"), ("tests/_async", "tests/_sync"))
-HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py", "tests/_async/_flavour.py")
+SOURCES = ("src/tradesdk/_async", "src/tradesdk/_sync")
+TESTS = ("tests/_async", "tests/_sync")
+HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py",)
 
 # Applied in this order to every line. Each must match somewhere.
 RULES = [
@@ -45,6 +50,7 @@ RULES = [
         (r"\basynccontextmanager\b", "contextmanager"),
         (r"\baread\b", "read"),
         (r"\btradesdk\._async\b", "tradesdk._sync"),
+        (r"\b_flavour_async\b", "_flavour_sync"),
         # ours
         (r"\b(_?)Async(?=[A-Z])", r"\1"),
     )
@@ -88,41 +94,68 @@ def public_names(path: Path) -> set[str]:
     return {node.name.removeprefix("Async") for node in body if isinstance(node, defined)}
 
 
+def twins(folders: tuple[str, str], used: set[int], problems: list[str]) -> Iterator[tuple[Path, str]]:
+    """Every file to be generated, and its text. Files without a source are problems."""
+    expected: set[Path] = set()
+    for source in sorted((ROOT / folders[0]).rglob("*.py")):
+        target = ROOT / folders[1] / source.relative_to(ROOT / folders[0])
+        expected.add(target)
+        name = target.relative_to(ROOT).as_posix()
+        if source.relative_to(ROOT).as_posix() in HAND_WRITTEN:
+            if not target.exists() or public_names(source) != public_names(target):
+                problems.append(f"{name}: does not define the same names as its twin")
+            continue
+        text = generate(source, source.read_text("utf-8"), used)
+        for number, line in enumerate(text.splitlines()[1:], 2):
+            if match := LEFT_OVER.search(line):
+                problems.append(f"{name}:{number}: {match[0]!r} is left over: {line.strip()}")
+        yield target, text
+    for found in sorted((ROOT / folders[1]).rglob("*.py")):
+        if found not in expected:
+            problems.append(f"{found.relative_to(ROOT).as_posix()}: has no source; delete it")
+
+
+def is_current(target: Path, text: str) -> bool:
+    return target.exists() and target.read_text("utf-8") == text
+
+
+def write(target: Path, text: str) -> None:
+    """At once: other programs read these files meanwhile."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f"{target.name}.{os.getpid()}")
+    beside.write_text(text, "utf-8")
+    beside.replace(target)
+
+
+def write_tests(used: set[int] | None = None) -> list[str]:
+    """Write the tests of the blocking flavour that are not current; what is wrong with them."""
+    problems: list[str] = []
+    for target, text in twins(TESTS, set() if used is None else used, problems):
+        if not is_current(target, text):
+            write(target, text)
+    return problems
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is not current")
+    parser.add_argument("--check", action="store_true", help="write nothing in src; exit 1 when one is not current")
     check = parser.parse_args().check
     if importlib.util.find_spec("ruff") is None:
         print('ruff is missing, which formats what is generated: use the environment of pip install -e ".[test]"')
         return 1
     problems: list[str] = []
     used: set[int] = set()
-    for source_root, target_root in TREES:
-        expected: set[Path] = set()
-        for source in sorted((ROOT / source_root).rglob("*.py")):
-            target = ROOT / target_root / source.relative_to(ROOT / source_root)
-            expected.add(target)
-            name = target.relative_to(ROOT).as_posix()
-            if source.relative_to(ROOT).as_posix() in HAND_WRITTEN:
-                if not target.exists() or public_names(source) != public_names(target):
-                    problems.append(f"{name}: does not define the same names as its twin")
-                continue
-            text = generate(source, source.read_text("utf-8"), used)
-            for number, line in enumerate(text.splitlines()[1:], 2):
-                if match := LEFT_OVER.search(line):
-                    problems.append(f"{name}:{number}: {match[0]!r} is left over: {line.strip()}")
-            text = formatted(text, target)
-            if target.exists() and target.read_text("utf-8") == text:
-                continue
-            if check:
-                problems.append(f"{name}: is not current; run scripts/unasync.py")
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text, "utf-8")
-                print(f"wrote {name}")
-        for found in sorted((ROOT / target_root).rglob("*.py")):
-            if found not in expected:
-                problems.append(f"{found.relative_to(ROOT).as_posix()}: has no source; delete it")
+    for target, text in twins(SOURCES, used, problems):
+        name = target.relative_to(ROOT).as_posix()
+        text = formatted(text, target)
+        if is_current(target, text):
+            continue
+        if check:
+            problems.append(f"{name}: is not current; run scripts/unasync.py")
+        else:
+            write(target, text)
+            print(f"wrote {name}")
+    problems += write_tests(used)
     problems += [f"the rule {RULES[number][0].pattern!r} matches nowhere" for number in set(range(len(RULES))) - used]
     print("\n".join(problems) or "the generated tree is current")
     return 1 if problems else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import random
 import signal
@@ -23,6 +24,19 @@ SEED = os.environ.get("TRADE_SEED", "")
 settings.register_profile("the same", deadline=None, derandomize=True, database=None)
 settings.register_profile("anew", deadline=None, print_blob=True)
 settings.load_profile("anew" if SEED else "the same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write the tests of the blocking flavour from those of the async one, before workers look for tests."""
+    if hasattr(config, "workerinput"):
+        return
+    spec = importlib.util.spec_from_file_location("unasync", Path(__file__).parent.parent / "scripts" / "unasync.py")
+    assert spec is not None
+    assert spec.loader is not None
+    unasync = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(unasync)
+    if problems := unasync.write_tests():
+        raise pytest.UsageError("tests/_sync: " + "; ".join(problems))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -77,7 +91,7 @@ STEADY = {
         *("test_threads", "test_transport_time"),
     ),
     "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
-    "unit": ("test_checkpoint_lock", "test_replay_walks", "test_unasync"),
+    "unit": ("test_checkpoint_lock", "test_deduplicator_walks", "test_unasync"),
 }
 
 

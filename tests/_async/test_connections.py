@@ -13,9 +13,9 @@ from tradesdk import APIConnectionError, APITimeoutError, AsyncTradeClient, Inte
 from .._answers import ACCOUNT, KEY, created, page, summary
 from .._answers import agent as whole
 from .._clock import VirtualClock
+from .._flavour_async import at_once, until
 from .._hostile import Visit, answer, closed_port, hostile
 from ._client import at_most, connected, facing
-from ._flavour import at_once, until
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
 

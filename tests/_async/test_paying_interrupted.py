@@ -12,8 +12,8 @@ import pytest
 from tradesdk import LedgerError, PaymentOutcomeUnknownError, PaymentRefusedError, PaymentState, PaymentUndeliveredError
 
 from .._eventful import Stop, broken_disk, stop
+from .._flavour_async import at_once
 from .._paidservice import PRICE
-from ._flavour import at_once
 from ._paidshop import ANSWERS, EVERY_ANSWER, SILENT, WHEN, Shop, lost, outcome, steps_of
 
 

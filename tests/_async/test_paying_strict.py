@@ -25,11 +25,11 @@ from tradesdk import (
     TradeError,
 )
 
+from .._flavour_async import at_once
 from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
 from .._seller import TWO, Seller, prices, settled
 from ..unit._ledger import draft, presented
 from ..unit._offers import decoded, encoded
-from ._flavour import at_once
 from ._market import market_of
 
 OTHER = "0x" + "42" * 20

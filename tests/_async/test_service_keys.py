@@ -10,7 +10,7 @@ import pytest
 from tradesdk import AsyncTradeClient, AuthenticationError, LocalSigner, PermissionDeniedError, RateLimitError, Risk
 from tradesdk_mock import MockServer
 
-from ._flavour import at_once
+from .._flavour_async import at_once
 from .conftest import Tenant
 
 

@@ -12,8 +12,8 @@ from tradesdk import RateLimit, RateLimitError
 
 from .._answers import ACCOUNT, Service, failed, limited, ok
 from .._clock import START, VirtualClock, http_date, named
+from .._flavour_async import at_once
 from ._client import client_of
-from ._flavour import at_once
 
 LIMIT = 20
 

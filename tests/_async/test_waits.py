@@ -15,8 +15,8 @@ from tradesdk import APIStatusError, APITimeoutError, RateLimitError, ServiceUna
 
 from .._answers import ACCOUNT, Service, bare, failed, limited, ok
 from .._clock import START, VirtualClock, http_date, named
+from .._flavour_async import at_once
 from ._client import client_of
-from ._flavour import at_once
 
 
 class TenAtOnce(VirtualClock):

@@ -18,8 +18,8 @@ import pytest
 from tradesdk import AsyncTradeClient, TradeClient
 from tradesdk_mock import MockServer
 
+from .._flavour_sync import at_once
 from .._hostile import Visit, hostile
-from .._sync._flavour import at_once
 from ._streamhouse import QUICKLY, STREAM, Publisher, key_of, publishing, server_of, soon
 from ._streamplaces import EMPTY, OPEN, chunk, signal_event
 

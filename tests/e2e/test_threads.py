@@ -14,8 +14,8 @@ from tradesdk._sync.connection_pool import ConnectionPool
 
 from .._answers import ACCOUNT, KEY
 from .._clock import VirtualClock
+from .._flavour_sync import at_once
 from .._hostile import Visit, answer, hostile
-from .._sync._flavour import at_once
 
 GOOD = answer(json.dumps(ACCOUNT).encode())
 

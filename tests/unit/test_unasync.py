@@ -219,7 +219,9 @@ def test_tests_are_generated_like_the_rest(copied: Copy) -> None:
     assert copied.run()[0] == 0
     written = (copied.root / "tests/_sync/test_made_up.py").read_text("utf-8")
     assert written.splitlines()[1:] == ["def test_it(x: object) -> None:", "    x.close()  # type: ignore"]
+    (copied.root / "tests/_sync/test_made_up.py").write_text("stale", "utf-8")
     assert copied.run("--check")[0] == 0
+    assert (copied.root / "tests/_sync/test_made_up.py").read_text("utf-8") == written, "they are not stored"
 
 
 def test_what_is_written_is_formatted_and_its_imports_are_sorted(
