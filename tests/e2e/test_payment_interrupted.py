@@ -16,7 +16,7 @@ import pytest
 
 import tradesdk
 from tradesdk import NotFoundError, PaymentError, PaymentState
-from tradesdk._sync.concurrency import Slots
+from tradesdk._sync.concurrency import Semaphore
 
 from .._eventful import Stop
 from .._interrupts import apart
@@ -182,7 +182,7 @@ def test_while_a_failed_call_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch
     shop = Shop([])
     shop.service.handle = lambda request: httpx.Response(404)  # type: ignore[method-assign]
     with monkeypatch.context() as patch:
-        patch.setattr(Slots, "give_back", interrupted)
+        patch.setattr(Semaphore, "give_back", interrupted)
         with pytest.raises(Stop) as kept:
             shop.buy()
     assert isinstance(kept.value.__context__, NotFoundError)
