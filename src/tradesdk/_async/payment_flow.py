@@ -95,14 +95,18 @@ class AsyncPaymentFlow:
             if isinstance(found, MarketResult):
                 return finish(found)
             _ = self.authorizer.payer  # says that there is no signer
-        context = AsyncSubmissionContext(asked.request, owner_name(), self._give_up(), job=job)
+        given: list[R] = []
+        context = AsyncSubmissionContext(
+            asked.request, owner_name(), self._give_up(), job=job, paid=lambda result: given.append(finish(result))
+        )
         turn, place = self._turns.of(purchase.key), Place()
         try:
             if not await turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            given = finish(await self._buy(asked, purchase, context))
+            result = await self._buy(asked, purchase, context)
+            found = given[-1] if given else finish(result)
             turn.give_back(ref(place))
-            return given
+            return found
         except BaseException as error:
             try:
                 turn.give_back(ref(place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -41,6 +42,7 @@ class AsyncSubmissionContext(Generic[T]):
         give_up: the monotonic time at which the call ends.
         job: takes over a payment that belongs to none, so that the answer is kept for it.
         keep: the ledger keeps the answer even without a job.
+        paid: called with an answer that was paid for just now, before it is closed.
         claimed: the payment that is claimed.
         answered: the payment whose answer is about to be handed to the caller, with its `reply`.
         quote: what the call costs by the published prices.
@@ -51,6 +53,7 @@ class AsyncSubmissionContext(Generic[T]):
     give_up: float
     job: str | None = None
     keep: bool = False
+    paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
     answered: Payment | None = None
     quote: Quote = field(init=False)
@@ -171,8 +174,24 @@ class AsyncSubmission(Generic[T]):
                 self._payment, PaymentResponse(Classification.SPENT, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
+        outcome = Outcome(
+            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.presentations
+        )
+        context, payment, now = self._context, self._payment, self._authorizer.clock.now()
+        context.answered = replace(payment, reply=response.content)
+
+        def record() -> MarketResult[T]:
+            self._payment, problem = self._authorizer.record(payment, outcome, now=now)
+            result = self._result(data, answer, problem)
+            context.paid(result)
+            self._authorizer.close(self._payment, context.owner, keep=context.keep, job=context.job)
+            return result
+
+        # Written down and closed in one go: a cancellation meanwhile opens it again.
+        return await run_uninterrupted(record)
+
+    def _result(self, data: T, answer: PaymentResponse, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
-        problem = await self._deliver(answer, response.content)
         if problem is not None:
             warnings = (f"the ledger does not know that this was delivered: {problem.message}",)
         warnings += receipt_warnings(answer.receipt, self._payment)
@@ -190,17 +209,6 @@ class AsyncSubmission(Generic[T]):
             answered_at=payment.updated_at,
         )
 
-    async def _deliver(self, answer: PaymentResponse, reply: bytes) -> LedgerError | None:
-        """Write the answer down and close it, in one go: a cancellation meanwhile is answered by opening it again."""
-        context, payment, now = self._context, self._payment, self._authorizer.clock.now()
-        outcome = Outcome(PaymentState.DELIVERED, "delivered", answer.receipt, reply, self._flow.presentations)
-        context.answered = replace(payment, reply=reply)
-        record = partial(
-            self._authorizer.record, payment, outcome, owner=context.owner, keep=context.keep, job=context.job, now=now
-        )
-        self._payment, problem = await run_uninterrupted(record)
-        return problem
-
     async def _note(self, step: Transition, answer: PaymentResponse) -> None:
         await self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
 
@@ -210,9 +218,7 @@ class AsyncSubmission(Generic[T]):
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
         payment, now = self._payment, self._authorizer.clock.now()
         outcome = Outcome(state, reason, answer.receipt, reply, self._flow.presentations)
-        self._payment, problem = await in_thread(
-            partial(self._authorizer.record, payment, outcome, owner=self._context.owner, now=now)
-        )
+        self._payment, problem = await in_thread(partial(self._authorizer.record, payment, outcome, now=now))
         if problem is not None and not lenient:
             raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
         return problem

@@ -96,14 +96,18 @@ class PaymentFlow:
             if isinstance(found, MarketResult):
                 return finish(found)
             _ = self.authorizer.payer  # says that there is no signer
-        context = SubmissionContext(asked.request, owner_name(), self._give_up(), job=job)
+        given: list[R] = []
+        context = SubmissionContext(
+            asked.request, owner_name(), self._give_up(), job=job, paid=lambda result: given.append(finish(result))
+        )
         turn, place = self._turns.of(purchase.key), Place()
         try:
             if not turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            given = finish(self._buy(asked, purchase, context))
+            result = self._buy(asked, purchase, context)
+            found = given[-1] if given else finish(result)
             turn.give_back(ref(place))
-            return given
+            return found
         except BaseException as error:
             try:
                 turn.give_back(ref(place))

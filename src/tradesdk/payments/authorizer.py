@@ -276,20 +276,10 @@ class PaymentAuthorizer:
             ended(owner)
             raise
 
-    def record(
-        self,
-        payment: Payment,
-        outcome: Outcome,
-        *,
-        owner: str,
-        keep: bool = False,
-        job: str | None = None,
-        now: float,
-    ) -> tuple[Payment, LedgerError | None]:
+    def record(self, payment: Payment, outcome: Outcome, *, now: float) -> tuple[Payment, LedgerError | None]:
         """Write down what became of a payment; what it is then, and why that could not be written.
 
-        An outcome is worth more than its note, so a ledger that fails is no error here. What is DELIVERED is kept
-        first, and then closed: only a call that is killed in between leaves it to the next one.
+        An outcome is worth more than its note, so a ledger that fails is no error here.
         """
         problem: LedgerError | None = None
         try:
@@ -306,8 +296,6 @@ class PaymentAuthorizer:
             problem = error
             logger.error("payment %s is %s, and the ledger cannot be written: %s", payment.id, outcome.state, problem)
             payment = payment.moved(outcome.state, outcome.reason, outcome.receipt, outcome.submissions, now)
-        if outcome.state is PaymentState.DELIVERED:
-            self.close(payment, owner, keep=keep, job=job)
         return payment, problem
 
     def close(self, payment: Payment, owner: str, *, keep: bool, job: str | None) -> None:
