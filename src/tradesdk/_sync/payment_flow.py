@@ -104,10 +104,10 @@ class PaymentFlow:
         try:
             if not turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            result = self._buy(asked, purchase, context)
-            found = given[-1] if given else finish(result)
+            bought = self._buy(asked, purchase, context)
+            finished = given[-1] if given else finish(bought)
             turn.give_back(ref(place))
-            return found
+            return finished
         except BaseException as error:
             try:
                 turn.give_back(ref(place))
