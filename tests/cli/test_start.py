@@ -150,8 +150,8 @@ def verbs_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 def test_a_list_in_a_pipe_needs_neither_tables_nor_the_mock_nor_a_signer(world: Terminal) -> None:
     modules = loaded(world, "agents list")
-    assert {"httpx", "pydantic"} <= modules
-    assert not modules & {"tradesdk_cli.results.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
+    assert {"httpcore", "pydantic"} <= modules
+    assert not modules & {"httpx", "tradesdk_cli.results.table", "rich", "tradesdk_mock", "eth_account", "uvicorn"}
 
 
 def test_the_command_line_of_httpx_is_loaded_for_others_only(world: Terminal) -> None:
@@ -209,7 +209,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
     trade.env |= {"TRADE_MARKET_BASE_URL": shop.url, "TRADE_KEYSTORE": str(keystore)}
     lines = ("market tokens --limit 1", "market prices ETH --dry-run", "pay quote prices ETH", "pay history")
     modules = loaded(trade, *lines)
-    assert {"httpx", "sqlite3"} <= modules
+    assert {"httpcore", "sqlite3"} <= modules
     ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
     assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "uvicorn", *ethereum}
     assert shop.payments.presentations() == []

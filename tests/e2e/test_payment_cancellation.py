@@ -90,7 +90,7 @@ async def test_wherever_it_waits(kinds: list[str]) -> None:
             break
         assert len(shop.service.authorizations) <= 1
         await shop.end()
-    assert at > 10
+    assert at > 5  # it waits for the ledger three times, and for the service
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ async def test_wherever_it_waits_as_asyncio_does_it(kinds: list[str], anyio_back
             break
         assert len(shop.service.authorizations) <= 1
         await shop.end()
-    assert at > 10
+    assert at > 5  # it waits for the ledger three times, and for the service
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from typing import cast
 import httpcore
 
 from .._http.settings import Origin
-from .._values.http import Headers
+from .._values.http import Headers, SentHeaders
 from .concurrency import AsyncLoopBinding, AsyncSemaphore
 from .deadline_stream import AsyncDeadlineConnection
 from .sending import Outgoing
@@ -71,7 +71,7 @@ class AsyncConnectionPool:
         origin, body = self._origin, outgoing.body
         if len(outgoing.target) > _LONGEST_TARGET:
             raise httpcore.LocalProtocolError("URL too long")
-        headers = [(b"Host", origin.authority), *outgoing.headers]
+        headers = SentHeaders([(b"Host", origin.authority), *outgoing.headers])
         if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"%d" % len(body or b"")))
         return httpcore.Request(

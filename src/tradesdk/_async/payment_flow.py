@@ -15,17 +15,16 @@ from .._http.request import Request
 from .._http.retry import Operation
 from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
 from .._values.http import RawResponse
-from .._values.payment import Payment, PaymentState
+from .._values.payment import Payment, PaymentState, origin_of
 from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
-from ..payments.authorizer import PaymentAuthorizer
-from ..payments.ledger.leases import ended, owner_name
+from ..payments.authorizer import PaymentAuthorizer, PurchaseIntent, call_key
+from ..payments.ledger.leases import owner_name
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
-from ..payments.purchase import PurchaseIntent, origin_of
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
 from .concurrency import AsyncKeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
-from .payment_submission import AsyncDelivery, AsyncSubmission, AsyncSubmissionContext
+from .payment_submission import AsyncSubmission, AsyncSubmissionContext
 from .token_check import AsyncTokenCheck
 
 if TYPE_CHECKING:
@@ -81,10 +80,9 @@ class AsyncPaymentFlow:
         new_purchase: bool,
         job: str | None,
     ) -> R:
-        """What `finish` makes of the answer, which is paid for when that is asked.
+        """What `finish` makes of the answer, which is paid for when the service wants that.
 
-        The ledger keeps the answer until the last step: whatever ends the call before its caller has it, the next equal
-        call gets it. After that step nothing is waited for.
+        Whatever ends the call before its caller has the answer puts it back: the next equal call gets it.
         """
         purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
         if purchase.amount == 0 or not self.authorizer.can_pay:
@@ -93,27 +91,24 @@ class AsyncPaymentFlow:
             if isinstance(found, MarketResult):
                 return finish(found)
             _ = self.authorizer.payer  # says that there is no signer
-        give_up = self._give_up()
-        quote, fingerprint = await in_thread(
-            lambda: (self.authorizer.quote(purchase), purchase.fingerprint(self.authorizer.payer))
+        given: list[R] = []
+        context = AsyncSubmissionContext(
+            asked.request, owner_name(), self._give_up(), job=job, paid=lambda result: given.append(finish(result))
         )
-        context = AsyncSubmissionContext(asked.request, quote, owner_name(), give_up, job=job)
-        turn, place = self._turns.of(fingerprint), Place()
-        delivery: AsyncDelivery[T] | None = None
+        turn, place = self._turns.of(purchase.key), Place()
         try:
             if not await turn.take(self.session.deadline, ref(place)):
                 raise _busy("the same call is under way and has not ended in time")
-            delivery = await self._buy(asked, purchase, context)
-            given = finish(delivery.result)
-            await self._close(delivery, context)
+            bought = await self._buy(asked, purchase, context)
+            finished = given[-1] if given else finish(bought)
             turn.give_back(ref(place))
-            return given
+            return finished
         except BaseException as error:
             try:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(delivery, context, error)
+            await self._open_again(context, error)
             raise
 
     async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
@@ -121,10 +116,9 @@ class AsyncPaymentFlow:
         if not self.authorizer.can_pay:
             return None
         purchase = self._purchase(asked, job=job)
-        earlier = await in_thread(lambda: self.authorizer.delivered(purchase))
+        earlier, quote = await in_thread(lambda: (self.authorizer.delivered(purchase), self.authorizer.quote(purchase)))
         if earlier is None or earlier.reply is None:
             return None
-        quote = await in_thread(lambda: self.authorizer.quote(purchase))
         return self._again(asked.request, quote, earlier)
 
     async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
@@ -143,8 +137,8 @@ class AsyncPaymentFlow:
             ConfigError: it belongs to another service than this client's.
         """
         base = self.session.base_url
-        if origin_of(payment.url) != origin_of(base) or not payment.url.startswith(base + "/"):
-            raise ConfigError(f"payment {payment.id} is for {origin_of(payment.url)}, and this client is for {base}")
+        if payment.origin != origin_of(base) or not payment.url.startswith(base + "/"):
+            raise ConfigError(f"payment {payment.id} is for {payment.origin}, and this client is for {base}")
         path = payment.url[len(base) :]
         if not is_sold(path):
             raise ConfigError(f"payment {payment.id} is for {payment.url}, and this client is for {base}")
@@ -156,16 +150,13 @@ class AsyncPaymentFlow:
         spending = await in_thread(
             lambda: self.authorizer.store.spending(self.authorizer.budget, now=self.session.clock.now())
         )
-        quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        context = AsyncSubmissionContext(request, quote, owner_name(), self._give_up(), keep=True)
-        turn, place = self._turns.of(payment.fingerprint), Place()
-        delivery: AsyncDelivery[Any] | None = None
+        context = AsyncSubmissionContext(request, owner_name(), self._give_up(), keep=True)
+        context.quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
+        turn, place = self._turns.of(call_key(payment.method, payment.url, payment.body)), Place()
         try:
             if not await turn.take(self.session.deadline, ref(place)):
                 raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            delivery = await self._resume(payment, context)
-            given = finish(delivery.result)
-            await self._close(delivery, context)
+            given = finish(await self._resume(payment, context))
             turn.give_back(ref(place))
             return given
         except BaseException as error:
@@ -173,20 +164,24 @@ class AsyncPaymentFlow:
                 turn.give_back(ref(place))
             finally:
                 del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(delivery, context, error)
+            await self._open_again(context, error)
             raise
 
-    async def _resume(self, payment: Payment, context: AsyncSubmissionContext[Any]) -> AsyncDelivery[Any]:
-        await in_thread(partial(self.authorizer.expire, origin_of(payment.url)))
+    async def _resume(self, payment: Payment, context: AsyncSubmissionContext[Any]) -> MarketResult[Any]:
+        await in_thread(partial(self.authorizer.expire, payment.origin))
         current = await in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
         if current.state is PaymentState.DELIVERED and current.reply is not None:
-            return AsyncDelivery(self._again(context.request, context.quote, current), current)
+            result = self._again(context.request, context.quote, current)
+            context.answered = current
+            close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
+            await run_uninterrupted(close)
+            return result
         if current.state not in _HANDED_OVER or current.header is None:
             raise blocking_error(current)
-        delivery = await self._hand_over(context, current)
-        if delivery is None:
+        delivered = await self._hand_over(context, current)
+        if delivered is None:
             raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-        return delivery
+        return delivered
 
     async def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
         """The caller of `resume` does not get these answers after all."""
@@ -230,47 +225,43 @@ class AsyncPaymentFlow:
 
     async def _buy(
         self, asked: MarketRequest[T], purchase: PurchaseIntent, context: AsyncSubmissionContext[T]
-    ) -> AsyncDelivery[T]:
-        clock, authorizer, quote, give_up, pause = (
-            self.session.clock,
-            self.authorizer,
-            context.quote,
-            context.give_up,
-            0.05,
+    ) -> MarketResult[T]:
+        clock, authorizer, give_up, pause = self.session.clock, self.authorizer, context.give_up, 0.05
+        context.quote, existing = await in_thread(
+            lambda: (authorizer.quote(purchase), authorizer.delivered(purchase) or authorizer.existing(purchase))
         )
-        standing = await in_thread(lambda: authorizer.delivered(purchase) or authorizer.standing(purchase))
         while True:
-            if standing is None:
-                found = await self._offer(asked, purchase, quote, give_up)
+            if existing is None:
+                found = await self._offer(asked, purchase, context.quote, give_up)
                 if isinstance(found, MarketResult):
-                    return AsyncDelivery(found)
+                    return found
                 if self._check is not None:
                     await self._check.check(asked, self.session, give_up)
-                prepare = partial(authorizer.prepare, purchase, found, context.owner)
-                context.claimed = (prepared := await in_thread(prepare, undo=self._unsent(context.owner))).payment
+                authorize = partial(authorizer.authorize, purchase, found, context.owner)
+                context.claimed = (prepared := await in_thread(authorize, undo=self._unsent(context.owner))).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
-                    delivery = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh).run()
+                    result = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
-                    return delivery
-                standing = prepared.payment
-            if not authorizer.time.is_known and authorizer.is_over(standing):
+                    return result
+                existing = prepared.payment
+            if not authorizer.time.is_known and authorizer.is_over(existing):
                 await self.look_at_the_clock()  # only the service can tell whether its money is free
-                standing = await in_thread(lambda: authorizer.standing(purchase))
-                if standing is None:
+                existing = await in_thread(lambda: authorizer.existing(purchase))
+                if existing is None:
                     continue
-            if standing.state is PaymentState.DELIVERED and standing.reply is not None:
-                again = await self._pick_up(context, standing)
-            elif not standing.live:
-                raise blocking_error(standing)
+            if existing.state is PaymentState.DELIVERED and existing.reply is not None:
+                again = await self._pick_up(context, existing)
+            elif not existing.live:
+                raise blocking_error(existing)
             else:
-                authorizer.check_standing(standing, purchase)
-                context.claimed = standing
-                if standing.header is not None:
-                    again = await self._hand_over(context, standing)
-                elif await in_thread(partial(authorizer.abandoned, standing, context.owner)):
-                    standing = await in_thread(lambda: authorizer.standing(purchase))
+                authorizer.check_existing(existing, purchase)
+                context.claimed = existing
+                if existing.header is not None:
+                    again = await self._hand_over(context, existing)
+                elif await in_thread(partial(authorizer.reclaim, existing, context.owner)):
+                    existing = await in_thread(lambda: authorizer.existing(purchase))
                     continue
                 else:
                     again = None
@@ -278,27 +269,29 @@ class AsyncPaymentFlow:
                 return again
             # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
             if clock.monotonic() + pause > give_up:
-                raise _busy("the same call is under way in another process and has not ended in time", standing)
+                raise _busy("the same call is under way in another process and has not ended in time", existing)
             await sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            standing = await in_thread(lambda: authorizer.standing(purchase))
+            existing = await in_thread(lambda: authorizer.existing(purchase))
 
-    async def _pick_up(self, context: AsyncSubmissionContext[T], payment: Payment) -> AsyncDelivery[T] | None:
+    async def _pick_up(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
         """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
         result = self._again(context.request, context.quote, payment)
         if payment.job is not None:  # whoever asks for the job gets it
-            return AsyncDelivery(result)
+            return result
         context.claimed, owner = payment, context.owner
-        take = partial(self.authorizer.answer_taken, payment, owner)
-        if not await in_thread(take, undo=lambda _: self._untake(owner, payment)):
+        claim = partial(self.authorizer.claim_answer, payment, owner)
+        if not await in_thread(claim, undo=lambda _: self._untake(owner, payment)):
             return None
+        context.answered = payment
+        await run_uninterrupted(partial(self.authorizer.close, payment, owner, keep=False, job=context.job))
         shown = replace(payment, job=context.job, reply=None if context.job is None else payment.reply)
-        return AsyncDelivery(replace(result, payment=shown), payment)
+        return replace(result, payment=shown)
 
-    async def _hand_over(self, context: AsyncSubmissionContext[T], payment: Payment) -> AsyncDelivery[T] | None:
+    async def _hand_over(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
         """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
         context.claimed, owner = payment, context.owner
-        current = await in_thread(partial(self.authorizer.taken, payment, owner), undo=partial(self._untake, owner))
+        current = await in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
         if current.state not in _HANDED_OVER or current.header is None:
@@ -309,34 +302,14 @@ class AsyncPaymentFlow:
             raise blocking_error(current)
         return await AsyncSubmission(self.paid, self.authorizer, context, current, current.state).run()
 
-    async def _close(self, delivery: AsyncDelivery[Any], context: AsyncSubmissionContext[Any]) -> None:
-        """The caller has the answer from here on. Nothing may be waited for after this."""
-        payment = delivery.payment
-        if payment is None:
-            return
-        close = partial(
-            self.authorizer.store.collect, payment.id, owner=context.owner, keep=context.keep, job=context.job
-        )
-        try:
-            await run_uninterrupted(close)
-        except LedgerError as problem:
-            ended(context.owner)  # its claim would hold up the next equal call
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem, extra=extra)
-
-    async def _open_again(
-        self, delivery: AsyncDelivery[Any] | None, context: AsyncSubmissionContext[Any], error: BaseException
-    ) -> None:
+    async def _open_again(self, context: AsyncSubmissionContext[Any], error: BaseException) -> None:
         """The caller does not get the answer, so that somebody else may, or hand the payment over."""
         if isinstance(error, LedgerError) and error.payment is None:
             error.payment = context.claimed
-        payment = context.claimed if delivery is None else delivery.payment
-        if payment is None or (delivery is None and isinstance(error, TradeError)):
-            return
-        if delivery is None:
-            await self._undone(partial(self.authorizer.give_back, payment.id, context.owner))
-        else:
-            await self._undone(partial(self.authorizer.reopen, payment, context.owner))
+        if context.answered is not None:
+            await self._undone(partial(self.authorizer.reopen, context.answered, context.owner))
+        elif context.claimed is not None and not isinstance(error, TradeError):
+            await self._undone(partial(self.authorizer.give_back, context.claimed.id, context.owner))
 
     async def _undone(self, undo: Callable[[], None]) -> None:
         """What ends the call is worth more than a ledger that cannot be written."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -13,6 +14,7 @@ from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
+from ..payments.authorizer import Outcome
 from ..payments.classification import Classification, PaymentResponse, classify, classify_failure
 from ..payments.messages import blocking_error, error_of, in_doubt
 from ..payments.receipts import receipt_warnings
@@ -32,35 +34,26 @@ class AsyncSubmissionContext(Generic[T]):
     """What a payment is handed over for.
 
     Attributes:
-        request: what is asked with it.
-        quote: what it costs by the published prices.
+        request: what is bought with it.
         owner: who holds the claim on the payment.
         give_up: the monotonic time at which the call ends.
         job: takes over a payment that belongs to none, so that the answer is kept for it.
         keep: the ledger keeps the answer even without a job.
+        paid: called with an answer that was paid for just now, before it is closed.
         claimed: the payment that is claimed.
+        answered: the payment whose answer is about to be handed to the caller, with its `reply`.
+        quote: what the call costs by the published prices.
     """
 
     request: Request[T]
-    quote: Quote
     owner: str
     give_up: float
     job: str | None = None
     keep: bool = False
+    paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AsyncDelivery(Generic[T]):
-    """An answer that the ledger keeps until the caller has it.
-
-    Attributes:
-        result: what the caller is to get.
-        payment: what paid for it, with the `reply`, and claimed by the call; None: there is nothing to close.
-    """
-
-    result: MarketResult[T]
-    payment: Payment | None = None
+    answered: Payment | None = None
+    quote: Quote = field(init=False)
 
 
 class AsyncSubmission(Generic[T]):
@@ -93,8 +86,8 @@ class AsyncSubmission(Generic[T]):
         self._noted = not fresh
         self._began = (authorizer.latest(), authorizer.clock.monotonic())
 
-    async def run(self) -> AsyncDelivery[T]:
-        """Hand it over, again if that is right. The claim goes on with the delivery, and is given back without one.
+    async def run(self) -> MarketResult[T]:
+        """Submit it, again if that is right. The claim is given back, unless `answered` says who has to.
 
         Raises:
             PaymentError: it was refused, its outcome is unknown, or nothing usable came; `payment` says more.
@@ -108,10 +101,11 @@ class AsyncSubmission(Generic[T]):
             with shielded():
                 if not isinstance(error, TradeError):
                     await self._interrupted()
-                await self._give_back()
+                if self._context.answered is None:
+                    await self._give_back()
             raise
 
-    async def _run(self) -> AsyncDelivery[T]:
+    async def _run(self) -> MarketResult[T]:
         clock = self._authorizer.clock
         while True:
             answer, response, problem = await self._once()
@@ -170,7 +164,7 @@ class AsyncSubmission(Generic[T]):
         problem = self._session.refusal(self._context.request, response)
         return classify(response, failure_of(problem)), response, problem
 
-    async def _delivered(self, answer: PaymentResponse, response: RawResponse) -> AsyncDelivery[T]:
+    async def _delivered(self, answer: PaymentResponse, response: RawResponse) -> MarketResult[T]:
         try:
             data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
@@ -181,10 +175,24 @@ class AsyncSubmission(Generic[T]):
                 self._payment, PaymentResponse(Classification.SPENT, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
-        warnings: tuple[str, ...] = ()
-        problem = await self._settle(
-            PaymentState.DELIVERED, answer, reason="delivered", reply=response.content, lenient=True
+        outcome = Outcome(
+            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.presentations
         )
+        context, payment, now = self._context, self._payment, self._authorizer.clock.now()
+        context.answered = replace(payment, reply=response.content)
+
+        def record() -> MarketResult[T]:
+            self._payment, problem = self._authorizer.record(payment, outcome, now=now)
+            result = self._result(data, answer, problem)
+            context.paid(result)
+            self._authorizer.close(self._payment, context.owner, keep=context.keep, job=context.job)
+            return result
+
+        # Written down and closed in one go: a cancellation meanwhile opens it again.
+        return await run_uninterrupted(record)
+
+    def _result(self, data: T, answer: PaymentResponse, problem: LedgerError | None) -> MarketResult[T]:
+        warnings: tuple[str, ...] = ()
         if problem is not None:
             warnings = (f"the ledger does not know that this was delivered: {problem.message}",)
         warnings += receipt_warnings(answer.receipt, self._payment)
@@ -194,7 +202,7 @@ class AsyncSubmission(Generic[T]):
             extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
             logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
         payment, kept = self._payment, self._context.keep or self._payment.job is not None
-        result = MarketResult(
+        return MarketResult(
             data=data,
             quote=self._context.quote,
             payment=payment if kept else replace(payment, reply=None),
@@ -202,7 +210,6 @@ class AsyncSubmission(Generic[T]):
             warnings=warnings,
             answered_at=payment.updated_at,
         )
-        return AsyncDelivery(result, replace(payment, reply=response.content))
 
     async def _note(self, step: Transition, answer: PaymentResponse) -> None:
         await self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
@@ -211,30 +218,12 @@ class AsyncSubmission(Generic[T]):
         self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, lenient: bool
     ) -> LedgerError | None:
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
-        authorizer, payment, now = self._authorizer, self._payment, self._authorizer.clock.now()
-        try:
-            settle = partial(
-                authorizer.store.settle,
-                payment.id,
-                state,
-                reason=reason,
-                receipt=answer.receipt,
-                reply=reply,
-                presentations=self._flow.presentations,
-                now=now,
-            )
-            # An answer is kept before anybody hears of a cancellation: the next equal call gets it.
-            self._payment = await (run_uninterrupted(settle) if state is PaymentState.DELIVERED else in_thread(settle))
-        except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.error(
-                "payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem, extra=extra
-            )
-            self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations, now)
-            if not lenient:
-                raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
-            return problem
-        return None
+        payment, now = self._payment, self._authorizer.clock.now()
+        outcome = Outcome(state, reason, answer.receipt, reply, self._flow.presentations)
+        self._payment, problem = await in_thread(partial(self._authorizer.record, payment, outcome, now=now))
+        if problem is not None and not lenient:
+            raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
+        return problem
 
     async def _count(self) -> None:
         """Write down that it is handed over once more, before it is."""

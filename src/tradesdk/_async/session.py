@@ -19,7 +19,7 @@ from .._http.settings import USER_AGENT, ApiKey, Timeout
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._system.clock import Clock
-from .._values.http import RawResponse
+from .._values.http import RawResponse, SentHeaders
 from ..errors import APIError, APIResponseError, APIStatusError, RateLimitError, TradeError
 from .concurrency import Place, sleep
 from .sending import AsyncAnswer, AsyncSender, Outgoing
@@ -233,7 +233,7 @@ class AsyncSession:
         if headers is None:
             headers = self.header_list(request.body)
         if payment is not None:
-            headers = [*headers, payment.sent()]
+            headers = SentHeaders([*headers, payment.sent()])
         return Outgoing(
             request.method,
             request.target,
@@ -245,12 +245,14 @@ class AsyncSession:
             watch=self.watch,
         )
 
-    def header_list(self, body: bytes | None) -> list[tuple[bytes, bytes]]:
-        headers = [
-            (b"Accept", b"application/json"),
-            (b"Accept-Encoding", b"gzip"),
-            (b"User-Agent", USER_AGENT),
-        ]
+    def header_list(self, body: bytes | None) -> SentHeaders:
+        headers = SentHeaders(
+            [
+                (b"Accept", b"application/json"),
+                (b"Accept-Encoding", b"gzip"),
+                (b"User-Agent", USER_AGENT),
+            ]
+        )
         if self.key is not None:
             headers.append((b"Authorization", self.key.header()))
         if body is not None:

@@ -18,7 +18,7 @@ from typing import cast
 import httpcore
 
 from .._http.settings import Origin
-from .._values.http import Headers
+from .._values.http import Headers, SentHeaders
 from .concurrency import LoopBinding, Semaphore
 from .deadline_stream import DeadlineConnection
 from .sending import Outgoing
@@ -72,7 +72,7 @@ class ConnectionPool:
         origin, body = self._origin, outgoing.body
         if len(outgoing.target) > _LONGEST_TARGET:
             raise httpcore.LocalProtocolError("URL too long")
-        headers = [(b"Host", origin.authority), *outgoing.headers]
+        headers = SentHeaders([(b"Host", origin.authority), *outgoing.headers])
         if body is not None or outgoing.method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"%d" % len(body or b"")))
         return httpcore.Request(

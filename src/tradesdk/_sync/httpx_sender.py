@@ -77,9 +77,10 @@ class HttpxSender:
             raise
 
     def _open(self, outgoing: Outgoing, url: str, options: dict[str, Any]) -> HttpxAnswer:
+        import httpx
         from httpx_sse import connect_sse  # only where there is a stream
 
-        options["headers"] = {name.decode(): value for name, value in outgoing.headers}
+        options["headers"] = httpx.Headers(outgoing.headers)
         path, _, query = url.partition("?")
         # As parameters: those of the client would replace a query in the URL.
         client: Any = self._client

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .._values.payment import Payment, PaymentState
+from .._values.payment import Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
 from ..payments.messages import still_live
-from ..payments.purchase import origin_of
 from ..payments.results import MarketResult, Reconciliation
 from ..payments.signing.signer import checksummed
 from .concurrency import in_thread

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from .._http.retry import Failure, FailureCause
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
+from ..payments.authorizer import Outcome
 from ..payments.classification import Classification, PaymentResponse, classify, classify_failure
 from ..payments.messages import blocking_error, error_of, in_doubt
 from ..payments.receipts import receipt_warnings
@@ -33,35 +35,26 @@ class SubmissionContext(Generic[T]):
     """What a payment is handed over for.
 
     Attributes:
-        request: what is asked with it.
-        quote: what it costs by the published prices.
+        request: what is bought with it.
         owner: who holds the claim on the payment.
         give_up: the monotonic time at which the call ends.
         job: takes over a payment that belongs to none, so that the answer is kept for it.
         keep: the ledger keeps the answer even without a job.
+        paid: called with an answer that was paid for just now, before it is closed.
         claimed: the payment that is claimed.
+        answered: the payment whose answer is about to be handed to the caller, with its `reply`.
+        quote: what the call costs by the published prices.
     """
 
     request: Request[T]
-    quote: Quote
     owner: str
     give_up: float
     job: str | None = None
     keep: bool = False
+    paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery(Generic[T]):
-    """An answer that the ledger keeps until the caller has it.
-
-    Attributes:
-        result: what the caller is to get.
-        payment: what paid for it, with the `reply`, and claimed by the call; None: there is nothing to close.
-    """
-
-    result: MarketResult[T]
-    payment: Payment | None = None
+    answered: Payment | None = None
+    quote: Quote = field(init=False)
 
 
 class Submission(Generic[T]):
@@ -94,8 +87,8 @@ class Submission(Generic[T]):
         self._noted = not fresh
         self._began = (authorizer.latest(), authorizer.clock.monotonic())
 
-    def run(self) -> Delivery[T]:
-        """Hand it over, again if that is right. The claim goes on with the delivery, and is given back without one.
+    def run(self) -> MarketResult[T]:
+        """Submit it, again if that is right. The claim is given back, unless `answered` says who has to.
 
         Raises:
             PaymentError: it was refused, its outcome is unknown, or nothing usable came; `payment` says more.
@@ -109,10 +102,11 @@ class Submission(Generic[T]):
             with shielded():
                 if not isinstance(error, TradeError):
                     self._interrupted()
-                self._give_back()
+                if self._context.answered is None:
+                    self._give_back()
             raise
 
-    def _run(self) -> Delivery[T]:
+    def _run(self) -> MarketResult[T]:
         clock = self._authorizer.clock
         while True:
             answer, response, problem = self._once()
@@ -171,7 +165,7 @@ class Submission(Generic[T]):
         problem = self._session.refusal(self._context.request, response)
         return classify(response, failure_of(problem)), response, problem
 
-    def _delivered(self, answer: PaymentResponse, response: RawResponse) -> Delivery[T]:
+    def _delivered(self, answer: PaymentResponse, response: RawResponse) -> MarketResult[T]:
         try:
             data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
@@ -182,8 +176,24 @@ class Submission(Generic[T]):
                 self._payment, PaymentResponse(Classification.SPENT, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
+        outcome = Outcome(
+            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.presentations
+        )
+        context, payment, now = self._context, self._payment, self._authorizer.clock.now()
+        context.answered = replace(payment, reply=response.content)
+
+        def record() -> MarketResult[T]:
+            self._payment, problem = self._authorizer.record(payment, outcome, now=now)
+            result = self._result(data, answer, problem)
+            context.paid(result)
+            self._authorizer.close(self._payment, context.owner, keep=context.keep, job=context.job)
+            return result
+
+        # Written down and closed in one go: a cancellation meanwhile opens it again.
+        return run_uninterrupted(record)
+
+    def _result(self, data: T, answer: PaymentResponse, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
-        problem = self._settle(PaymentState.DELIVERED, answer, reason="delivered", reply=response.content, lenient=True)
         if problem is not None:
             warnings = (f"the ledger does not know that this was delivered: {problem.message}",)
         warnings += receipt_warnings(answer.receipt, self._payment)
@@ -193,7 +203,7 @@ class Submission(Generic[T]):
             extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
             logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
         payment, kept = self._payment, self._context.keep or self._payment.job is not None
-        result = MarketResult(
+        return MarketResult(
             data=data,
             quote=self._context.quote,
             payment=payment if kept else replace(payment, reply=None),
@@ -201,7 +211,6 @@ class Submission(Generic[T]):
             warnings=warnings,
             answered_at=payment.updated_at,
         )
-        return Delivery(result, replace(payment, reply=response.content))
 
     def _note(self, step: Transition, answer: PaymentResponse) -> None:
         self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
@@ -210,30 +219,12 @@ class Submission(Generic[T]):
         self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, lenient: bool
     ) -> LedgerError | None:
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
-        authorizer, payment, now = self._authorizer, self._payment, self._authorizer.clock.now()
-        try:
-            settle = partial(
-                authorizer.store.settle,
-                payment.id,
-                state,
-                reason=reason,
-                receipt=answer.receipt,
-                reply=reply,
-                presentations=self._flow.presentations,
-                now=now,
-            )
-            # An answer is kept before anybody hears of a cancellation: the next equal call gets it.
-            self._payment = run_uninterrupted(settle) if state is PaymentState.DELIVERED else in_thread(settle)
-        except LedgerError as problem:
-            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.error(
-                "payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem, extra=extra
-            )
-            self._payment = payment.moved(state, reason, answer.receipt, self._flow.presentations, now)
-            if not lenient:
-                raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
-            return problem
-        return None
+        payment, now = self._payment, self._authorizer.clock.now()
+        outcome = Outcome(state, reason, answer.receipt, reply, self._flow.presentations)
+        self._payment, problem = in_thread(partial(self._authorizer.record, payment, outcome, now=now))
+        if problem is not None and not lenient:
+            raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
+        return problem
 
     def _count(self) -> None:
         """Write down that it is handed over once more, before it is."""

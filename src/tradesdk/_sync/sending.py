@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from weakref import ReferenceType
 
-    from .._values.http import Headers
+    from .._values.http import Headers, SentHeaders
     from .concurrency import Place
 
 
@@ -29,7 +29,7 @@ class Outgoing:
 
     method: str
     target: str
-    headers: list[tuple[bytes, bytes]]
+    headers: SentHeaders
     body: bytes | None
     timeout: dict[str, float | None]
     deadline: float

@@ -13,7 +13,7 @@ from .._http.response import decode_nothing
 from .._http.transport_errors import connection_error, root_cause, transport_error
 from .._http.wire_logging import LoggedExchange, wire
 from .._stream.events import Gzip
-from .._values.http import Headers, RawResponse
+from .._values.http import Headers, RawResponse, SentHeaders
 from .._values.text import printable
 from ..errors import APIConnectionError, StreamEndedError, StreamError, TradeError
 from .concurrency import Interruptible, run_to_completion
@@ -54,7 +54,7 @@ class StreamConnection:
             raise TradeError("this client is closed; make another one")
         # Coded, the service's own buffers would hold events back.
         ours = {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"}
-        headers = [(name, ours.get(name, value)) for name, value in session.header_list(None)]
+        headers = SentHeaders((name, ours.get(name, value)) for name, value in session.header_list(None))
         headers.append((b"Cache-Control", b"no-store"))
         if last_event_id.isprintable() and 0 < len(last_event_id.strip()) == len(last_event_id) <= _LONGEST_ID:
             headers.append((b"Last-Event-ID", last_event_id.encode()))

@@ -35,6 +35,13 @@ class Headers(Mapping[str, str]):
         return f"Headers({self._values!r})"
 
 
+class SentHeaders(list[tuple[bytes, bytes]]):
+    """Headers of a request, in order. Its text has no values: an API key or a payment may be among them."""
+
+    def __repr__(self) -> str:
+        return f"SentHeaders({', '.join(name.decode('latin-1') for name, _ in self)})"
+
+
 @dataclass(frozen=True, slots=True)
 class RawResponse:
     """An answer as it came.

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from .money import shown_usd, usd
 
@@ -132,6 +133,12 @@ class Receipt:
         )
 
 
+def origin_of(url: str) -> str:
+    """Scheme, host and port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def newer_receipt(before: Receipt | None, now: Receipt | None) -> Receipt | None:
     """What counts of two receipts for one payment: once it says that the money was taken, it was."""
     return before if now is None or (before is not None and before.success and not now.success) else now
@@ -202,6 +209,11 @@ class Payment:
     def amount_usd(self) -> Decimal:
         """The amount in dollars."""
         return usd(self.amount)
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the service."""
+        return origin_of(self.url)
 
     @property
     def live(self) -> bool:

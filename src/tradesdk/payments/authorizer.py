@@ -6,16 +6,20 @@ a thread. Nothing here sends anything.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from .._http.log_events import log_fields, logger
 from .._http.settings import is_loopback
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
-from .._values.payment import Payment, PaymentState, SignedHeader
+from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
 from ..errors import (
     ErrorCode,
     LedgerError,
@@ -30,7 +34,6 @@ from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
 from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
-from .purchase import Prepared, PurchaseIntent, origin_of
 from .results import DryRun, Quote
 from .service_clock import MAX_DIFFERENCE, ServiceClock
 from .signing.eip3009 import authorization_digest, new_nonce
@@ -43,6 +46,80 @@ if TYPE_CHECKING:
 V1_LEEWAY = 600
 _A_DAY = 86_400
 NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "reserved": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurchaseIntent:
+    """What is to be bought.
+
+    Attributes:
+        method: the HTTP method.
+        url: the full URL.
+        body: the request's body.
+        path: the endpoint, which the price depends on.
+        tokens: how many tokens are asked for.
+        max_price: micro-dollars that the caller allows, above the published price or below it.
+        new_purchase: sign even though an earlier payment for the same call could still be taken.
+        job: the batch job that it belongs to.
+    """
+
+    method: str
+    url: str
+    body: bytes
+    path: str
+    tokens: int | None
+    max_price: int | None = None
+    new_purchase: bool = False
+    job: str | None = None
+
+    @property
+    def amount(self) -> int:
+        """The published price in micro-dollars."""
+        from .._market import price  # brings the models, which a ledger does without
+
+        return price(self.path, self.tokens or 0)
+
+    @property
+    def key(self) -> str:
+        """What tells this call from others of the same client."""
+        return call_key(self.method, self.url, self.body)
+
+    def fingerprint(self, payer: str) -> str:
+        """What tells this purchase from others: the same bytes to the same place, paid by the same address."""
+        found = self._fingerprints.get(payer)
+        if found is None:
+            parts = (self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
+            digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
+            found = self._fingerprints[payer] = hashlib.sha256(digests).hexdigest()
+        return found
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A payment that is written down. It is fresh when it was made just now, and so never handed over before."""
+
+    payment: Payment
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a payment that was submitted, as the ledger is to know it. None: as it was."""
+
+    state: PaymentState
+    reason: str
+    receipt: Receipt | None
+    reply: bytes | None
+    submissions: int
+
+
+def call_key(method: str, url: str, body: bytes) -> str:
+    """What tells a call from others of the same client."""
+    return f"{method} {url} {body.decode('latin-1')}"
 
 
 class PaymentAuthorizer:
@@ -120,7 +197,7 @@ class PaymentAuthorizer:
             spending = self.store.spending(limits, now=self.clock.now())
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
-    def standing(self, purchase: PurchaseIntent) -> Payment | None:
+    def existing(self, purchase: PurchaseIntent) -> Payment | None:
         """An earlier payment for the same call that stands in the way of another, or an answer that nobody got.
 
         What has expired is closed first.
@@ -153,7 +230,7 @@ class PaymentAuthorizer:
         """The latest that the service's time may be, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
-    def check_standing(self, payment: Payment, purchase: PurchaseIntent) -> None:
+    def check_existing(self, payment: Payment, purchase: PurchaseIntent) -> None:
         """What this call does not allow is not handed over for it either.
 
         Raises:
@@ -186,7 +263,7 @@ class PaymentAuthorizer:
         """Take the service's time from an answer."""
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
 
-    def taken(self, payment: Payment, owner: str) -> Payment | None:
+    def claim(self, payment: Payment, owner: str) -> Payment | None:
         """Claim a payment, so that nobody else hands it over at the same time: as it is now; None: somebody has it."""
         now = self.clock.now()
         try:
@@ -210,6 +287,40 @@ class PaymentAuthorizer:
             ended(owner)
             raise
 
+    def record(self, payment: Payment, outcome: Outcome, *, now: float) -> tuple[Payment, LedgerError | None]:
+        """Write down what became of a payment; what it is then, and why that could not be written.
+
+        An outcome is worth more than its note, so a ledger that fails is no error here.
+        """
+        problem: LedgerError | None = None
+        try:
+            payment = self.store.settle(
+                payment.id,
+                outcome.state,
+                reason=outcome.reason,
+                receipt=outcome.receipt,
+                reply=outcome.reply,
+                presentations=outcome.submissions,
+                now=now,
+            )
+        except LedgerError as error:
+            problem = error
+            state, extra = outcome.state, log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.error(
+                "payment %s is %s, and the ledger cannot be written: %s", payment.id, state, problem, extra=extra
+            )
+            payment = payment.moved(outcome.state, outcome.reason, outcome.receipt, outcome.submissions, now)
+        return payment, problem
+
+    def close(self, payment: Payment, owner: str, *, keep: bool, job: str | None) -> None:
+        """The caller has the answer from here on. The claim is given back as `give_back` does."""
+        try:
+            self.store.collect(payment.id, owner=owner, keep=keep, job=job)
+        except LedgerError as problem:
+            ended(owner)  # its claim would hold up the next equal call
+            extra = log_fields("ledger_failed", problem, payment_id=payment.id)
+            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem, extra=extra)
+
     def reopen(self, payment: Payment, owner: str) -> None:
         """The caller does not get this answer: the next equal call may. The claim is given back as `give_back` does.
 
@@ -222,7 +333,7 @@ class PaymentAuthorizer:
             ended(owner)
             raise
 
-    def answer_taken(self, payment: Payment, owner: str) -> bool:
+    def claim_answer(self, payment: Payment, owner: str) -> bool:
         """Claim an answer that nobody got; False when somebody else gets it."""
         now = self.clock.now()
         if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
@@ -238,7 +349,7 @@ class PaymentAuthorizer:
         self.give_back(payment.id, owner)
         return False
 
-    def prepare(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
+    def authorize(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
         """Guard, reserve, sign and write down. Another payment for the same call may have been faster: then that one.
 
         Raises:
@@ -271,9 +382,9 @@ class PaymentAuthorizer:
                     self._cancel(draft, owner, "not sent")
             raise
 
-    def abandoned(self, payment: Payment, owner: str) -> bool:
+    def reclaim(self, payment: Payment, owner: str) -> bool:
         """Free the money of a payment whose maker has gone before signing it; False while its maker may be at it."""
-        current = self.taken(payment, owner)
+        current = self.claim(payment, owner)
         if current is None:
             return False
         if current.state is PaymentState.RESERVED:
@@ -289,14 +400,14 @@ class PaymentAuthorizer:
             self.give_back(payment.id, owner)
 
     def dry_run(self, purchase: PurchaseIntent, offer: Offer | None, quote: Quote) -> DryRun:
-        """What `prepare` would sign, without a signature and without a reservation."""
+        """What `authorize` would sign, without a signature and without a reservation."""
         if offer is None:
             return DryRun(quote=quote)
         try:
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as refusal:
             return DryRun(quote=quote, refusal=str(refusal))
-        standing = self.standing(purchase)
+        standing = self.existing(purchase)
         if standing is not None and standing.state is PaymentState.DELIVERED:
             return DryRun(quote=quote, standing=standing)
         if standing is not None:  # then nothing would be signed: that one is in the way, or would be handed over again
@@ -304,7 +415,7 @@ class PaymentAuthorizer:
             try:
                 if not standing.live or self.is_over(standing):
                     raise blocking_error(standing)
-                self.check_standing(standing, purchase)
+                self.check_existing(standing, purchase)
             except PaymentError as refusal:
                 return DryRun(quote=quote, authorization=told, standing=standing, refusal=str(refusal))
             return DryRun(quote=quote, authorization=told, standing=standing)

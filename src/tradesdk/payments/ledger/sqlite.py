@@ -12,7 +12,6 @@ from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader, new
 from ..._values.text import printable, without_keys
 from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
-from ..purchase import origin_of
 from . import errors as errors
 from . import rules as rules
 from . import schema as sql
@@ -162,7 +161,7 @@ class Ledger:
                     payment=payment,
                 )
             if not pay_to:
-                origin = origin_of(payment.url)
+                origin = payment.origin
                 known = steps.trusted(db, origin)
                 refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=(), known=known)
                 if refusal is not None:
