@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from tradesdk import Signal
-from tradesdk._stream.backfill_window import BackfillWindow
 from tradesdk._stream.checkpoint import CheckpointState
-from tradesdk._stream.deduplication import Deduplicator
+from tradesdk._stream.deduplication import BackfillWindow, Deduplicator
 from tradesdk.models.stream import Gap, StreamItem, StreamSignal
 
 from .._clock import START

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tradesdk._stream import backfill_window, seen_ids
+from tradesdk._stream import deduplication, seen_ids
 from tradesdk._stream.deduplication import OVERLAP
 from tradesdk._stream.events import marked, utc
 from tradesdk._stream.seen_ids import MOST_REMEMBERED, REMEMBERED
@@ -271,7 +271,7 @@ def test_other_content_than_in_the_history_is_told_when_it_was_waited_for() -> N
 
 @pytest.fixture
 def few_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill_window, "MOST_HELD", 20)
+    monkeypatch.setattr(deduplication, "MOST_HELD", 20)
 
 
 def apart(count: int, each: float = 1.0) -> list[tuple[str, float]]:

@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from tradesdk._stream import backfill_window
-from tradesdk._stream.backfill_window import MOST_HELD, BackfillWindow
-from tradesdk._stream.deduplication import AUDITED_PAGES
+from tradesdk._stream import deduplication
+from tradesdk._stream.deduplication import AUDITED_PAGES, MOST_HELD, BackfillWindow
 
 from .._clock import START
 from ._replays import Follows, History, listed
@@ -22,7 +21,7 @@ FAR = 99_999_999_999 - START
 def small_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of what is held outside of tests: the same decisions, sooner made."""
     assert MOST_HELD == 10 * HELD
-    monkeypatch.setattr(backfill_window, "MOST_HELD", HELD)
+    monkeypatch.setattr(deduplication, "MOST_HELD", HELD)
 
 
 def rush(count: int, *, begin: float = 10.0, each: float = 0.1) -> list[tuple[str, float]]:

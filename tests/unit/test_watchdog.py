@@ -8,7 +8,7 @@ import pytest
 
 from tradesdk import RetryPolicy
 from tradesdk._http.retry import Failure, FailureCause
-from tradesdk._stream.watchdog import Watchdog
+from tradesdk._stream.state_machine import Watchdog
 
 from .._clock import START
 

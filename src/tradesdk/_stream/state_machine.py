@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 
 from pydantic import ValidationError
 
-from .._http.retry import Failure, RetryPolicy
-from ..models.stream import Heartbeat, InvalidEvent, StreamItem, StreamSignal, StreamStats, UnknownEvent
-from .backfill_window import BackfillWindow
+from .._http.log_events import log_fields, logger
+from .._http.retry import Failure, FailureCause, RetryPolicy
+from .._values.text import printable
+from ..models.stream import (
+    Connected,
+    Disconnected,
+    Gap,
+    Heartbeat,
+    InvalidEvent,
+    PositionReset,
+    Report,
+    StreamItem,
+    StreamSignal,
+    StreamStats,
+    UnknownEvent,
+)
 from .checkpoint import CheckpointState
-from .deduplication import Deduplicator
+from .deduplication import BackfillWindow, Deduplicator
 from .events import Event, HistoryPage, conflict, of_another_chain, read_other, signal_reader, unix, utc
 from .options import StreamOptions
-from .reports import Reports
 from .server_clock import A_DAY, ServerClock
 from .sse import SSEDecoder
-from .watchdog import Watchdog
 
 AUDIT_EVERY = 300.0
 _AT_ONCE = 64  # events
@@ -28,6 +40,193 @@ AUDIT_AGAIN = 60.0
 """Seconds until one that was too long for one time is gone on with."""
 _AUDIT_SOON = 30.0
 _SLOW = 1.0  # seconds that a first connection may take without anything being missed meanwhile
+
+HEALTHY = 60.0
+"""Seconds of life after which failures are counted from the beginning again."""
+_TIMES = 3
+_LEAST, _MOST = 10.0, 600.0  # seconds of silence that are never too many, and always
+_LEAST_READ = 0.1  # seconds
+_LEARNED_FROM = 8  # intervals
+_LONGEST_NAMED = 3_600.0  # seconds that the service may ask for; beyond that it is an error, not a wait
+_HOPELESS_IN_A_ROW = 10
+_READY = 0.005  # seconds that a read takes for which everything was there
+
+
+class Watchdog:
+    """The life of one stream over all its connections.
+
+    Only events count as life, not bytes: a proxy can send comments for ever.
+    """
+
+    def __init__(
+        self, policy: RetryPolicy, idle_timeout: float, *, random: Callable[[], float] = random.random
+    ) -> None:
+        self._policy = policy
+        self._idle_timeout = idle_timeout
+        self._random = random
+        self._intervals: deque[float] = deque(maxlen=_LEARNED_FROM)
+        self._silent = 0  # connections in a row that ended in silence without a single heartbeat
+        self._hopeless = 0
+        self._opened: float | None = None
+        self.alive = 0.0
+        """When the last event came, or the connection was opened."""
+        self._silent_from = 0.0  # the same, but for the time in which nobody was reading
+        self._read_at = 0.0
+        self._heartbeat: float | None = None
+        self._had_heartbeat = False
+        self.tries = 0
+        self.caught_up = False
+        """Whether the last read had to wait, so that nothing more lay in the buffers."""
+
+    @property
+    def limit(self) -> float:
+        """Seconds without an event after which a connection counts as dead."""
+        base = max(_LEAST, _TIMES * max(self._intervals)) if self._intervals else self._idle_timeout
+        return min(max(_MOST, self._idle_timeout), base * 2.0 ** min(self._silent, 10))
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the next read may take: what is left of the limit after the silence so far."""
+        return max(_LEAST_READ, self.limit - (self._read_at - self._silent_from))
+
+    def opened(self, now: float) -> None:
+        self._opened = self.alive = self._silent_from = self._read_at = now
+        self._heartbeat = None
+        self._had_heartbeat = self.caught_up = False
+
+    def read(self, began: float, ended: float) -> None:
+        """Somebody has read. Between two reads nobody was listening, so that was no silence of the service."""
+        self._silent_from += began - self._read_at
+        self._read_at = ended
+        self.caught_up = ended - began > _READY
+
+    def event(self, now: float) -> None:
+        """A signal, or another event that could be read."""
+        self.alive = self._silent_from = now
+
+    def heartbeat(self, now: float, timestamp: float) -> None:
+        """A heartbeat. The interval is learned from what they say themselves: they may have lain in a buffer."""
+        self.alive = self._silent_from = now
+        self._silent = 0
+        self._had_heartbeat = True
+        if self._heartbeat is not None and 1.0 <= timestamp - self._heartbeat <= _MOST:
+            self._intervals.append(timestamp - self._heartbeat)
+        self._heartbeat = timestamp
+
+    def stalled(self, now: float) -> bool:
+        """Whether it has been silent too long, whatever bytes came."""
+        return now - self._silent_from > self.limit
+
+    def broke_off(self, now: float, *, silent: bool = False) -> None:
+        """The connection is over."""
+        if self._opened is not None and self.alive - self._opened >= HEALTHY:
+            self.tries = 0
+        if silent and not self._had_heartbeat:
+            self._silent += 1
+        self._opened = None
+
+    def succeeded(self) -> None:
+        """It could be opened."""
+        self._hopeless = 0
+
+    def wait(self, failure: Failure | None, *, now: float, floor: float = 0.0) -> float | None:
+        """Seconds until the next try; None when there is to be none.
+
+        `failure`: why opening it failed; None when a connection that was open has ended. `now`: the local time.
+        `floor`: seconds that the service has asked for on the stream.
+        """
+        self.tries += 1
+        failure = failure or Failure(FailureCause.LOST)
+        if failure.cause is FailureCause.HOPELESS or failure.status == 500:
+            self._hopeless += 1
+            if self._hopeless >= _HOPELESS_IN_A_ROW:
+                return None
+        elif not _passing(failure):
+            return None
+        wait = self._policy.wait(self.tries, failure, now=now, random=self._random)
+        if wait.server > _LONGEST_NAMED:
+            return None
+        return max(wait.seconds, min(floor, self._policy.cap))
+
+
+def _passing(failure: Failure) -> bool:
+    """Whether another try may help."""
+    return failure.cause is not FailureCause.STATUS or failure.status in (429, 502, 503, 504) or failure.status > 505
+
+
+class Reports:
+    """`wanted`: whether reports are yielded too, among the `items`."""
+
+    def __init__(self, chain: int, wanted: bool, items: deque[StreamItem]) -> None:
+        self._chain = chain
+        self._wanted = wanted
+        self._items = items
+        self.stats = StreamStats()
+
+    def connected(self) -> None:
+        self.stats = replace(self.stats, connects=self.stats.connects + 1)
+        extra = log_fields("stream_connected", chain=self._chain)
+        logger.info("the stream of chain %d is open", self._chain, extra=extra)
+        self._report(Connected(self.stats.connects))
+
+    def disconnected(self, reason: str, wait: float, tries: int) -> None:
+        extra = log_fields("stream_disconnected", chain=self._chain, reason=reason, wait=wait, tries=tries)
+        logger.warning("the stream of chain %d: %s; trying again in %.1f s", self._chain, reason, wait, extra=extra)
+        self._report(Disconnected(reason, wait, tries))
+
+    def heartbeat(self, lag: float) -> None:
+        self.stats = replace(self.stats, heartbeats=self.stats.heartbeats + 1, heartbeat_lag=lag)
+
+    def unknown(self, item: UnknownEvent) -> None:
+        self.stats = replace(self.stats, unknown=self.stats.unknown + 1)
+        extra = log_fields("stream_unknown_event", chain=self._chain, type=printable(item.type, 60))
+        logger.info("the stream sent an event of the unknown kind %.60r", item.type, extra=extra)
+
+    def invalid(self, item: InvalidEvent) -> None:
+        self.stats = replace(self.stats, invalid=self.stats.invalid + 1)
+        extra = log_fields("stream_invalid_event", chain=self._chain, source=item.source, reason=item.reason)
+        logger.warning(
+            "%s of chain %d sent what cannot be read: %s", item.source, self._chain, item.reason, extra=extra
+        )
+        self._report(item)
+
+    def gap(self, gap: Gap) -> None:
+        """It comes before what was found behind it; nothing else waits to be yielded."""
+        self.stats = replace(self.stats, gaps=self.stats.gaps + 1)
+        chain, start, end = self._chain, gap.start, gap.end
+        extra = log_fields("stream_gap", chain=chain, start=start, end=end, reason=gap.reason)
+        logger.warning(
+            "signals of chain %d may be missing from %s to %s: %s", chain, start, end, gap.reason, extra=extra
+        )
+        if self._wanted:
+            self._items.appendleft(gap)
+
+    def put_back(self, position: float, start: float, reason: str) -> None:
+        item = PositionReset(utc(position), utc(start), reason)
+        extra = log_fields(
+            "stream_position_reset", chain=self._chain, position=item.position, start=item.start, reason=reason
+        )
+        logger.warning(
+            "chain %d: the position %s was put back to %s: %s",
+            self._chain,
+            item.position,
+            item.start,
+            reason,
+            extra=extra,
+        )
+        self._report(item)
+
+    def audited(self) -> None:
+        self.stats = replace(self.stats, audits=self.stats.audits + 1)
+
+    def not_looked(self, reason: str) -> None:
+        """The history could not be read, and will be asked again."""
+        extra = log_fields("history_unread", chain=self._chain, reason=reason)
+        logger.warning("chain %d: %s", self._chain, reason, extra=extra)
+
+    def _report(self, item: Report) -> None:
+        if self._wanted:
+            self._items.append(item)
 
 
 class NextAction(Enum):

@@ -11,7 +11,7 @@ from .._http.log_events import log_fields, log_rate_limit_wait, log_retry, logge
 from .._http.request import MAX_PAGE, endpoint, request
 from .._http.response import failure_of
 from .._http.retry import FailureCause, with_jitter
-from .._stream.backfill_window import BackfillWindow
+from .._stream.deduplication import BackfillWindow
 from .._stream.events import HistoryPage, decode_history
 from .._stream.state_machine import StreamState
 from ..errors import APIError, APIResponseError, AuthenticationError
