@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from ..core.errors import invalid, refused, unacceptable
 from ..core.gap_options import GapOptions
-from ..core.seeding import is_evm_address
+from ..core.seeding import EVM_ADDRESS
 
 MAX_BODY = 1024 * 1024
 CHAINS = (8453, 56)
@@ -108,7 +108,7 @@ class Query:
 
     def token_address(self) -> str | None:
         value = self.text("token_address")
-        if value is not None and not is_evm_address(value):
+        if value is not None and not EVM_ADDRESS.fullmatch(value):
             raise unacceptable("token_address", "not an EVM address")
         return value
 

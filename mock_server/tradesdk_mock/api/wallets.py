@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import conflict, unacceptable
 from ..core.messages import Answer
-from ..core.seeding import checksum_address, ident, is_evm_address
+from ..core.seeding import EVM_ADDRESS, checksum_address, ident
 from ..payments import wallet_proof
 from ..payments.libraries import MESSAGES
 from ..trading.balances import balance_record, initial_native
@@ -30,7 +30,7 @@ def connect(call: Context) -> Answer:
     body = read_body(call, ConnectWalletBody)
     chain = check_chain(body.chain_id, "chain_id", gaps)
     check_text(body.label, "label")
-    if not is_evm_address(body.address):
+    if not EVM_ADDRESS.fullmatch(body.address):
         raise unacceptable("address", "not an EVM address")
     address = checksum_address(body.address)
     wallet_proof.verify(address, wallet_proof.wallet_message(address, chain, gaps.wallet_message), body.signature)

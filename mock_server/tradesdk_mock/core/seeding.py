@@ -7,7 +7,7 @@ import hmac
 import re
 from collections.abc import Sequence
 
-_EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+EVM_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
 def digest(seed: int, *parts: object) -> bytes:
@@ -142,7 +142,3 @@ def _keccak_short(messages: Sequence[bytes]) -> list[bytes]:
     _permute(lanes, int.from_bytes((b"\x01" + bytes(7)) * len(blocks), "little"))
     parts = [lane.to_bytes(width, "little") for lane in lanes[:4]]
     return [b"".join(part[at : at + 8] for part in parts) for at in range(0, width, 8)]
-
-
-def is_evm_address(text: str) -> bool:
-    return _EVM_ADDRESS.fullmatch(text) is not None

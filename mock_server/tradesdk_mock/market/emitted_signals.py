@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..core.clock import check_time
-from ..core.seeding import SeededRandom, address, checksum_address, ident, is_evm_address
+from ..core.seeding import EVM_ADDRESS, SeededRandom, address, checksum_address, ident
 from .indicators import CHAINS, averages_at
 from .price_model import Prices, significant
 from .tokens import Token, find, lively
@@ -145,7 +145,7 @@ def _named(seed: int, chain_id: int, name: str) -> tuple[str, str, Token | None]
     token = find(seed, chain_id, name)
     if token is not None:
         return token.address, token.symbol, token
-    if is_evm_address(name):
+    if EVM_ADDRESS.fullmatch(name):
         return checksum_address(name), f"T{name[2:6].upper()}", None
     return address(seed, "token", chain_id, name.upper()), name, None
 
@@ -158,7 +158,7 @@ def _check_token(token: object) -> None:
     if not isinstance(token, str):
         raise ValueError(f"token: must be a symbol or an address, not {_quoted(token)}")
     if token[:2].lower() == "0x":
-        if not is_evm_address(token):
+        if not EVM_ADDRESS.fullmatch(token):
             raise ValueError(f"token: {_quoted(token)} is not an EVM address: 0x and 40 hex digits")
     elif not 1 <= len(token) <= 32 or not token.isprintable() or token != token.strip():
         raise ValueError(f"token: {_quoted(token)} is not a symbol: 1 to 32 printable characters, no space at an end")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 from .libraries import HALF_ORDER, TRANSFERS
 
@@ -71,16 +73,14 @@ def signer(hashed: bytes, signature: bytes) -> str | None:
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
     if s > HALF_ORDER:
         return None
-    TRANSFERS.load()
-    from eth_keys.datatypes import Signature
-
+    signature_class = _signature_class()
     try:
         # eth_keys uses coincurve where it is installed: a hundred times faster.
-        key = Signature(vrs=(signature[64] - 27, r, s)).recover_public_key_from_msg_hash(hashed)
+        key = signature_class(vrs=(signature[64] - 27, r, s)).recover_public_key_from_msg_hash(hashed)
     except Exception:
         # Points that don't exist raise many kinds of error; all mean the same.
         return None
-    return "0x" + key.to_canonical_address().hex()
+    return f"0x{key.to_canonical_address().hex()}"
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +104,20 @@ def _word(address: str) -> bytes:
 
 
 def _keccak(content: bytes) -> bytes:
+    return bytes(_keccak_function()(content))
+
+
+@cache
+def _keccak_function() -> Callable[[bytes], bytes]:
     TRANSFERS.load()
     from eth_utils.crypto import keccak
 
-    return bytes(keccak(content))
+    return keccak
+
+
+@cache
+def _signature_class() -> Any:
+    TRANSFERS.load()
+    from eth_keys.datatypes import Signature
+
+    return Signature

@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 
 from ..core.errors import Header
 from ..core.messages import Answer
-from ..core.seeding import is_evm_address
+from ..core.seeding import EVM_ADDRESS
 from ..state import tenants
 from . import eip3009, settlements
 from .header import Payment, same
@@ -238,7 +238,7 @@ def _why_invalid(world: World, payment: Payment) -> str | None:
 def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
     transfer = payment.transfer
     assert transfer is not None  # noqa: S101 - matched before
-    if not is_evm_address(asset):
+    if not EVM_ADDRESS.fullmatch(asset):
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
     return eip3009.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer

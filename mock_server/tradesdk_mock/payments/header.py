@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from ..core.messages import Request
-from ..core.seeding import is_evm_address
+from ..core.seeding import EVM_ADDRESS
 from .eip3009 import Authorization
 
 HEADERS: Final = ((b"payment-signature", 2), (b"x-payment", 1))
@@ -24,8 +24,8 @@ _NONCE = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII).fullmatch
 _BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*", re.ASCII)
 # The fields of an authorization, and whether a text has their form.
 _FORMS: dict[str, Callable[[str], object]] = {
-    "from": is_evm_address,
-    "to": is_evm_address,
+    "from": EVM_ADDRESS.fullmatch,
+    "to": EVM_ADDRESS.fullmatch,
     "value": _DIGITS,
     "validAfter": _DIGITS,
     "validBefore": _DIGITS,

@@ -14,9 +14,7 @@ class Libraries:
 
     def __init__(self, *names: str) -> None:
         self._names = names
-
-    def are_loaded(self) -> bool:
-        return all(name in sys.modules for name in self._names)
+        self.are_loaded = False
 
     def load(self) -> None:
         # They raise the recursion limit so far that deeply nested input would end the process.
@@ -24,6 +22,7 @@ class Libraries:
         for name in self._names:
             import_module(name)
         sys.setrecursionlimit(limit)
+        self.are_loaded = True
 
 
 TRANSFERS = Libraries("eth_keys.datatypes", "eth_utils.crypto")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MockServerError
-from ..core.seeding import checksum_address, is_evm_address, tx_hash
+from ..core.seeding import EVM_ADDRESS, checksum_address, tx_hash
 
 if TYPE_CHECKING:
     from ..core.messages import Request
@@ -112,7 +112,7 @@ def balance(world: World, payer: str) -> int:
 
 def normalized(payer: object) -> str:
     """An address in lower case; MockServerError if it is invalid."""
-    if not isinstance(payer, str) or not is_evm_address(payer):
+    if not isinstance(payer, str) or not EVM_ADDRESS.fullmatch(payer):
         raise MockServerError(f"{str(payer)[:80]!r} is not an address: 0x and 40 hex digits")
     return payer.lower()
 
