@@ -9,7 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import APIConnectionError, APIResponseError, APIStatusError, Pager, ServiceUnavailableError, Trade
+from tradesdk import (
+    APIConnectionError,
+    APIResponseError,
+    APIStatusError,
+    Pager,
+    ServiceUnavailableError,
+    Trade,
+    TradeClient,
+)
 from tradesdk._stream import seen_ids
 
 from .._answers import Service, failed, ok, page, trade
@@ -301,3 +309,16 @@ def test_pages_are_retried_one_by_one() -> None:
     service = Service(failed(503))
     with pytest.raises(ServiceUnavailableError):
         ids(client_of(service, max_retries=0).trades.list())
+
+
+def test_a_whole_list() -> None:
+    def client() -> TradeClient:
+        return client_of(Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3)))))
+
+    assert [item.id for item in client().trades.list().to_list()] == ["t1", "t2", "t3"]
+    table = client().trades.list(max_items=2).to_arrow()
+    assert table["id"].to_pylist() == ["t1", "t2"]
+    assert (client().trades.list().to_pandas())["id"].tolist() == ["t1", "t2", "t3"]
+    assert (client().trades.list().to_polars())["id"].to_list() == ["t1", "t2", "t3"]
+    empty = client_of(Service(ok(page([])))).trades.list().to_arrow()
+    assert (empty.num_rows, empty.schema) == (0, table.schema)
