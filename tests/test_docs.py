@@ -149,8 +149,9 @@ def close_clients(namespace: dict[str, object]) -> None:
 # The terminal
 
 
-# These write files, so their commands run in the home folder; all others run in the repository, beside the examples.
 CLI = ("docs/cli.md", "docs/cli-money.md", "docs/cli-settings.md", "docs/cli-tools.md")
+# These write files, so their commands run in the home folder; all others run in the repository, beside the examples.
+WRITING = (*CLI, "docs/frames.md")
 DRAWN = (
     "README.md",
     "docs/cli-tools.md",
@@ -238,7 +239,7 @@ def on_terminal(command: str, home: Path, page: str) -> tuple[int, str]:
             termios.tcsetwinsize(terminal, (40, 100))
             process = subprocess.Popen(
                 ["/bin/bash", "-c", command],
-                cwd=home if page in CLI else ROOT,
+                cwd=home if page in WRITING else ROOT,
                 env=env,
                 stdin=nothing,
                 stdout=terminal,

@@ -82,7 +82,8 @@ def test_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert (told["Name"], told["Version"]) == ("tradesdk", tradesdk.__version__)
     assert told["Requires-Python"] == ">=3.11"
     assert told["License-Expression"] == "MIT"
-    assert {"mock", "fast", "keyring", "plot", "test", "dev", "docs"} <= set(told.get_all("Provides-Extra", ()))
+    extras = {"mock", "fast", "keyring", "plot", "frames", "test", "dev", "docs"}
+    assert extras <= set(told.get_all("Provides-Extra", ()))
     info = f"tradesdk-{tradesdk.__version__}.dist-info"
     assert b"MIT License" in wheel.read(f"{info}/licenses/LICENSE")
     assert re.search(r"^trade = \S+:main$", wheel.read(f"{info}/entry_points.txt").decode(), re.MULTILINE)
@@ -92,14 +93,16 @@ def test_server_libraries_come_with_an_extra_only(wheel: zipfile.ZipFile) -> Non
     required = metadata(wheel).get_all("Requires-Dist", ())
     core = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line}
     assert {"httpx", "pydantic", "typer", "rich", "eth-account"} <= core
-    assert core & {"uvicorn", "pyyaml", "pytest", "coincurve", "keyring", "plotext", "hatchling", "build"} == set()
+    extras = {"uvicorn", "pyyaml", "pytest", "coincurve", "keyring", "plotext", "pyarrow", "pandas", "polars"}
+    assert core & (extras | {"hatchling", "build"}) == set()
 
 
 def test_every_dependency_has_a_lowest_version_that_is_tested() -> None:
     """scripts/long installs these; what they leave out would be tested with its newest version only."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    given = [*project["dependencies"], *(line for name in ("mock", "fast", "plot", "test") for line in extras[name])]
+    tested = ("mock", "fast", "plot", "frames", "test")
+    given = [*project["dependencies"], *(line for name in tested for line in extras[name])]
     named = {re.split(r"[^a-z0-9-]", line, maxsplit=1)[0] for line in given} - {"tradesdk"}
     floors = dict(line.split("==") for line in run(sys.executable, ROOT / "scripts" / "floors.py").stdout.split())
     assert named <= floors.keys()

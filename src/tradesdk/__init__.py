@@ -20,7 +20,7 @@ Clients, with async twins AsyncTradeClient and AsyncMarketClient that have the s
 
 What they take and return:
 
-    lists           Pager, Page
+    lists           Pager, Page, arrow_table
     account         Account, Usage, Agent, Risk, Wallet, Trade, Position, Signal, and their parts
     stream          SignalStream, StreamSignal, Gap, Heartbeat, StreamStats, ...
     market data     MarketResult, Quote, DryRun, BatchRun, TokenQuery, TokenPrice, TokenSignals, ...
@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._async.market_client import AsyncMarketClient as AsyncMarketClient
     from ._async.pagination import AsyncPager as AsyncPager
     from ._async.signal_stream import AsyncSignalStream as AsyncSignalStream
+    from ._frames import arrow_table as arrow_table
     from ._http.retry import Failure as Failure
     from ._http.retry import FailureCause as FailureCause
     from ._http.retry import Operation as Operation
@@ -156,6 +157,7 @@ _HOMES = {
     "_async.market_client": ("AsyncMarketClient",),
     "_async.pagination": ("AsyncPager",),
     "_async.signal_stream": ("AsyncSignalStream",),
+    "_frames": ("arrow_table",),
     "_http.retry": (
         "Failure",
         "FailureCause",

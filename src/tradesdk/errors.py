@@ -2,7 +2,7 @@
 
 ```
 TradeError
-├── ConfigError                       a setting is missing or unusable; nothing was sent
+├── ConfigError                       a setting or an optional package is missing or unusable; nothing was sent
 ├── InvalidArgumentError (ValueError) an argument was refused here; nothing was sent
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
 ├── PaymentError                      a payment for market data
@@ -62,6 +62,7 @@ ErrorCode = Literal[
     "invalid_argument",
     # settings
     "invalid_setting",
+    "missing_package",
     "invalid_base_url",
     "invalid_api_key",
     "invalid_budget",
@@ -265,7 +266,7 @@ class TradeError(Exception):
 
 
 class ConfigError(TradeError):
-    """A setting is missing or cannot be used. Nothing was sent."""
+    """A setting or an optional package is missing or cannot be used. Nothing was sent."""
 
     code: ErrorCode = "invalid_setting"
 

@@ -233,7 +233,10 @@ Fields = Annotated[
     _global("--fields", metavar="A,B", help="Only these fields, in this order; nested as a.b."),
 ]
 Query = Annotated[str | None, _global("--query", metavar="JMESPATH", help="Select from the result, as in JMESPath.")]
-Out = Annotated[str | None, _global("--out", metavar="FILE", help="Write the result there; its ending says how.")]
+Out = Annotated[
+    str | None,
+    _global("--out", metavar="FILE", help="Write the result there; its ending says how, such as .csv or .parquet."),
+]
 Profile = Annotated[
     str | None,
     _global("--profile", metavar="NAME", help="Settings that were kept [env: TRADE_PROFILE]."),

@@ -111,6 +111,11 @@ class Output(Notes):
             return "table"
         return "ndjson" if many else "json"
 
+    @property
+    def parquet(self) -> bool:
+        """True when lists go into a Parquet file: its ending says so, and no other format was asked for."""
+        return self.settings.output == "auto" and self._file is not None and self._file.parquet
+
     def draws(self, *, many: bool) -> bool:
         """True when a command may draw a table of its own: nothing is selected from what is in it."""
         return self.format_for(many=many) == "table" and not self.selection.active
@@ -304,6 +309,11 @@ class Output(Notes):
             raise ClosedPipe from None
         except OSError as error:
             raise Unwritable(f"standard output cannot be written: {error.strerror}", "print it elsewhere") from None
+
+    def write_bytes(self, content: bytes) -> None:
+        """Writes a part of a result that is no text, into the file of `--out`."""
+        if self._file is not None:
+            self._file.write(content)
 
     def put(self, draw: Any) -> Any:
         """Writes what `draw` prints on a console, as a part of a result."""

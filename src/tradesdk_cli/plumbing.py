@@ -251,11 +251,11 @@ def _parameters(function: Callable[..., Any], leave: Iterable[str] = ()) -> list
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
-def session(ctx: typer.Context) -> AbstractContextManager[Session]:
-    """The session of the command that runs in `ctx`; closed at the end."""
+def session(ctx: typer.Context, *, endings: Iterable[str] = ()) -> AbstractContextManager[Session]:
+    """The session of the command that runs in `ctx`; closed at the end. It knows these `endings` of `--out`, too."""
     from tradesdk_cli.context import open_session  # completion and help never need it
 
-    return open_session(ctx)
+    return open_session(ctx, endings=endings)
 
 
 def single(help: str) -> typer.Typer:

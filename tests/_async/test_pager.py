@@ -8,7 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk import APIConnectionError, APIResponseError, APIStatusError, AsyncPager, ServiceUnavailableError, Trade
+from tradesdk import (
+    APIConnectionError,
+    APIResponseError,
+    APIStatusError,
+    AsyncPager,
+    AsyncTradeClient,
+    ServiceUnavailableError,
+    Trade,
+)
 from tradesdk._stream import seen_ids
 
 from .._answers import Service, failed, ok, page, trade
@@ -301,3 +309,16 @@ async def test_pages_are_retried_one_by_one() -> None:
     service = Service(failed(503))
     with pytest.raises(ServiceUnavailableError):
         await ids(client_of(service, max_retries=0).trades.list())
+
+
+async def test_a_whole_list() -> None:
+    def client() -> AsyncTradeClient:
+        return client_of(Service(ok(page(trades(1, 2), "c1")), ok(page(trades(3)))))
+
+    assert [item.id for item in await client().trades.list().to_list()] == ["t1", "t2", "t3"]
+    table = await client().trades.list(max_items=2).to_arrow()
+    assert table["id"].to_pylist() == ["t1", "t2"]
+    assert (await client().trades.list().to_pandas())["id"].tolist() == ["t1", "t2", "t3"]
+    assert (await client().trades.list().to_polars())["id"].to_list() == ["t1", "t2", "t3"]
+    empty = await client_of(Service(ok(page([])))).trades.list().to_arrow()
+    assert (empty.num_rows, empty.schema) == (0, table.schema)

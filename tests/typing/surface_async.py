@@ -130,6 +130,7 @@ async def pager(trades: AsyncPager[Trade]) -> None:
         assert_type(page.data, list[Trade])
         assert_type(page.next_cursor, str | None)
     assert_type(await trades.first(), Trade | None)
+    assert_type(await trades.to_list(), list[Trade])
     walk: AsyncIterator[Trade] = aiter(trades)
     print(walk)
 

@@ -127,6 +127,7 @@ def pager(trades: Pager[Trade]) -> None:
         assert_type(page.data, list[Trade])
         assert_type(page.next_cursor, str | None)
     assert_type(trades.first(), Trade | None)
+    assert_type(trades.to_list(), list[Trade])
     walk: Iterator[Trade] = iter(trades)
     print(walk)
 

@@ -14,6 +14,10 @@ from ..models._base import Page
 if TYPE_CHECKING:
     from collections.abc import Generator  # async only
 
+    import pandas
+    import polars
+    import pyarrow
+
     from ..models._base import Model
     from .session import AsyncSession
 
@@ -78,6 +82,43 @@ class AsyncPager(Generic[M]):
         async for item in single:
             return item
         return None
+
+    async def to_list(self) -> list[M]:
+        """All items."""
+        return [item async for page in self.pages() for item in page.data]
+
+    async def to_arrow(self) -> pyarrow.Table:
+        """All items as an Arrow table, as `arrow_table` makes it. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("pyarrow")
+        return _frames.arrow_table(self._listing.item, await self.to_list())
+
+    async def to_pandas(self) -> pandas.DataFrame:
+        """All items as a pandas frame. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow or pandas is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("pandas")
+        return _frames.pandas_frame(await self.to_arrow())
+
+    async def to_polars(self) -> polars.DataFrame:
+        """All items as a Polars frame. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow or polars is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("polars")
+        return _frames.polars_frame(await self.to_arrow())
 
     def _pages(self) -> _AsyncPages[M]:
         return _AsyncPages(self._session, self._listing, self._limit, self._cursor, self._max_items)

@@ -13,6 +13,10 @@ from ..errors import APIResponseError
 from ..models._base import Page
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
     from ..models._base import Model
     from .session import Session
 
@@ -73,6 +77,43 @@ class Pager(Generic[M]):
         for item in single:
             return item
         return None
+
+    def to_list(self) -> list[M]:
+        """All items."""
+        return [item for page in self.pages() for item in page.data]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All items as an Arrow table, as `arrow_table` makes it. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("pyarrow")
+        return _frames.arrow_table(self._listing.item, self.to_list())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All items as a pandas frame. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow or pandas is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("pandas")
+        return _frames.pandas_frame(self.to_arrow())
+
+    def to_polars(self) -> polars.DataFrame:
+        """All items as a Polars frame. Needs the extra `frames`.
+
+        Raises:
+            ConfigError: pyarrow or polars is not installed (`missing_package`). Nothing was sent.
+        """
+        from .. import _frames
+
+        _frames.load("polars")
+        return _frames.polars_frame(self.to_arrow())
 
     def _pages(self) -> _Pages[M]:
         return _Pages(self._session, self._listing, self._limit, self._cursor, self._max_items)

@@ -110,9 +110,10 @@ def list_agents(
             show_results(run, walk, status=status.value if status else None, losing=losing, sort=by)
         return
     from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.outfile import PARQUET
     from tradesdk_cli.results.views import AGENTS
 
-    with session(ctx) as run:
+    with session(ctx, endings=(PARQUET,)) as run:
         filters = {"status": status.value if status else None}
         found = Source("agents", "AgentSummary", "/v1/agents", run.client.agents.list, filters)
         run.show_list(AGENTS, walk, found, empty="no agents" + (f" with the status {status.value}" if status else ""))

@@ -30,9 +30,10 @@ def list_positions(
     """List open positions; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
+    from tradesdk_cli.results.outfile import PARQUET
     from tradesdk_cli.results.views import POSITIONS
 
-    with session(ctx) as run:
+    with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         found = Source("positions", "Position", "/v1/positions", run.client.positions.list, {"agent_id": agent_id})
         run.show_list(POSITIONS, walk, found, empty="no open positions" + (" of this agent" if agent_id else ""))

@@ -75,10 +75,11 @@ def history(
     With --checkpoint, ages and a missing --to stay the moments that they were when the pull began.
     """
     from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.outfile import PARQUET
     from tradesdk_cli.results.views import SIGNALS
 
     check_period(start, end)
-    with session(ctx) as run:
+    with session(ctx, endings=(PARQUET,)) as run:
         filters = {"chain": chain, "token_address": token_address, "start": start, "end": end}
         found = Source("signals", "Signal", "/v1/signals/history", run.client.signals.history, filters, pins=("end",))
         run.show_list(SIGNALS, walk, found, empty="no signals like this")

@@ -39,9 +39,10 @@ def list_trades(
     """List trades; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
     from tradesdk_cli.lookup import AGENTS, id_of
+    from tradesdk_cli.results.outfile import PARQUET
     from tradesdk_cli.results.views import TRADES
 
-    with session(ctx) as run:
+    with session(ctx, endings=(PARQUET,)) as run:
         agent_id = None if agent_id is None else id_of(run, AGENTS, agent_id)
         filters = {"agent_id": agent_id, "status": status.value if status else None}
         found = Source("trades", "Trade", "/v1/trades", run.client.trades.list, filters)

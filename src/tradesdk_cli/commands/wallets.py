@@ -30,9 +30,10 @@ def list_wallets(
 ) -> None:
     """List connected wallets; the first 20 when nothing else is said."""
     from tradesdk_cli.lists.paging import Source
+    from tradesdk_cli.results.outfile import PARQUET
     from tradesdk_cli.results.views import WALLETS
 
-    with session(ctx) as run:
+    with session(ctx, endings=(PARQUET,)) as run:
         found = Source("wallets", "Wallet", "/v1/wallets", run.client.wallets.list, {"chain_id": chain})
         run.show_list(
             WALLETS, walk, found, empty=f"no wallets; connect one: {run.settings.program} wallets connect --help"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _NEEDED = ("httpx", "pydantic", "eth-account")
 _EXTRAS = {
     "coincurve": ("fast", "signs payments faster"),
+    "pyarrow": ("frames", "tables and Parquet"),
     "keyring": ("keyring", "keeps API keys in the system's keyring"),
     "uvicorn": ("mock", "trade mock serve"),
 }

@@ -105,7 +105,8 @@ readable. All other formats have the service's own names and values.
 
 --fields takes names with commas between them, nested ones as risk.stop_loss_pct. --query is JMESPath, and works on what
 -o json would print. --out writes into a file, whose ending says the format unless -o does (.json .ndjson .csv .tsv
-.yaml .md, .txt for a table); it is replaced only when all is there. A stream appends to its file instead.
+.yaml .md, .txt for a table, .parquet for a list); it is replaced only when all is there. A stream appends to its file
+instead.
 
 A list shows the first 20. --limit N is another number, --all is everything, --cursor goes on where a list ended, and
 --checkpoint FILE lets the same command go on after it was interrupted.

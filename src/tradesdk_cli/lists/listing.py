@@ -26,6 +26,10 @@ def show_list(run: Session, columns: Sequence[Column], walk: Walk, source: Sourc
     When Ctrl-C, SIGTERM or an error ends it on the way, what has come is printed first. Nothing is printed when not
     even the first page came.
     """
+    if run.out.parquet:
+        from tradesdk_cli.results.parquet import refuse_unusable
+
+        refuse_unusable(run.out, source.names(), checkpoint=walk.checkpoint is not None)
     if walk.checkpoint is None:
         _walk(run.out, columns, walk, source, source.pager(walk), empty=empty)
         return
@@ -57,8 +61,13 @@ def _walk(
         progress = stack.enter_context(Progress(out, source.what, total, done=before))
         pages = _Pages(out, walk, pager, progress, stop, pull)
         try:
-            header = None if pull is None else source.names()
-            out.many(columns, iter(pages), empty="there are no more" if before else empty, header=header)
+            if out.parquet:
+                from tradesdk_cli.results.parquet import write_list
+
+                write_list(out, source.of(), pages.models(), empty=empty)
+            else:
+                header = None if pull is None else source.names()
+                out.many(columns, iter(pages), empty="there are no more" if before else empty, header=header)
         except KeyboardInterrupt as interrupt:
             progress.clear()
             out.note("interrupted" if pages.count else "interrupted before anything came")
@@ -123,6 +132,13 @@ class _Pages:
         self.ended: BaseException | None = None
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        return (rows for rows, _ in self._walk_on())
+
+    def models(self) -> Iterator[Sequence[Any]]:
+        """The same as the SDK's models."""
+        return (models for _, models in self._walk_on())
+
+    def _walk_on(self) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
         from tradesdk_cli.context import wire
 
         first = True
@@ -147,7 +163,7 @@ class _Pages:
             rows = [wire(item) for item in page.data]
             self.count += len(rows)
             self._walk.next_cursor = page.next_cursor
-            yield rows
+            yield rows, page.data
             # Only now is the page out.
             if self._pull is not None:
                 self._pull.page_is_out(len(rows), page.next_cursor)

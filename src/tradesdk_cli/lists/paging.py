@@ -67,12 +67,17 @@ class Source:
         """The SDK's pager for this walk. `pinned` moments go before what was typed."""
         return self.find(**{**self.filters, **(pinned or {}), **walk.asked})
 
+    def of(self) -> Any:
+        """The SDK's model of one of them."""
+        import tradesdk
+
+        return getattr(tradesdk, self.model)
+
     def names(self) -> list[str]:
         """The wire fields that each of them may have, as the columns of a file that begins before they are seen."""
-        import tradesdk
         from tradesdk_cli.results.selecting import names_of_model
 
-        return list(names_of_model(getattr(tradesdk, self.model)))
+        return list(names_of_model(self.of()))
 
     def typed(self) -> dict[str, Any]:
         """The filters as they were typed: an age as its text."""

@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+PARQUET = ".parquet"
+"""The ending of files that only lists are written to."""
 _BLOCK = 64 * 1024
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """What says that there is no room."""
@@ -48,6 +50,7 @@ class OutFile:
         self.shown = visible(str(path))
         self.form = of_ending(path.suffix)
         """The format that its ending asks for; None when it says nothing."""
+        self.parquet = path.suffix.lower() == PARQUET
         self._special = _refuse_unwritable(path, self.shown)
         if known is not None and not self._special:
             _refuse_foreign(path.suffix.lower(), tuple(known))
@@ -75,9 +78,9 @@ class OutFile:
             except OSError as error:
                 raise self._problem(error) from None
 
-    def write(self, text: str) -> None:
-        """Writes text, as UTF-8."""
-        self._waiting += text.encode("utf-8", "backslashreplace")
+    def write(self, content: str | bytes) -> None:
+        """Writes text as UTF-8, or bytes."""
+        self._waiting += content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
         if len(self._waiting) >= _BLOCK:
             self._flush()
 
