@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient, SystemClock, TradeClient
-from tradesdk._stream import watchdog
+from tradesdk._stream import state_machine
 from tradesdk_mock import MockServer
 
 from ._streamhouse import QUICKLY, key_of, publishing, server_of, soon
@@ -136,8 +136,8 @@ class Mute(BaseHTTPRequestHandler):
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Its address. Silence of a fifth of an interval is too long."""
-    monkeypatch.setattr(watchdog, "_TIMES", 0.2)
-    monkeypatch.setattr(watchdog, "_LEAST", 0.2)
+    monkeypatch.setattr(state_machine, "_TIMES", 0.2)
+    monkeypatch.setattr(state_machine, "_LEAST", 0.2)
     Mute.over.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Mute) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,)).start()
