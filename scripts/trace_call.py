@@ -41,7 +41,7 @@ from tradesdk_mock import MockClock, MockService
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.mock._buyer import offer_of, pay
+from tests.mock._paying import offer_of, pay
 
 START = 1_800_000_000
 KEY = "mock_full_main"

@@ -159,7 +159,7 @@ def test_half_a_configuration_is_not_taken_for_none(name: str, tmp_path: Path) -
 def test_paid_market_data(tmp_path: Path) -> None:
     """It ends with an error if the mock's books show anything but two payments, none of them twice."""
     lines = run("paid_market_data.py", tmp_path).splitlines()
-    again = [line for line in lines if "the same payment again in" in line]
+    again = [line for line in lines if "resending it in" in line]
     assert len(again) == 4
     assert all("the connection was lost" in line for line in again)
     told = [line for line in lines if line not in again]

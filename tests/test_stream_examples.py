@@ -21,8 +21,8 @@ FOLLOWED = """\
 connected
 SELL BLUE    98%
 not connected: the service closed it
-not connected: 502 bad_gateway: restarting (GET http://localhost/v1/signals/stream?chain=8453)
-not connected: 502 bad_gateway: restarting (GET http://localhost/v1/signals/stream?chain=8453)
+not connected: 502 bad_gateway: restarting
+not connected: 502 bad_gateway: restarting
 connected again
 SELL BENJI   79% (from the history)
 BUY  WELL    82% (from the history)

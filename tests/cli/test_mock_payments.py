@@ -9,7 +9,7 @@ import pytest
 
 from tradesdk_mock import MockClock, MockServer
 
-from ..mock._buyer import PAYER, STRANGER, offer_of, pay
+from ..mock._paying import PAYER, STRANGER, offer_of, pay
 from ._terminal import Terminal
 
 START = 1_800_000_000

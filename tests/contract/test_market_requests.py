@@ -7,7 +7,8 @@ import pytest
 
 from tradesdk_mock import MockService
 
-from ..mock._buyer import ALL, JSON, PER_TOKEN, Headers, Shop, good_body, open_shop, tokens
+from ..mock._buyer import Shop, good_body, open_shop, tokens
+from ..mock._paying import ALL, JSON, PER_TOKEN, Headers
 
 LONG = "z" * 5_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from ..mock._buyer import PAYER, Json, decode, encode, header_name, offer_of, payment
+from ..mock._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 from ._golden import GOLDEN, load
 from ._market import differences, items
 from ._wire import Wire

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # opening the file, the middle of an advance with a thousand trades, a commit. What it told must be there afterwards.
 KILLED = """
 import json, os, random, signal, sqlite3, sys
-from tests.mock._buyer import PAYER, offer_of, pay
+from tests.mock._paying import PAYER, offer_of, pay
 from tests.mock._http import START, add_agent, add_wallet, in_process, ok
 from tradesdk_mock import MockClock, MockService
 

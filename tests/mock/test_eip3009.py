@@ -12,7 +12,7 @@ from tradesdk_mock.payments import eip3009
 from tradesdk_mock.payments.eip3009 import Authorization, Domain
 from tradesdk_mock.payments.libraries import MESSAGES, TRANSFERS
 
-from ._buyer import PAYER, STRANGER, Json, authorization, nonce_of, sign
+from ._paying import PAYER, STRANGER, Json, authorization, nonce_of, sign
 
 DOMAIN = Domain("USD Coin", "2", 8453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

@@ -11,8 +11,9 @@ import pytest
 
 from tradesdk_mock import MockService
 
-from ._buyer import BODY, PAYER, PRICE, Json, decode, encode, header_name, offer_of, payment
+from ._buyer import BODY, PRICE
 from ._http import CARRIERS, START, client, silent
+from ._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
 
 URL = "/v1/token-prices"
 ATTACKER = "0x6666666666666666666666666666666666666666"

@@ -9,8 +9,9 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from ._buyer import ALL, BODY, JSON, PAID, PATH, PAYER, PRICE, STRANGER, Shop, decode, good_body, tokens
+from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START, client, error, ok
+from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
 
 VERSIONS = (2, 1)
 

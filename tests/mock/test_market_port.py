@@ -11,8 +11,9 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer, MockServerError, MockService
 
-from ._buyer import ALL, good_body
+from ._buyer import good_body
 from ._http import FULL, START, client, error, in_process, ok
+from ._paying import ALL
 
 KEY = {"Authorization": f"Bearer {FULL}"}
 FREE = "/v1/supported-tokens"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ._buyer import ALL, JSON, PER_TOKEN, Answer, Headers, Shop, decode, good_body, open_shop, tokens
+from ._buyer import Answer, Shop, good_body, open_shop, tokens
+from ._paying import ALL, JSON, PER_TOKEN, Headers, decode
 
 
 def test_unknown_fields() -> None:

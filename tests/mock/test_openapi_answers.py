@@ -13,8 +13,8 @@ import pytest
 from tradesdk_mock import MockClock, MockServerError, MockService
 
 from .._openapi import described, document, header_problems, problems, response
-from ._buyer import encode, header_name, offer_of, payment
 from ._http import READ, START, add_wallet, connection, in_process
+from ._paying import encode, header_name, offer_of, payment
 
 MARKET = {
     path: item["post"]["x-price"] for path, item in document()["paths"].items() if "x-price" in item.get("post", {})

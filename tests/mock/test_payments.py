@@ -16,24 +16,9 @@ from typing import Any
 
 import pytest
 
-from ._buyer import (
-    BODY,
-    JSON,
-    PAID,
-    PATH,
-    PAYER,
-    PRICE,
-    STRANGER,
-    Json,
-    Shop,
-    encode,
-    good_body,
-    nonce_of,
-    payment,
-    sign,
-    tokens,
-)
+from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
 from ._http import START
+from ._paying import JSON, PAID, PAYER, STRANGER, Json, encode, nonce_of, payment, sign
 
 VERSIONS = pytest.mark.parametrize("version", [2, 1])
 HEADERS = {2: "payment-signature", 1: "x-payment"}

@@ -11,8 +11,9 @@ import pytest
 
 from tradesdk_mock import MockPayments, MockServer, MockServerError, Presentation, Settlement
 
-from ._buyer import BODY, PATH, PAYER, PRICE, STRANGER, Json, Shop, nonce_of, offer_of, pay, tokens
+from ._buyer import BODY, PATH, PRICE, Shop, tokens
 from ._http import START, error, ok
+from ._paying import PAYER, STRANGER, Json, nonce_of, offer_of, pay
 
 URL = f"/v1/{PATH}"
 UNREADABLE = [(b"x-payment", b"?")]

@@ -1,0 +1,134 @@
+"""Signs what an offer asks for with eth_account. Nothing here is the mock's or the SDK's: both are checked against it.
+
+It imports nothing of the project, so that programs in environments of their own can use it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eth_account import Account
+
+# Throw-away keys: whoever holds money never writes a key into a file.
+PAYER = Account.from_key("0x" + "01" * 32)
+STRANGER = Account.from_key("0x" + "02" * 32)
+NETWORKS = {"base": 8453, "base-sepolia": 84532}
+TYPES = {
+    "TransferWithAuthorization": [
+        {"name": "from", "type": "address"},
+        {"name": "to", "type": "address"},
+        {"name": "value", "type": "uint256"},
+        {"name": "validAfter", "type": "uint256"},
+        {"name": "validBefore", "type": "uint256"},
+        {"name": "nonce", "type": "bytes32"},
+    ]
+}
+
+Json = dict[str, Any]
+
+
+def encode(value: object) -> str:
+    """JSON in base64, as every payment header has it."""
+    return base64.b64encode(json.dumps(value).encode()).decode("ascii")
+
+
+def decode(header: str) -> Json:
+    found: Json = json.loads(base64.b64decode(header, validate=True))
+    return found
+
+
+def nonce_of(number: int) -> str:
+    """A nonce that a test can name."""
+    return f"0x{number:064x}"
+
+
+def offer_of(headers: Mapping[str, str], body: Json | None = None, version: int = 2) -> Json:
+    """The offer in a 402: of version 2 out of its header, of version 1 its body."""
+    if version == 1:
+        assert body is not None
+        assert body["x402Version"] == 1
+        return body
+    named = {name.lower(): value for name, value in headers.items()}
+    return decode(named["payment-required"])
+
+
+def authorization(requirement: Json, now: float, nonce: int | str, payer: Any = PAYER, **changes: str) -> Json:
+    """What is signed: six strings. `changes` replaces some of them."""
+    return {
+        "from": payer.address,
+        "to": requirement["payTo"],
+        "value": requirement.get("amount", requirement.get("maxAmountRequired")),
+        "validAfter": "0",
+        "validBefore": str(int(now) + int(requirement["maxTimeoutSeconds"])),
+        "nonce": nonce_of(nonce) if isinstance(nonce, int) else nonce,
+        **changes,
+    }
+
+
+def sign(requirement: Json, fields: Json, payer: Any = PAYER) -> str:
+    """The signature over these fields in the domain that the requirement names."""
+    network = str(requirement["network"])
+    chain = NETWORKS[network] if network in NETWORKS else int(network.partition(":")[2])
+    domain = {**requirement["extra"], "chainId": chain, "verifyingContract": requirement["asset"]}
+    message = {
+        **fields,
+        **{name: int(fields[name]) for name in ("value", "validAfter", "validBefore")},
+        "nonce": bytes.fromhex(fields["nonce"][2:]),
+    }
+    return "0x" + bytes(payer.sign_typed_data(domain, TYPES, message).signature).hex()
+
+
+def payment(
+    offer: Json,
+    now: float,
+    nonce: int | str,
+    *,
+    payer: Any = PAYER,
+    choice: int = -1,
+    identifier: str | None = None,
+    **changes: str,
+) -> Json:
+    """The content of a payment header for an offer of either version.
+
+    Args:
+        offer: as `offer_of` gives it.
+        now: the service's time in Unix seconds.
+        nonce: a number for it, or the nonce itself.
+        payer: an account of eth_account.
+        choice: which of the offered ways to pay; the last one is the plain one.
+        identifier: for the extension payment-identifier.
+        changes: fields of the authorization to replace before it is signed.
+    """
+    requirement = offer["accepts"][choice]
+    fields = authorization(requirement, now, nonce, payer, **changes)
+    inner = {"signature": sign(requirement, fields, payer), "authorization": fields}
+    if offer["x402Version"] == 1:
+        named = {name: requirement[name] for name in ("scheme", "network")}
+        return {"x402Version": 1, **named, "payload": inner}
+    found: Json = {"x402Version": 2, "payload": inner, "accepted": requirement, "resource": offer["resource"]}
+    extensions = json.loads(json.dumps(offer.get("extensions", {})))
+    if identifier is not None:
+        extensions["payment-identifier"]["info"]["id"] = identifier
+    return found | {"extensions": extensions} if extensions else found
+
+
+def header_name(content: Json) -> str:
+    return "PAYMENT-SIGNATURE" if content["x402Version"] == 2 else "X-PAYMENT"
+
+
+def pay(offer: Json, now: float, nonce: int | str, **options: Any) -> dict[str, str]:
+    """The header that pays an offer, by its name. Arguments are those of `payment`."""
+    content = payment(offer, now, nonce, **options)
+    return {header_name(content): encode(content)}
+
+
+# A mock behind its paywall
+
+PER_TOKEN = ("token-signals", "token-prices", "signal-history", "token-win-rate", "token-avg-prices")
+PAID = (*PER_TOKEN, "top-performers", "aggregate-metrics")
+ALL = (*PAID, "supported-tokens")
+JSON = (b"content-type", b"application/json")
+Headers = Sequence[tuple[bytes, bytes]]
