@@ -1,4 +1,4 @@
-"""What a payment costs in the ledger: reserved, presented, settled, each step synced; and whether that grows.
+"""What a payment costs in the ledger: reserved, submitted, settled, each step synced; and whether that grows.
 
 The peer is sqlite3 itself, with one insert and two updates of a row of the same size, each committed in the same mode.
 """
@@ -61,7 +61,7 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
 def written(ledger: Ledger) -> None:
     """One payment, from its reservation to its end."""
     one = ledger.reserve(payment(), BUDGET, origin=ORIGIN, pay_to=(), owner="me", until=NOW + 60, expired=NOW, now=NOW)
-    ledger.present(one.id, HEADER, now=NOW)
+    ledger.submit(one.id, HEADER, now=NOW)
     done = ledger.settle(one.id, PaymentState.DELIVERED, receipt=RECEIPT, now=NOW)
     assert done.state is PaymentState.DELIVERED
 

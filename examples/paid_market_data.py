@@ -44,9 +44,7 @@ def tour(market: MarketClient) -> None:
         )
 
     for payment in market.payments.list():
-        print(
-            f"{payment.state:<9} ${payment.amount_usd:.2f}, sent {payment.presentations}x, charged: {payment.charged}"
-        )
+        print(f"{payment.state:<9} ${payment.amount_usd:.2f}, sent {payment.submissions}x, charged: {payment.charged}")
     print(f"spent today: ${market.payments.spending().today_usd:.2f}")
 
 
@@ -57,7 +55,7 @@ def win_rates(market: MarketClient) -> list[TokenWinRate]:
     except PaymentOutcomeUnknownError as error:
         if error.payment is None:
             raise
-        print(f"in doubt: ${error.payment.amount_usd:.2f} may have been paid, sent {error.payment.presentations}x")
+        print(f"in doubt: ${error.payment.amount_usd:.2f} may have been paid, sent {error.payment.submissions}x")
         in_doubt = error.payment.id  # the ledger has it, too: this may as well happen tomorrow, in another process
     try:
         # The same signed payment again: it can't be taken twice.

@@ -53,7 +53,7 @@ def main() -> int:
                 continue
             got = came.error or "the data"
             charged = {True: "yes", False: "no"}.get(came.charged, "unknown")
-            cells = (got, charged, came.state, came.presentations, came.signatures, came.settled, came.again)
+            cells = (got, charged, came.state, came.submissions, came.signatures, came.settled, came.again)
             print(line(scenario.name, *cells, MONEY.format(came.ledger / 1e6, came.mock / 1e6)))
     if not chosen.json:
         print(f"{len(SCENARIOS)} scenarios, {wrong} of them wrong")

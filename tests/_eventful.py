@@ -14,7 +14,7 @@ from ._paidservice import PRICE, PaidService
 
 READS = {"find", "get", "history", "delivered", "spending", "trusted"}
 STEPS = READS | {
-    *("reserve", "present", "present_again", "settle", "collect", "reopen", "claim", "give_back", "expire"),
+    *("reserve", "submit", "resubmit", "settle", "collect", "reopen", "claim", "give_back", "expire"),
 }
 BUDGET = Budget(total=Decimal(5 * PRICE) / 1_000_000)
 NEVER_TAKEN = {PaymentState.RESERVED, PaymentState.REJECTED_LIVE, PaymentState.CANCELLED, PaymentState.EXPIRED_UNPAID}

@@ -30,7 +30,7 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
         valid_before=1_800_000_120,
         created=1_800_000_000.0,
         updated=1_800_000_001.0,
-        presentations=1,
+        submissions=1,
     )
     return replace(made, **changes)
 

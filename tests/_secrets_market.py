@@ -32,13 +32,13 @@ class Watched(Ledger):
 
     seen: Seen
 
-    def present(self, payment_id: str, header: SignedHeader, **options: Any) -> Payment:
+    def submit(self, payment_id: str, header: SignedHeader, **options: Any) -> Payment:
         content = base64.b64decode(header)
         signature = json.loads(content)["payload"]["signature"]
         inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature
         assert inside in header
         self.seen.secrets += [header, inside, signature, signature[2:].upper(), signature[20:60]]
-        return super().present(payment_id, header, **options)
+        return super().submit(payment_id, header, **options)
 
 
 def watched(seen: Seen, path: Path | None = None) -> Watched:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .market.emitted_signals import MockSignal
     from .market.scenarios import SCENARIOS
     from .payments.report import MockPayments
-    from .payments.settlements import Presentation, Settlement
+    from .payments.settlements import Settlement, Submission
     from .payments.wallet_proof import wallet_message
     from .serving.uvicorn_server import MockServer
     from .state.snapshots import describe_state_file, is_state_file_in_use
@@ -49,7 +49,7 @@ __all__ = [
     "SCENARIOS",
     "MockPayments",
     "Settlement",
-    "Presentation",
+    "Submission",
     "FaultRule",
     "FaultKind",
     "fault_kinds",
@@ -74,7 +74,7 @@ _HOMES = {
     "SCENARIOS": "market.scenarios",
     "MockPayments": "payments.report",
     "Settlement": "payments.settlements",
-    "Presentation": "payments.settlements",
+    "Submission": "payments.settlements",
     "FaultRule": "faults.rules",
     "FaultKind": "faults.catalog",
     "fault_kinds": "faults.catalog",

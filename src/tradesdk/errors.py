@@ -141,7 +141,7 @@ ErrorCode = Literal[
     "reservation_lost",
     "already_delivered",
     "not_live",
-    "not_presented",
+    "not_submitted",
     "no_such_payment",
     "not_unresolved",
     # payments refused by the service

@@ -24,7 +24,7 @@ class Outcome:
         code: its code.
         charged: what the result or the error says.
         state: what the ledger says.
-        presentations: how often the payment was handed over.
+        submissions: how often the payment was handed over.
         signatures: how many different ones the mock saw.
         settled: how often it took money.
         counted: micro-dollars that the ledger counted, before anything had expired.
@@ -41,7 +41,7 @@ class Outcome:
     code: str
     charged: Any
     state: str
-    presentations: int
+    submissions: int
     signatures: int
     settled: int
     counted: int
@@ -102,7 +102,7 @@ class AsyncPlay:
                 code=getattr(error, "code", None) or "",
                 charged=result.charged if error is None else getattr(error, "charged", payment.charged),
                 state=payment.state.value,
-                presentations=payment.presentations,
+                submissions=payment.submissions,
                 signatures=first[0],
                 settled=first[1],
                 counted=counted,

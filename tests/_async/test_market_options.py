@@ -71,11 +71,11 @@ async def test_a_copy_with_fewer_retries(mock: MockService) -> None:
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
         await client.with_options(max_retries=0).token_prices(TWO)
     assert caught.value.payment is not None
-    assert caught.value.payment.presentations == 1
+    assert caught.value.payment.submissions == 1
     with pytest.raises(PaymentOutcomeUnknownError) as caught:  # the same payment: six more, while it is valid
         await client.token_prices(TWO)
     assert caught.value.payment is not None
-    assert 2 < caught.value.payment.presentations <= 7
+    assert 2 < caught.value.payment.submissions <= 7
     assert mock.payments.signatures() == 1
 
 

@@ -81,7 +81,7 @@ async def test_payments_are_listed_newest_first(mock: MockService) -> None:
     assert len(await client.payments.list(states=[PaymentState.UNKNOWN, PaymentState.DELIVERED])) == 3
     one = await client.payments.get(ids[0])
     assert one == found[-1]
-    assert (one.state, one.amount, one.charged, one.presentations) == (PaymentState.DELIVERED, PRICE, True, 1)
+    assert (one.state, one.amount, one.charged, one.submissions) == (PaymentState.DELIVERED, PRICE, True, 1)
     assert one.url == f"{mock.url}/v1/token-prices"
     assert one.receipt is not None
     assert one.receipt.transaction == mock.payments.settlements()[0].transaction
@@ -178,13 +178,13 @@ async def test_what_is_over_is_not_resumed(mock: MockService) -> None:
     with pytest.raises(PaymentRefusedError, match="already_delivered"):
         await client.payments.resume(result.payment.id)
     doubted = await doubtful(client, mock)
-    arrived = len(mock.payments.presentations())
+    arrived = len(mock.payments.submissions())
     mock.clock.advance(USED_UP)
     with pytest.raises(PaymentError) as caught:
         await client.payments.resume(doubted.id)
     assert caught.value.payment is not None
     assert caught.value.payment.id == doubted.id
-    assert len(mock.payments.presentations()) == arrived
+    assert len(mock.payments.submissions()) == arrived
     mock.payments.assert_charged(times=1)
 
 
@@ -268,7 +268,7 @@ async def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> Non
     terms: dict[str, Any] = {"origin": mock.url, "pay_to": (), "owner": "me", "until": 0, "expired": 0, "now": START}
     for number in range(205):
         made = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
-        ledger.present(made.id, SignedHeader("header"), now=START)
+        ledger.submit(made.id, SignedHeader("header"), now=START)
         ledger.settle(made.id, PaymentState.PAID_UNDELIVERED, now=START)
     client = buyer_of(mock, ledger=ledger)
     found = (await client.payments.reconcile()).unresolved

@@ -55,7 +55,7 @@ async def test_a_quote_and_a_dry_run_buy_nothing(mock: MockService) -> None:
     assert isinstance(tried, DryRun)
     assert tried.authorization is not None
     assert tried.authorization["value"] == "60000"
-    assert mock.payments.presentations() == []
+    assert mock.payments.submissions() == []
 
 
 async def test_max_price_is_the_most(mock: MockService) -> None:

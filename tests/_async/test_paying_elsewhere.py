@@ -57,7 +57,7 @@ async def test_it_waits_for_its_turn_and_no_longer_than_its_deadline() -> None:
     result = await both.one.token_prices(["ETH"])
     assert codes == ["in_progress"]
     assert result.payment is not None
-    assert (result.payment.state, result.payment.presentations) == (PaymentState.DELIVERED, 1)
+    assert (result.payment.state, result.payment.submissions) == (PaymentState.DELIVERED, 1)
     assert [len(signer.digests) for signer in both.signers] == [1, 0]
     assert both.service.total == PRICE
 
@@ -68,7 +68,7 @@ async def test_resuming_waits_for_nobody() -> None:
 
     async def meanwhile() -> None:
         (payment,) = await both.other.payments.list()
-        assert payment.state is PaymentState.PRESENTED
+        assert payment.state is PaymentState.SUBMITTED
         with pytest.raises(PaymentRefusedError) as caught:
             await both.other.payments.resume(payment.id)
         codes.append(caught.value.code)

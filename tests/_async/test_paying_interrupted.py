@@ -102,10 +102,10 @@ async def test_it_is_interrupted_when_the_answer_is_there(kinds: list[str]) -> N
 
 
 async def test_nothing_is_sent_before_it_is_written_down() -> None:
-    """Whatever fails before the first presentation is durable, no payment has left."""
+    """Whatever fails before the first submission is durable, no payment has left."""
     shop = Shop([])
     await shop.buy()
-    before = shop.ledger.calls.index("present") + 1
+    before = shop.ledger.calls.index("submit") + 1
     for at in range(1, before + 1):
         for after in (False, True):
             shop = Shop([])
@@ -122,7 +122,7 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     """A process whose clock is wrong, or a person, ends a payment while this call waits to hand it over again."""
     shop = Shop(["bare"])
     await outcome(shop)
-    at = shop.ledger.calls.index("present_again") + 1
+    at = shop.ledger.calls.index("resubmit") + 1
     shop = Shop(["bare"])
     shop.ledger.at, shop.ledger.event = at, lambda: shop.ledger.expire(2e9, now=shop.clock.now())
     _, error = await outcome(shop)

@@ -28,7 +28,7 @@ from tradesdk import (
 from .._flavour_async import at_once
 from .._paidservice import BASE, PAY_TO, PRICE, CountingSigner, JumpingClock, PaidService
 from .._seller import TWO, Seller, prices, settled
-from ..unit._ledger import draft, presented
+from ..unit._ledger import draft, submitted
 from ..unit._offers import decoded, encoded
 from ._market import market_of
 
@@ -160,13 +160,13 @@ async def test_a_recipient_is_not_remembered_from_a_payment_that_was_never_signe
 async def test_of_two_first_purchases_for_two_recipients_the_second_is_not_sent() -> None:
     buyer = Buyer()
     elsewhere = draft(pay_to=OTHER, url=f"{BASE}/v1/token-signals", valid_before=int(buyer.clock.now()) + 60)
-    signer = FailingSigner(lambda: presented(buyer.ledger, elsewhere, origin=BASE, now=buyer.clock.now()))
+    signer = FailingSigner(lambda: submitted(buyer.ledger, elsewhere, origin=BASE, now=buyer.clock.now()))
     with pytest.raises(PaymentRefusedError) as refused:
         await buyer.client(signer=signer).token_prices(["ETH"])
     assert (refused.value.code, refused.value.charged) == ("recipient_changed", False)
     assert (buyer.service.authorizations, buyer.ledger.trusted(BASE)) == ({}, [OTHER])
     states = [one.state for one in buyer.ledger.history()]
-    assert states == [PaymentState.PRESENTED, PaymentState.CANCELLED], "its money is free again"
+    assert states == [PaymentState.SUBMITTED, PaymentState.CANCELLED], "its money is free again"
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ async def test_a_clock_that_is_put_back_does_not_revive_a_payment_of_a_service_w
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
         await buyer.client(clock=clock).token_prices(["ETH"])
     assert caught.value.payment is not None
-    assert caught.value.payment.presentations == 2  # at once and after 30 s; a third one would be after its end
+    assert caught.value.payment.submissions == 2  # at once and after 30 s; a third one would be after its end
 
 
 async def test_what_a_service_that_is_gone_was_to_be_paid_is_free_after_a_day() -> None:

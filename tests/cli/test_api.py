@@ -250,7 +250,7 @@ def test_without_pay_there_is_a_price_and_nothing_else(buyer: Terminal, shop: Mo
     assert (run.code, run.problem["code"], run.problem["status"]) == (8, "payment_required", 402)
     assert "costs $0.06, and nothing was paid" in run.problem["message"]
     assert "--pay --max-price 0.06" in run.problem["hint"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
     free = buyer("api", "/v1/supported-tokens", "-F", "limit=1")
     assert (free.code, len(free.json["data"]["tokens"])) == (0, 1)
 
@@ -261,7 +261,7 @@ def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
     assert (dry["price_usd"], dry["body"]) == ("0.03", {"tokens": [{"identifier": "ETH"}]})
     assert buyer(*line).problem["code"] == "no_budget"
     assert buyer(*line, "--max-price", "0.02").code == 12
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
     run = buyer(*line, "--max-price", "0.03", "-i")
     assert (run.code, run.json["success"]) == (0, True)
     assert run.json["data"]["results"][0]["symbol"] == "ETH"
@@ -272,7 +272,7 @@ def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
     assert [(one["endpoint"], one["state"]) for one in kept] == [("token-prices", "delivered")]
     again = buyer("pay", "resume", kept[0]["id"])
     assert again.code == 0, "the answer is kept in the ledger, as that of trade market is"
-    assert len(shop.payments.presentations()) == 1
+    assert len(shop.payments.submissions()) == 1
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_paid_as_market_data_is(buyer: Terminal, shop: MockServer) -> None:
 def test_what_is_not_paid(buyer: Terminal, shop: MockServer, line: str, told: str) -> None:
     run = buyer("api", *line.split())
     assert (run.code, told in run.problem["message"]) == (2, True), run.err
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_a_service_that_wants_the_key_for_market_data_too(buyer: Terminal, shop: MockServer) -> None:

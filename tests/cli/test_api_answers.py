@@ -78,7 +78,7 @@ def test_secrets_that_are_sent_are_not_repeated(trade: Terminal, service: Script
 def test_fields_that_no_answer_has_cost_nothing(buyer: Terminal, shop: MockServer) -> None:
     run = buyer(*PRICES, "--fields", "data.result")
     assert (run.code, run.problem["hint"]) == (2, "did you mean data.results?")
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
     assert buyer(*PRICES, "--fields", "success,data.results").json["success"] is True
 
 

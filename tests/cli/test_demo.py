@@ -153,7 +153,7 @@ def test_for_programs(trade: Terminal) -> None:
     assert len(told["steps"]) == 9
     assert told["steps"][2]["rows"][0]["name"] == "momentum"
     ledger = told["steps"][8]["rows"]
-    assert [(row["endpoint"], row["amount_usd"], row["presentations"], row["charged"]) for row in ledger] == [
+    assert [(row["endpoint"], row["amount_usd"], row["submissions"], row["charged"]) for row in ledger] == [
         ("token-prices", "0.06", 1, True),
         ("token-signals", "0.05", 1, True),
         ("top-performers", "0.06", 2, True),

@@ -110,7 +110,7 @@ def test_without_a_budget_and_without_a_person_nothing_is_signed(buyer: Terminal
     )
     assert "--max-price 0.06" in run.problem["hint"]
     assert "trade pay budget set" in run.problem["hint"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_with_a_yes_to_a_price_the_service_cannot_ask_for_more(buyer: Terminal, shop: MockServer) -> None:
@@ -118,7 +118,7 @@ def test_with_a_yes_to_a_price_the_service_cannot_ask_for_more(buyer: Terminal, 
     run = buyer("market", "prices", "ETH", "BRETT", answers="y\n", env={"NO_COLOR": "1"})
     assert run.code == 12
     assert "hint: to pay that anyway: --max-price 0.060001" in run.err
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_an_amount_that_is_none(buyer: Terminal, shop: MockServer) -> None:
@@ -213,7 +213,7 @@ def test_a_dry_run_shows_what_is_sent_and_pays_nothing(buyer: Terminal, shop: Mo
         assert (shown["asked_usd"], shown["next_call_usd"]) == (shown["price_usd"], "0.10")
         assert shown["left_usd"] is None, "no budget is set"
     assert len(shop.journal()) == len(DRY)
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
     with Ledger(buyer.home / "ledger.sqlite3") as ledger:
         assert ledger.history() == []
 

@@ -156,4 +156,4 @@ def test_a_signal_before_anything_is_signed_ends_it_at_once(
     run = buyer("market", "prices", "ETH", "--max-price", "0.03", *more)
     assert (run.code, run.out) == (code, "")
     assert run.err.splitlines()[-1].find("interrupted") >= 0
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []

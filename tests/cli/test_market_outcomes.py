@@ -76,7 +76,7 @@ def test_after_a_payment(
         "id": problem["payment"]["id"],
         "state": told[3],
         "amount_usd": "0.06",
-        "nonce": shop.payments.presentations()[0].nonce or problem["payment"]["nonce"],
+        "nonce": shop.payments.submissions()[0].nonce or problem["payment"]["nonce"],
         "valid_before": problem["payment"]["valid_before"],
     }
     assert re.fullmatch(r"pay_[0-9a-f]{24}", problem["payment"]["id"])
@@ -120,7 +120,7 @@ def test_guards(buyer: Terminal, shop: MockServer, offer: dict[str, Any], code: 
     run = buyer("market", "prices", "ETH", "BRETT", env={"TRADE_BUDGET_PER_DAY": "5"})
     assert about_money(run) == (12, code, False, None)
     assert hint in run.problem["hint"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_budgets(buyer: Terminal, shop: MockServer) -> None:
@@ -133,7 +133,7 @@ def test_budgets(buyer: Terminal, shop: MockServer) -> None:
     assert (wrong.code, wrong.problem["code"]) == (3, "configuration")
     assert "TRADE_BUDGET_PER_DAY" in wrong.problem["message"]
     assert "such as 0.50" in wrong.problem["hint"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 @pytest.mark.parametrize(("name", "told"), [("PER_CALL", "per call"), ("PER_DAY", "per day"), ("TOTAL", "in total")])
@@ -148,7 +148,7 @@ def test_a_budget_is_raised_where_it_was_set(buyer: Terminal, shop: MockServer, 
     kept = buyer(*line, env={f"TRADE_BUDGET_{name}": "0.05"})
     assert f"trade pay budget set {option} USD" in kept.problem["hint"], "the stricter one is in the ledger"
     assert "max-price" not in run.err + kept.err
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_another_recipient_is_refused_until_it_is_trusted(buyer: Terminal, shop: MockServer) -> None:
@@ -173,7 +173,7 @@ def test_no_wallet(buyer: Terminal, shop: MockServer) -> None:
     run = buyer(*PRICES)
     assert about_money(run) == (12, "no_signer", False, None)
     assert "trade pay key new" in run.problem["hint"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_an_ordinary_error_after_paying_says_what_became_of_the_money(buyer: Terminal, shop: MockServer) -> None:
@@ -217,7 +217,7 @@ def test_a_ledger_that_cannot_be_used(buyer: Terminal, shop: MockServer) -> None
         run = buyer(*line)
         assert about_money(run) == (3, "ledger_damaged", False, None)
         assert "ledger.sqlite3" in run.problem["message"]
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_when_its_time_is_up(trade: Terminal) -> None:
@@ -279,7 +279,7 @@ TYPED = TokenDetails(unknown=("BRET",), suggestions=("BRETT", "BERT"))
         ("no_such_payment", None, "see what there is: trade --mock pay history"),
         ("not_unresolved", EARLIER, f"trade --mock pay resume {EARLIER.id}"),
         ("not_live", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
-        ("not_presented", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
+        ("not_submitted", EARLIER, f"look at it: {SHOW}; what it was for can be bought again"),
         ("over_total", TOTAL, "run the command again with a higher --max-price to go on; with --job nothing is paid"),
         ("over_price", DEAR, "to pay that anyway: --max-price 0.09"),
         ("over_price", ABSURD, "in the SDK's words"),

@@ -42,25 +42,25 @@ def test_list(own: Terminal, server: MockServer) -> None:
     assert "no payment was taken" in empty.err
     buy(server, 1, 1, 2)
     lines = own("mock", "payments", "list").lines
-    assert [(each["amount"], each["presented"], each["payer"]) for each in lines] == [
+    assert [(each["amount"], each["submitted"], each["payer"]) for each in lines] == [
         (30_000, 2, PAYER.address),
         (30_000, 1, PAYER.address),
     ]
     assert own("mock", "payments", "list", "--payer", STRANGER.address).out == ""
     assert len(own("mock", "payments", "list", "--path", "/v1/token-*").lines) == 2
     table = own("mock", "payments", "list", "-o", "table", columns=140).out
-    assert table.splitlines()[0].split() == ["n", "time", "path", "amount", "payer", "delivered", "presented"]
+    assert table.splitlines()[0].split() == ["n", "time", "path", "amount", "payer", "delivered", "submitted"]
     assert PAYER.address in table
     assert table.splitlines()[1].split()[-4] == "$0.03"
 
 
 def test_what_arrived(own: Terminal, server: MockServer) -> None:
-    assert "no payment has arrived" in own("mock", "payments", "list", "--presented").err
+    assert "no payment has arrived" in own("mock", "payments", "list", "--submitted").err
     buy(server, 1, 1)
-    verdicts = [each["verdict"] for each in own("mock", "payments", "list", "--presented").lines]
+    verdicts = [each["verdict"] for each in own("mock", "payments", "list", "--submitted").lines]
     assert verdicts == ["settled", "invalid_exact_evm_nonce_already_used"]
-    assert "settled" in own("mock", "payments", "list", "--presented", "-o", "table", columns=140).out
-    run = own("mock", "payments", "list", "--presented", "--path", URL)
+    assert "settled" in own("mock", "payments", "list", "--submitted", "-o", "table", columns=140).out
+    run = own("mock", "payments", "list", "--submitted", "--path", URL)
     assert (run.code, run.problem["code"]) == (2, "usage")
 
 

@@ -57,7 +57,7 @@ def test_history_and_one_payment_without_what_could_be_cashed(buyer: Terminal, s
         buyer(*PRICES)
     newest, oldest = buyer("pay", "history").lines
     assert [newest["state"], oldest["state"]] == ["delivered", "delivered"]
-    assert [newest["presentations"], oldest["presentations"]] == [1, 2]
+    assert [newest["submissions"], oldest["submissions"]] == [1, 2]
     assert [one["id"] for one in buyer("pay", "history", "--limit", "1").lines] == [newest["id"]]
     assert "there are more" in buyer("pay", "history", "--limit", "1").err
     assert buyer("pay", "history", "--state", "unknown").lines == []

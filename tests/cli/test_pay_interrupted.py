@@ -20,7 +20,7 @@ ENDS = pytest.mark.parametrize(("number", "code"), [(signals.SIGINT, 130), (sign
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[signals.Signals]:
-    """The signals that come in the next wait between two presentations."""
+    """The signals that come in the next wait between two submissions."""
     come: list[signals.Signals] = []
 
     def sleep(self: SayingClock, seconds: float) -> None:

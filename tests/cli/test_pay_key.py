@@ -185,7 +185,7 @@ def test_what_does_not_open_it_pays_nothing_and_reserves_nothing(
     assert run.code == (3 if types else 1)
     assert ("the password is wrong" if types else "nothing was typed") in run.err
     assert "wrong\n" not in run.err
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
     nobody = buyer(*PRICES, "--wallet", str(keystore))
     assert (nobody.code, nobody.problem["code"]) == (3, "configuration")

@@ -152,7 +152,7 @@ def test_wrong_passwords_and_damaged_keystores(trade: Terminal, shop: MockServer
             assert run.code == 3
             assert clean(run)
             assert not whole or json.loads(whole)["crypto"]["ciphertext"] not in run.err
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_keys_that_are_imported(trade: Terminal, keystore: dict[str, str], tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_market_data_that_is_not_paid_for_needs_neither_a_signer_nor_tables(
     assert {"httpcore", "sqlite3"} <= modules
     ethereum = {"eth_account", "eth_keys", "eth_keyfile", "coincurve"}
     assert not modules & {"tradesdk_cli.results.table", "tradesdk_mock", "uvicorn", *ethereum}
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_the_ledger_alone_needs_no_network(trade: Terminal) -> None:

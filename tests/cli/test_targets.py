@@ -136,7 +136,7 @@ def test_a_purchase_says_where_it_goes_before_it_is_made(buyer: Terminal, shop: 
     host = shop.url.removeprefix("http://")
     run = buyer("market", "prices", "ETH", answers="n\n", env={"NO_COLOR": "1"})
     assert (run.code, run.err.splitlines()[0]) == (1, f"{host} · this machine")
-    assert shop.payments.presentations() == []
+    assert shop.payments.submissions() == []
 
 
 def test_keys_are_made_nowhere_in_a_dry_run(trade: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

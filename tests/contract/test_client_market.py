@@ -112,7 +112,7 @@ def test_every_call_is_paid_as_published(clean: MockServer, wire: str, flavour: 
     assert [one.transaction for one in taken] == [one.transaction for one in receipts]
     assert {one.version for one in taken} == {1 if wire == "v1" else 2}
     assert [(one.nonce, one.amount) for one in taken] == [(one.nonce, one.amount) for one in kept][::-1]
-    assert {one.presented for one in taken} == {1}
+    assert {one.submitted for one in taken} == {1}
 
 
 @pytest.mark.parametrize("wire", ["v2", "v1"])
@@ -120,7 +120,7 @@ def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
     """The service would take each of these payments: only we stand in between. More: unit/test_payment_guards."""
     signer = CountingSigner()
     clean.set_gaps(payment_402=wire)
-    arrived = len(clean.payments.presentations())
+    arrived = len(clean.payments.submissions())
     attacks: list[tuple[str, dict[str, Any]]] = [
         ("unsupported_network", {"fields": {"network": "eip155:84532"}}),
         ("unsupported_domain", {"fields": {"extra": {"name": "Evil Coin", "version": "2"}}}),
@@ -139,7 +139,7 @@ def test_no_attack_gets_a_signature(clean: MockServer, wire: str) -> None:
         assert client.payments.list() == []
         assert client.payments.spending().total == 0
     assert signer.digests == []
-    assert len(clean.payments.presentations()) == arrived
+    assert len(clean.payments.submissions()) == arrived
 
 
 @pytest.mark.parametrize("wire", ["v2", "v1"])
@@ -175,12 +175,12 @@ def test_what_the_handler_refuses_is_not_charged(clean: MockServer) -> None:
 
 def test_an_open_market_is_not_paid(clean: MockServer) -> None:
     clean.set_gaps(paywall="open")
-    arrived = len(clean.payments.presentations())
+    arrived = len(clean.payments.submissions())
     for signer in (None, CountingSigner()):
         with MarketClient(**settings(clean, signer=signer, budget=None)) as client:
             assert client.token_prices(["ETH"]).charged is False
             assert client.dry_run.token_prices(["ETH"]).authorization is None
-    assert len(clean.payments.presentations()) == arrived
+    assert len(clean.payments.submissions()) == arrived
 
 
 # What is read of the mock's answers

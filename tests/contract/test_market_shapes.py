@@ -77,7 +77,7 @@ def test_payment_required_has_the_golden_shape(wire: Wire) -> None:
 
 PRICES = ("/token-prices", items("BRETT"))
 PAYMENTS = {2: "payment_signature.json", 1: "payment_x_payment.json"}
-# One second before the authorization in the golden files has to be presented at the latest.
+# One second before the authorization in the golden files has to be submitted at the latest.
 TIME = 1_795_176_341
 
 
@@ -100,7 +100,7 @@ def golden_payment(shop: Wire, version: int) -> Json:
     return found
 
 
-def present(shop: Wire, content: Json) -> httpx.Response:
+def submit(shop: Wire, content: Json) -> httpx.Response:
     path, body = PRICES
     return shop("POST", path, body=body, headers={header_name(content): encode(content)})
 
@@ -111,7 +111,7 @@ def present(shop: Wire, content: Json) -> httpx.Response:
 )
 def test_a_payment_of_the_golden_shape_is_taken(shop: Wire, version: int, header: str, name: str) -> None:
     content = golden_payment(shop, version)
-    answer = present(shop, content)
+    answer = submit(shop, content)
     assert answer.status_code == 200
     assert answer.json()["success"] is True
     receipt, golden = decode(answer.headers[header]), load(f"market/{name}")
@@ -134,7 +134,7 @@ def test_the_golden_payments_are_signed_by_their_payer() -> None:
 
 def test_a_failed_settlement_has_the_golden_shape(shop: Wire) -> None:
     shop.server.add_fault("settlement")
-    answer = present(shop, golden_payment(shop, 2))
+    answer = submit(shop, golden_payment(shop, 2))
     assert (answer.status_code, answer.json()) == (402, {})
     assert "PAYMENT-REQUIRED" not in answer.headers
     assert decode(answer.headers["PAYMENT-RESPONSE"]) == load("market/payment_response_failed.json")

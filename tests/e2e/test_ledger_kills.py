@@ -17,9 +17,9 @@ KILLED = """
 import sqlite3
 from tradesdk.payments.ledger import opening
 
-STEPS = ("reserve", "present", "present_again", "settle")
-STATES = [None, PaymentState.RESERVED, PaymentState.PRESENTED, PaymentState.PRESENTED, PaymentState.DELIVERED]
-PRESENTATIONS = [0, 0, 1, 2, 2]
+STEPS = ("reserve", "submit", "resubmit", "settle")
+STATES = [None, PaymentState.RESERVED, PaymentState.SUBMITTED, PaymentState.SUBMITTED, PaymentState.DELIVERED]
+SUBMISSIONS = [0, 0, 1, 2, 2]
 connect = sqlite3.connect
 
 def run(file, fatal, tell):
@@ -41,9 +41,9 @@ def run(file, fatal, tell):
     payment = draft(id="pay_killed", fingerprint="killed")
     reserve(ledger, payment, owner=owner_name(), until=NOW + 1000)
     os.write(tell, b"1")
-    ledger.present(payment.id, HEADER, now=NOW)
+    ledger.submit(payment.id, HEADER, now=NOW)
     os.write(tell, b"1")
-    ledger.present_again(payment.id, now=NOW)
+    ledger.resubmit(payment.id, now=NOW)
     os.write(tell, b"1")
     ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
     os.write(tell, b"1")
@@ -72,9 +72,9 @@ for fatal in range(1, 500):
         payment = ledger.get("pay_killed")
         state = payment and payment.state
         # A step that was told is there; one that was under way may be.
-        allowed = list(zip(STATES, PRESENTATIONS))[done : done + 2]
-        assert (state, payment.presentations if payment else 0) in allowed, (fatal, done, payment)
-        assert (payment.header if payment else None) == (HEADER if state == "presented" else None)
+        allowed = list(zip(STATES, SUBMISSIONS))[done : done + 2]
+        assert (state, payment.submissions if payment else 0) in allowed, (fatal, done, payment)
+        assert (payment.header if payment else None) == (HEADER if state == "submitted" else None)
         seen[str(state)] = seen.get(str(state), 0) + 1
         if payment is None:
             assert ledger.trusted("https://market.example") == []
@@ -83,7 +83,7 @@ for fatal in range(1, 500):
             assert ledger.find("killed", now=NOW) == payment
             assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 1, now=NOW)
             if state is PaymentState.RESERVED:
-                ledger.present(payment.id, HEADER, now=NOW)
+                ledger.submit(payment.id, HEADER, now=NOW)
             ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
         else:
             assert payment.reply == b"prices"
@@ -99,7 +99,7 @@ def test_a_kill_before_any_statement_leaves_whole_steps(tmp_path: Path) -> None:
     done, fatal, seen = end(start(KILLED, tmp_path / "ledger"))
     assert done == 4  # the last one came to its end
     assert fatal > 50
-    assert seen.keys() == {"None", "reserved", "presented", "delivered"}
+    assert seen.keys() == {"None", "reserved", "submitted", "delivered"}
     assert min(seen.values()) >= 1
 
 
@@ -116,7 +116,7 @@ for number in range(rounds):
         for turn in range(10**6):
             name = f"{number}_{turn}"
             reserve(ledger, draft(id=f"pay_{name}", fingerprint=name), budget=Budget.unlimited())
-            ledger.present(f"pay_{name}", HEADER, now=NOW)
+            ledger.submit(f"pay_{name}", HEADER, now=NOW)
             os.write(write, b"p")
             if turn % 2:
                 ledger.settle(f"pay_{name}", PaymentState.EXPIRED_UNPAID, now=NOW)
@@ -132,15 +132,15 @@ for number in range(rounds):
     os.close(read)
 with Ledger(path) as ledger:
     sums_agree(ledger)
-    presented = [payment for payment in ledger.history(limit=10**6) if payment.presentations]
+    submitted = [payment for payment in ledger.history(limit=10**6) if payment.submissions]
     with ledger._file.reading() as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-print(json.dumps([told, len(presented)]))
+print(json.dumps([told, len(submitted)]))
 """
 
 
 @pytest.mark.parametrize("rounds", [12, pytest.param(400, marks=pytest.mark.long)])
 def test_a_kill_at_any_moment_loses_nothing_that_was_written_down(tmp_path: Path, rounds: int) -> None:
-    told, presented = end(start(ANY_MOMENT, tmp_path / "ledger", rounds, 7))
+    told, submitted = end(start(ANY_MOMENT, tmp_path / "ledger", rounds, 7))
     assert told > 0
-    assert told <= presented <= told + rounds  # the last one of each round may be written down and not told
+    assert told <= submitted <= told + rounds  # the last one of each round may be written down and not told

@@ -81,4 +81,4 @@ def test_a_signer_that_takes_longer_than_the_payment_is_valid() -> None:
         assert caught.value.code == "signer_too_slow"
         assert client.payments.spending().total == 0
         assert [payment.state for payment in ledger.history()] == [PaymentState.CANCELLED]
-        assert server.payments.presentations() == []
+        assert server.payments.submissions() == []

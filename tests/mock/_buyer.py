@@ -117,7 +117,7 @@ class Shop(MockService):
         """The content of a payment header for a request. Further arguments are those of `payment`."""
         return payment(self.ask(version, path, body), self.world.now(), nonce, **options)
 
-    def present(self, content: Json, path: str = PATH, body: object = BODY, more: Headers = ()) -> Answer:
+    def submit(self, content: Json, path: str = PATH, body: object = BODY, more: Headers = ()) -> Answer:
         """Send a request with this payment."""
         return self.raw(encode(content).encode(), header_name(content), path, body, more)
 
@@ -128,13 +128,13 @@ class Shop(MockService):
 
     def buy(self, nonce: int | str, version: int = 2, path: str = PATH, body: object = BODY, **options: Any) -> Answer:
         """Ask, sign and pay."""
-        return self.present(self.signed(nonce, version, path, body, **options), path, body)
+        return self.submit(self.signed(nonce, version, path, body, **options), path, body)
 
     def settled(self) -> int:
         return len(self.payments.settlements())
 
     def verdicts(self) -> list[tuple[str, int]]:
-        return [(each.verdict, each.status) for each in self.payments.presentations()]
+        return [(each.verdict, each.status) for each in self.payments.submissions()]
 
 
 def open_shop(**options: Any) -> Shop:

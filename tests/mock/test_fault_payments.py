@@ -35,7 +35,7 @@ def http(mock: MockService) -> Iterator[httpx.Client]:
 
 
 class Buyer:
-    """Asks for the offer once, signs once, and may present that as often as it likes."""
+    """Asks for the offer once, signs once, and may submit that as often as it likes."""
 
     def __init__(self, http: httpx.Client, version: int = 2, nonce: int = 1) -> None:
         self.http = http
@@ -55,7 +55,7 @@ class Buyer:
         return None if value is None else decode(value)
 
     def outcome(self) -> str:
-        """Present the payment, and say what comes: its reason, a status, `paid`, `paid: data lost`, or an error."""
+        """Submit the payment; returns what comes: its reason, a status, `paid`, `paid: data lost`, or an error."""
         try:
             answer = self.pay()
         except httpx.TransportError as failure:
@@ -99,7 +99,7 @@ Taken = list[int]
 
 
 def row(kind: str, given: Json, outcomes: list[str], taken: list[Taken], verdicts: list[str] | None = None) -> Any:
-    """A rule; then, of each time that the payment is presented, what comes of it and what has been taken by then."""
+    """A rule; then, of each time that the payment is submitted, what comes of it and what has been taken by then."""
     if verdicts is None:
         verdicts = ["settled", USED]
     return pytest.param(kind, given, outcomes, taken, verdicts, id=f"{kind}-{outcomes[0]}")
@@ -163,13 +163,13 @@ def test_fault(
     for number, (outcome, expected) in enumerate(zip(outcomes, taken, strict=True), 1):
         http.timeout = 1 if outcome == "ReadTimeout" else 10
         assert buyer.outcome() == outcome
-        books = [(each.amount, each.presented, each.delivered) for each in mock.payments.settlements()]
+        books = [(each.amount, each.submitted, each.delivered) for each in mock.payments.settlements()]
         assert books == [(PRICE, number, status) for status in expected]
         assert mock.payments.spent() == PRICE * len(expected)
         assert mock.payments.balance(PAYER.address) == 1_000_000_000 - PRICE * len(expected)
-    presentations = mock.payments.presentations()
-    assert [each.verdict for each in presentations] == verdicts
-    assert {each.payer for each in presentations} == {PAYER.address}
+    submissions = mock.payments.submissions()
+    assert [each.verdict for each in submissions] == verdicts
+    assert {each.payer for each in submissions} == {PAYER.address}
     assert mock.payments.signatures() == 1
     assert len(set(buyer.transactions)) <= 1  # what is pending is named as it will be when it has been settled
     (rule,) = mock.faults()

@@ -166,7 +166,7 @@ def test_payment_identifier(value: str) -> None:
         assert extension["info"] == {"required": value == "required"}
         assert extension["schema"]["properties"]["id"]["minLength"] == 16
         content = shop.signed(2, identifier="x" * 16)
-        assert [shop.present(content).status for _ in range(2)] == [200, 200]
+        assert [shop.submit(content).status for _ in range(2)] == [200, 200]
 
 
 @pytest.mark.parametrize("value", ["one", "several"])

@@ -39,7 +39,7 @@ USED = "invalid_exact_evm_nonce_already_used"
 
 @pytest.fixture(scope="module")
 def refusing() -> Shop:
-    """No payment that is refused changes it, but for its presentations."""
+    """No payment that is refused changes it, but for its submissions."""
     return Shop()
 
 
@@ -137,7 +137,7 @@ def test_a_signature_for_another_token(refusing: Shop, good: dict[int, Json]) ->
     domains: list[Json] = [{"extra": {"name": "USDC", "version": "2"}}, {"network": "eip155:84532"}, {"asset": OTHER}]
     for domain in domains:
         signature = sign(good[2]["accepted"] | domain, good[2]["payload"]["authorization"])
-        assert refusing.present(changed(good[2], "payload.signature", signature)).reason == SIGNATURE
+        assert refusing.submit(changed(good[2], "payload.signature", signature)).reason == SIGNATURE
 
 
 @pytest.mark.rule("payment.unreadable")
@@ -167,7 +167,7 @@ def test_what_can_not_be_read_is_as_if_it_were_not_there(
         value = encode(good[version]).encode()
         more = [(HEADERS[version].encode(), value)]
     assert refusing.raw(value, HEADERS[version], more=more).reason == BARE
-    last = refusing.payments.presentations()[-1]
+    last = refusing.payments.submissions()[-1]
     assert (last.verdict, last.status, last.payer, last.nonce) == ("unreadable", 402, None, None)
 
 
@@ -201,7 +201,7 @@ def test_what_does_not_matter() -> None:
     ]
     for number, change in enumerate(harmless):
         nonce = f"0x{'aB' * 31}{number:02x}"
-        assert shop.present(change(shop.signed(nonce))).status == 200, number
+        assert shop.submit(change(shop.signed(nonce))).status == 200, number
         assert shop.payments.settlements()[-1].nonce == nonce.lower()
 
 
@@ -215,15 +215,15 @@ def test_the_limits_of_validity(version: int) -> None:
         assert shop.buy(number, version, **{name: str(START + seconds)}).status == 200, (name, seconds)
     content = shop.signed(9, version)
     shop.clock.advance(55)
-    assert shop.present(content).reason == BEFORE
+    assert shop.submit(content).reason == BEFORE
     shop.clock.set(START + 54, allow_backwards=True)
-    assert shop.present(content).status == 200
+    assert shop.submit(content).status == 200
 
 
 @pytest.mark.parametrize(("skew", "reason"), [(600, BEFORE), (-600, AFTER)])
 def test_a_payer_who_does_not_know_of_the_skew(skew: int, reason: str) -> None:
     shop = Shop(clock_skew=skew)
-    assert shop.present(payment(shop.ask(), START, 1, validAfter=str(START - 60))).reason == reason
+    assert shop.submit(payment(shop.ask(), START, 1, validAfter=str(START - 60))).reason == reason
 
 
 @pytest.mark.rule("payment.order")
@@ -231,7 +231,7 @@ def test_the_order_in_which_it_looks() -> None:
     """From a payment in which everything is wrong, one thing after the other is put right."""
     shop = Shop()
     content = shop.signed(1)
-    assert shop.present(content).status == 200
+    assert shop.submit(content).status == 200
     shop.payments.set_balance(PAYER.address, 0)
     order = {
         "x402Version": (3, VERSION),
@@ -248,7 +248,7 @@ def test_the_order_in_which_it_looks() -> None:
         for at, (value, _) in list(order.items())[place:]:
             sent = changed(sent, at, value)
         assert shop.raw(encode(sent).encode()).reason == reason
-    assert shop.present(content).reason == USED
+    assert shop.submit(content).reason == USED
     assert shop.buy(2).reason == "insufficient_funds"
 
 
@@ -258,10 +258,10 @@ def test_a_nonce_works_once(version: int) -> None:
     shop = Shop()
     content = shop.signed(1, version)
     # A refused one is not used up.
-    assert shop.present(changed(content, "payload.signature", "0x" + "11" * 65)).reason == SIGNATURE
-    assert shop.present(content).status == 200
+    assert shop.submit(changed(content, "payload.signature", "0x" + "11" * 65)).reason == SIGNATURE
+    assert shop.submit(content).status == 200
     for _ in range(2):
-        assert shop.present(content).reason == USED
+        assert shop.submit(content).reason == USED
     # For another request as well, and for another amount; but it is the payer's own.
     assert shop.buy(1, version, "top-performers", {"sortBy": "ROI"}).reason == USED
     assert shop.buy(2, version).status == 200
@@ -285,14 +285,14 @@ def test_a_balance_that_is_too_small(version: int) -> None:
 def test_a_payment_for_one_token_pays_for_any_but_not_for_two() -> None:
     shop = Shop()
     content = shop.signed(1)
-    assert shop.present(content, body=tokens("BRETT", "ETH")).reason == NO_MATCH
-    assert shop.present(content, body=tokens("ETH")).status == 200
+    assert shop.submit(content, body=tokens("BRETT", "ETH")).reason == NO_MATCH
+    assert shop.submit(content, body=tokens("ETH")).status == 200
 
 
 def test_of_two_payments_the_newer_generation_counts() -> None:
     shop = Shop()
     old = encode(shop.signed(1, version=1)).encode()
-    answer = shop.present(shop.signed(2), more=[(b"x-payment", old)])
+    answer = shop.submit(shop.signed(2), more=[(b"x-payment", old)])
     assert answer.receipt()["success"] is True
     assert [(each.version, each.nonce) for each in shop.payments.settlements()] == [(2, nonce_of(2))]
 
@@ -302,10 +302,10 @@ def test_a_generation_that_is_not_spoken_is_not_heard(generation: str, ignored: 
     shop = Shop()
     content = shop.signed(1, version=ignored)
     shop.set_gaps(payment_402=generation)
-    assert shop.present(content).status == 402
-    assert [(each.verdict, each.version) for each in shop.payments.presentations()] == [("not carried out", ignored)]
+    assert shop.submit(content).status == 402
+    assert [(each.verdict, each.version) for each in shop.payments.submissions()] == [("not carried out", ignored)]
     shop.set_gaps(payment_402="both")
-    assert shop.present(content).status == 200
+    assert shop.submit(content).status == 200
 
 
 def test_a_payment_where_nothing_is_sold_is_not_looked_at() -> None:
@@ -351,7 +351,7 @@ def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Js
         for _ in range(60):
             shop.post(path, body)
     shop.set_price_failure(status == 502)
-    answer = shop.present(content, path, body)
+    answer = shop.submit(content, path, body)
     assert answer.status == status
     assert status == 429 or answer.error
     assert not [name for name in answer.headers if "payment" in name]
@@ -360,7 +360,7 @@ def test_what_fails_is_not_charged(version: int, path: str, body: Json, gaps: Js
     # The authorization is as good as before.
     shop.set_price_failure(False)
     shop.set_gaps(b_rate="none")
-    assert shop.present(content, path, paid_for).status == 200
+    assert shop.submit(content, path, paid_for).status == 200
 
 
 def test_the_hash_of_a_transaction_follows_from_seed_payer_and_nonce() -> None:
@@ -392,34 +392,34 @@ def test_a_crash_in_the_middle_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"tradesdk_mock.{name}", crash)
-            answer = shop.present(content)
+            answer = shop.submit(content)
         assert (answer.status, shop.settled(), shop.payments.balances()) == (500, 0, {}), name
         assert "payment-response" not in answer.headers
     assert shop.verdicts() == [("not carried out", 500)] * 4
-    assert shop.present(content).status == 200
+    assert shop.submit(content).status == 200
     assert shop.payments.balances() == {PAYER.address: BEGINNING - PRICE}
 
 
 def together(shops: list[Shop], contents: list[Json]) -> list[int]:
-    """The statuses of these payments, presented at the same time, in turn to these shops."""
+    """The statuses of these payments, submitted at the same time, in turn to these shops."""
     barrier = threading.Barrier(len(contents))
 
-    def present(place: int) -> int:
+    def submit(place: int) -> int:
         barrier.wait()
-        return shops[place % len(shops)].present(contents[place]).status
+        return shops[place % len(shops)].submit(contents[place]).status
 
     with ThreadPoolExecutor(len(contents)) as pool:
-        return sorted(pool.map(present, range(len(contents))))
+        return sorted(pool.map(submit, range(len(contents))))
 
 
 @pytest.mark.rule("payment.nonce")
 @pytest.mark.parametrize("servers", [1, 2])
-def test_of_sixteen_that_present_the_same_payment_one_is_charged(tmp_path: Path, servers: int) -> None:
+def test_of_sixteen_that_submit_the_same_payment_one_is_charged(tmp_path: Path, servers: int) -> None:
     shops = [Shop(db=None if servers == 1 else tmp_path / "world.db") for _ in range(servers)]
     for nonce in range(1, 4):
         assert together(shops, [shops[0].signed(nonce)] * 16) == [200] + [402] * 15
     for shop in shops:
-        assert [each.presented for each in shop.payments.settlements()] == [16] * 3
+        assert [each.submitted for each in shop.payments.settlements()] == [16] * 3
         assert shop.payments.balance(PAYER.address) == BEGINNING - 3 * PRICE
         assert shop.payments.signatures() == 3
         shop.payments.assert_charged(times=3, amount=3 * PRICE)
@@ -437,16 +437,16 @@ def test_payers_together_do_not_spend_what_they_do_not_have(tmp_path: Path) -> N
 def test_the_books_are_kept_in_the_file(tmp_path: Path) -> None:
     with Shop(db=tmp_path / "world.db") as first:
         content = first.signed(1)
-        assert first.present(content).status == 200
+        assert first.submit(content).status == 200
         before = first.payments.settlements()
     with Shop(db=tmp_path / "world.db") as shop:
         assert shop.payments.settlements() == before
         assert shop.payments.balance(PAYER.address) == BEGINNING - PRICE
-        assert shop.present(content).reason == USED
+        assert shop.submit(content).reason == USED
         (kept,) = shop.payments.settlements()
-        assert (kept.presented, kept.delivered) == (2, 200)
+        assert (kept.submitted, kept.delivered) == (2, 200)
         shop.reset()
-        assert (shop.payments.settlements(), shop.payments.presentations()) == ([], [])
+        assert (shop.payments.settlements(), shop.payments.submissions()) == ([], [])
         assert shop.payments.balance(PAYER.address) == BEGINNING
 
 
@@ -490,11 +490,11 @@ def shop(request: pytest.FixtureRequest) -> Shop:
 @pytest.mark.rule("payment.identifier.again")
 def test_the_same_again_is_the_stored_answer_and_costs_nothing(shop: Shop) -> None:
     content = shop.signed(1, identifier=IDENT)
-    first = shop.present(content)
+    first = shop.submit(content)
     assert first.data
     shop.clock.advance(3_600)  # prices are others by now, and the authorization is over
     for same in (content, content, backwards(content)):
-        again = shop.present(same)
+        again = shop.submit(same)
         assert (again.status, again.body) == (200, first.body)
         for name in ("payment-response", "content-length"):
             assert again.headers[name] == first.headers[name]
@@ -503,7 +503,7 @@ def test_the_same_again_is_the_stored_answer_and_costs_nothing(shop: Shop) -> No
     assert shop.verdicts() == [("settled", 200)] + [("replayed", 200)] * 3
     shop.reset()
     shop.clock.set(START, allow_backwards=True)
-    assert shop.present(content).status == 200, "identifiers are forgotten with the world"
+    assert shop.submit(content).status == 200, "identifiers are forgotten with the world"
     assert shop.settled() == 1
 
 
@@ -513,13 +513,13 @@ def test_the_same_identifier_for_another_payment_is_a_conflict(shop: Shop) -> No
     assert shop.buy(1, identifier=IDENT, value="1").reason == AMOUNT
     assert shop.buy(2, body=tokens("NOPE"), identifier=IDENT).status == 404
     content = shop.signed(3, identifier=IDENT)
-    assert shop.present(content).status == 200
+    assert shop.submit(content).status == 200
     for other, body in (
         (shop.signed(4, identifier=IDENT), BODY),
         (content, tokens("ETH")),
         (content | {"note": 1}, BODY),
     ):
-        answer = shop.present(other, PATH, body)
+        answer = shop.submit(other, PATH, body)
         assert (answer.status, bool(answer.error)) == (409, True)
         assert "payment-response" not in answer.headers
     assert shop.journal()[-1].error == "conflict"
@@ -532,7 +532,7 @@ BAD: list[Any] = ["x" * 15, "x" * 129, "with space 0000000", "ünicode_000000000
 def test_what_is_an_identifier_and_what_is_none(shop: Shop) -> None:
     content = shop.signed(0)
     for ident in BAD:
-        answer = shop.present(changed(content, f"{EXTENSION}.info.id", ident))
+        answer = shop.submit(changed(content, f"{EXTENSION}.info.id", ident))
         assert (answer.status, "info.id" in answer.error) == (400, True), ident
         assert shop.verdicts()[-1] == ("identifier invalid", 400)
     assert shop.settled() == 0
@@ -544,7 +544,7 @@ def test_what_is_an_identifier_and_what_is_none(shop: Shop) -> None:
 def test_one_that_is_missing() -> None:
     shop = Shop(payment_identifier="required")
     content = shop.signed(1)
-    answer = shop.present(content)
+    answer = shop.submit(content)
     assert (answer.status, "payment-identifier" in answer.error) == (400, True)
     assert shop.journal()[-1].error == "invalid_request"
     assert shop.verdicts() == [("identifier missing", 400)]
@@ -552,8 +552,8 @@ def test_one_that_is_missing() -> None:
     assert shop.buy(2, version=1).status == 200
     shop = Shop(payment_identifier="optional")
     content = shop.signed(1)
-    assert shop.present(content).status == 200
-    assert shop.present(content).reason == USED
+    assert shop.submit(content).status == 200
+    assert shop.submit(content).reason == USED
 
 
 SPOILED: list[tuple[str, object]] = [
@@ -571,6 +571,6 @@ SPOILED: list[tuple[str, object]] = [
 def test_what_was_offered_is_repeated_untouched(shop: Shop) -> None:
     content = shop.signed(1, identifier=IDENT)
     for at, value in SPOILED:
-        assert shop.present(changed(content, at, value)).reason == "extension_echo_mismatch", at
+        assert shop.submit(changed(content, at, value)).reason == "extension_echo_mismatch", at
     # What was not offered doesn't matter.
-    assert shop.present(changed(content, "extensions.builder-code", {"info": {"a": 1}})).status == 200
+    assert shop.submit(changed(content, "extensions.builder-code", {"info": {"a": 1}})).status == 200

@@ -1,4 +1,4 @@
-"""Asking a mock what it was paid: settlements, presentations, balances, assertions, and the same over HTTP."""
+"""Asking a mock what it was paid: settlements, submissions, balances, assertions, and the same over HTTP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tradesdk_mock import MockPayments, MockServer, MockServerError, Presentation, Settlement
+from tradesdk_mock import MockPayments, MockServer, MockServerError, Settlement, Submission
 
 from ._buyer import BODY, PATH, PRICE, Shop, tokens
 from ._http import START, error, ok
@@ -28,7 +28,7 @@ def test_settlements(shop: Shop) -> None:
     books = shop.payments
     assert isinstance(books, MockPayments)
     assert books.settlements() == []
-    shop.present(shop.signed(1), more=[(b"authorization", b"Bearer mock_full_me")])
+    shop.submit(shop.signed(1), more=[(b"authorization", b"Bearer mock_full_me")])
     shop.clock.advance(5)
     shop.buy(2, path="top-performers", body={"sortBy": "ROI"}, payer=STRANGER)
     first, second = books.settlements()
@@ -49,7 +49,7 @@ def test_settlements(shop: Shop) -> None:
         "header": "",
         "pending": False,
         "delivered": 200,
-        "presented": 1,
+        "submitted": 1,
     }
     assert all(len(value) == 64 for value in (first.fingerprint, first.header))
     assert (second.n, second.at, second.tenant, second.amount) == (2, START + 5, None, 60_000)
@@ -59,16 +59,16 @@ def test_settlements(shop: Shop) -> None:
     assert (books.spent(), books.spent(PAYER.address)) == (90_000, 30_000)
 
 
-def test_presentations_and_the_journal(shop: Shop) -> None:
+def test_submissions_and_the_journal(shop: Shop) -> None:
     books = shop.payments
     content = shop.signed(1)
-    shop.present(content)
-    shop.present(content)
+    shop.submit(content)
+    shop.submit(content)
     shop.buy(2, value="5", payer=STRANGER)
     shop.post(PATH, BODY, UNREADABLE)
     shop.post(PATH, tokens("a", "A"))
-    found = books.presentations()
-    assert all(isinstance(each, Presentation) for each in found)
+    found = books.submissions()
+    assert all(isinstance(each, Submission) for each in found)
     mismatch = "invalid_exact_evm_payload_authorization_value_mismatch"
     expected = [
         (1, 2, PAYER.address, nonce_of(1), "settled", 200),
@@ -77,7 +77,7 @@ def test_presentations_and_the_journal(shop: Shop) -> None:
         (4, 1, None, None, "unreadable", 402),
     ]
     assert [(each.n, each.version, each.payer, each.nonce, each.verdict, each.status) for each in found] == expected
-    assert books.presentations(STRANGER.address) == found[2:3]
+    assert books.submissions(STRANGER.address) == found[2:3]
     assert (books.signatures(), books.signatures(PAYER.address)) == (2, 1)
     assert len({each.fingerprint for each in found}) == 1
     entries = [entry for entry in shop.journal() if entry.payment]
@@ -93,12 +93,12 @@ def test_presentations_and_the_journal(shop: Shop) -> None:
     assert "signature" not in json.dumps(told)
 
 
-def test_only_the_latest_presentations_are_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_submissions_are_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tradesdk_mock.payments.settlements._KEPT", 20)
     monkeypatch.setattr("tradesdk_mock.payments.settlements._TIDY", 10)
     for _ in range(45):
         shop.post(PATH, BODY, UNREADABLE)
-    assert [each.n for each in shop.payments.presentations()] == list(range(21, 46))
+    assert [each.n for each in shop.payments.submissions()] == list(range(21, 46))
 
 
 def test_balances(shop: Shop) -> None:
@@ -121,7 +121,7 @@ def test_amounts_and_addresses_that_are_none(shop: Shop) -> None:
             books.set_balance(PAYER.address, amount)
     payers: list[Any] = ["", "0x12", "me", PAYER.address[2:], PAYER.address + "0", "0x" + "g" * 40, 5]
     for payer in payers:
-        for ask in (books.balance, books.settlements, books.presentations, lambda each: books.set_balance(each, 1)):
+        for ask in (books.balance, books.settlements, books.submissions, lambda each: books.set_balance(each, 1)):
             with pytest.raises(MockServerError, match="is not an address"):
                 ask(payer)
     assert books.balances() == {}
@@ -160,7 +160,7 @@ def test_assert_charged(shop: Shop) -> None:
     with pytest.raises(AssertionError, match="charged 0 times, not at least once\nno payment has arrived"):
         books.assert_charged()
     shop.buy(1, value="1")
-    with pytest.raises(AssertionError, match=r"presented:\n  #1 /v1/token-prices: invalid_exact_evm_.*402"):
+    with pytest.raises(AssertionError, match=r"submitted:\n  #1 /v1/token-prices: invalid_exact_evm_.*402"):
         books.assert_charged()
     books.assert_not_charged()
     shop.buy(2)
@@ -197,9 +197,9 @@ def test_over_http(server: MockServer, anyone: httpx.Client) -> None:
     assert ok(anyone.get("/_mock/payments?after=1&limit=5"))["data"] == found["data"][1:]
     assert ok(anyone.get(f"/_mock/payments?payer={STRANGER.address}"))["data"] == []
     assert ok(anyone.get("/_mock/payments?path=/v1/top-*"))["spent"] == 0
-    arrived = ok(anyone.get("/_mock/payments/presentations"))["data"]
-    assert arrived == [asdict(each) for each in server.payments.presentations()]
-    assert ok(anyone.get("/_mock/payments/presentations?limit=1"))["data"] == arrived[:1]
+    arrived = ok(anyone.get("/_mock/payments/submissions"))["data"]
+    assert arrived == [asdict(each) for each in server.payments.submissions()]
+    assert ok(anyone.get("/_mock/payments/submissions?limit=1"))["data"] == arrived[:1]
     twice = ok(anyone.get("/_mock/payments/twice"))["data"]
     assert twice == [found["data"]]
     assert ok(anyone.get(f"/_mock/payments/twice?within=0&payer={PAYER.address}"))["data"] == twice
@@ -218,7 +218,7 @@ def test_over_http(server: MockServer, anyone: httpx.Client) -> None:
         "?limit=0",
         "?limit=10001",
         "?nonsense=1",
-        "/presentations?path=/v1/x",
+        "/submissions?path=/v1/x",
     ]
     queries += ["/twice?within=-1", "/twice?within=soon", "/balances/me"]
     for query in queries:

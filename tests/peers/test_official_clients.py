@@ -71,7 +71,7 @@ def test_everything_for_sale(client: str, generations: str, buyers: Buyers, paye
             assert one["receipt"]["payer"].lower() == made.payer.lower() == payer.address.lower()
             assert one["receipt"]["network"] == ("base" if old else "eip155:8453")
             assert made.version == (1 if old else 2)
-            assert made.presented == 1
+            assert made.submitted == 1
         assert server.payments.balance(payer.address) == before - sum(AMOUNTS)
         server.payments.assert_not_charged_twice()
         assert server.payments.signatures(payer.address) == len(PURCHASES)
@@ -86,7 +86,7 @@ def test_what_is_not_there_costs_nothing(client: str, buyers: Buyers, payer: Pay
         assert one["body"]["success"] is False
         assert one["receipt"] is None
         server.payments.assert_not_charged()
-        assert [seen.verdict for seen in server.payments.presentations()] == ["not charged"]
+        assert [seen.verdict for seen in server.payments.submissions()] == ["not charged"]
 
 
 @pytest.mark.parametrize("client", [*SECOND, *FIRST])

@@ -76,7 +76,7 @@ def test_everything_for_sale(buyer: Buyer) -> None:
     calls = buyer.seller.chain.calls()
     bought = [buyer.call(name, *args, **named) for name, args, named, _ in EVERYTHING]
     assert paid(buyer) == [cost for *_, cost in EVERYTHING]
-    # One look and one settlement each: nothing was presented twice.
+    # One look and one settlement each: nothing was submitted twice.
     assert buyer.seller.chain.calls() == tuple(count + len(EVERYTHING) for count in calls)
     for result, made in zip(bought, buyer.seller.chain.transfers(buyer.payer.address), strict=True):
         assert result.data is not None
@@ -125,8 +125,8 @@ def test_an_endpoint_that_is_broken(buyer: Buyer) -> None:
     assert payment.charged == "unknown"
     assert payment.state is PaymentState.UNKNOWN
     after = buyer.seller.chain.calls()
-    assert after == (looked + payment.presentations, settled)
-    assert 2 <= payment.presentations <= 6
+    assert after == (looked + payment.submissions, settled)
+    assert 2 <= payment.submissions <= 6
     assert [one.nonce for one in known(buyer)] == [payment.nonce]
     assert paid(buyer) == []
 
@@ -134,7 +134,7 @@ def test_an_endpoint_that_is_broken(buyer: Buyer) -> None:
 def test_a_settlement_that_fails_once(buyer: Buyer) -> None:
     buyer.seller.chain.refuse_next("out of gas")
     result = buyer.call("token_prices", *TWO)
-    assert result.payment.presentations == 2
+    assert result.payment.submissions == 2
     assert paid(buyer) == [TWO_COST]
     (transfer,) = buyer.seller.chain.transfers(buyer.payer.address)
     assert [one.nonce for one in known(buyer)] == [transfer["nonce"]]
@@ -150,7 +150,7 @@ def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
     assert payment is not None
     assert payment.state is PaymentState.PAID_UNDELIVERED
     assert payment.charged is True
-    assert payment.presentations == 2
+    assert payment.submissions == 2
     assert "nonce_already_used" in payment.reason
     assert paid(buyer) == [TWO_COST]
     with pytest.raises(PaymentRefusedError):  # not paid for again before somebody says so
@@ -167,7 +167,7 @@ def test_a_payer_without_money(buyer: Buyer) -> None:
     payment = caught.value.payment
     assert payment is not None
     assert payment.state is PaymentState.REJECTED_LIVE
-    assert payment.presentations == 1
+    assert payment.submissions == 1
     buyer.seller.chain.give(buyer.payer.address, MONEY)
     result = buyer.call("token_prices", *TWO)  # the same cheque, which is good now
     assert result.payment.nonce == payment.nonce
@@ -232,7 +232,7 @@ def test_the_counterpart_is_real(name: str, sellers: Sellers, payer: Payer) -> N
     header = {1: "X-PAYMENT", 2: "PAYMENT-SIGNATURE"}[payment.version]
     url = f"{seller.url}/v1/token-prices"
 
-    def present(content: Any) -> httpx.Response:
+    def submit(content: Any) -> httpx.Response:
         value = base64.b64encode(json.dumps(content).encode()).decode()
         body = {"tokens": [{"identifier": "BRETT"}]}
         return httpx.post(url, json=body, headers={header: value}, trust_env=False, timeout=30)
@@ -245,8 +245,8 @@ def test_the_counterpart_is_real(name: str, sellers: Sellers, payer: Payer) -> N
         digits = list(place[field])
         digits[digit] = "1" if digits[digit] != "1" else "2"
         place[field] = "".join(digits)
-        forgeries.append(present(forged).status_code)
+        forgeries.append(submit(forged).status_code)
     assert forgeries == [402] * 5
     assert paid(buyer) == []
-    assert present(cheque).status_code == 200
+    assert submit(cheque).status_code == 200
     assert paid(buyer) == [30_000]

@@ -59,9 +59,9 @@ def reserve(ledger: Ledger, payment: Payment | None = None, budget: Budget = PLE
     return ledger.reserve(draft() if payment is None else payment, budget, **{**values, **changes})
 
 
-def presented(ledger: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
+def submitted(ledger: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
     """Reserve it and write it down as signed."""
-    return ledger.present(reserve(ledger, payment, **changes).id, HEADER, now=NOW)
+    return ledger.submit(reserve(ledger, payment, **changes).id, HEADER, now=NOW)
 
 
 def in_state(ledger: Ledger, state: PaymentState, **changes: Any) -> Payment:
@@ -70,8 +70,8 @@ def in_state(ledger: Ledger, state: PaymentState, **changes: Any) -> Payment:
         return reserve(ledger, draft(**changes))
     if state is PaymentState.CANCELLED:
         return ledger.settle(reserve(ledger, draft(**changes)).id, state, now=NOW)
-    payment = presented(ledger, draft(**changes))
-    if state is PaymentState.PRESENTED:
+    payment = submitted(ledger, draft(**changes))
+    if state is PaymentState.SUBMITTED:
         return payment
     if state in (PaymentState.MARKED_PAID, PaymentState.MARKED_UNPAID):
         ledger.settle(payment.id, PaymentState.EXPIRED_UNKNOWN, now=NOW)

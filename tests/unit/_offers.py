@@ -101,7 +101,7 @@ def payment(**changes: Any) -> Payment:
     """A payment of six cents that was handed over."""
     fields: dict[str, Any] = {
         "id": "pay_0123456789abcdef01234567",
-        "state": PaymentState.PRESENTED,
+        "state": PaymentState.SUBMITTED,
         "fingerprint": "f" * 64,
         "method": "POST",
         "url": RESOURCE["url"],
@@ -118,6 +118,6 @@ def payment(**changes: Any) -> Payment:
         "created": 1_795_176_288.0,
         "updated": 1_795_176_288.0,
         "header": "c2VjcmV0",
-        "presentations": 1,
+        "submissions": 1,
     }
     return Payment(**{**fields, **changes})

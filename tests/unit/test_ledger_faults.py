@@ -16,7 +16,7 @@ from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.errors import from_sqlite
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import HEADER, NOW, PLENTY, draft, presented, reserve
+from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 def kept(path: Path) -> Payment:
     """A payment in the ledger, which is closed."""
     with Ledger(path) as ledger:
-        return presented(ledger)
+        return submitted(ledger)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_while_another_thread_uses_it(ledger: Ledger, kept: Payment) -> None:
 READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
-from tests.unit._ledger import NOW, presented, reserve
+from tests.unit._ledger import NOW, submitted, reserve
 from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
@@ -208,7 +208,7 @@ with Ledger(sys.argv[1]) as ledger:
             assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
             failures += 1
     try:
-        ledger.present(made[0].id, HEADER, now=NOW)
+        ledger.submit(made[0].id, HEADER, now=NOW)
     except LedgerError as error:
         assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
     else:
@@ -277,7 +277,7 @@ def test_a_folder_is_no_ledger(path: Path) -> None:
 def test_pages_that_were_overwritten(path: Path) -> None:
     with Ledger(path) as ledger:
         for _ in range(60):
-            presented(ledger)
+            submitted(ledger)
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
     with Ledger(path, timeout=0) as ledger:
@@ -329,4 +329,4 @@ def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> N
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert ledger.get(kept.id) == kept
-    assert ledger.present_again(kept.id, now=NOW).header == HEADER
+    assert ledger.resubmit(kept.id, now=NOW).header == HEADER

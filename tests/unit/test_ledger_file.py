@@ -20,7 +20,7 @@ from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import NOW, PLENTY, draft, presented, reserve
+from ._ledger import NOW, PLENTY, draft, reserve, submitted
 
 SECRET = SignedHeader("c2VjcmV0LWNoZXF1ZQ==" * 200)
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
@@ -166,7 +166,7 @@ def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> No
 
 def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
     with Ledger(path) as ledger:
-        payment = ledger.present(reserve(ledger).id, SECRET, now=NOW)
+        payment = ledger.submit(reserve(ledger).id, SECRET, now=NOW)
         ledger.close()
         assert SECRET[:400].encode() in path.read_bytes()
         ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
@@ -265,7 +265,7 @@ def test_a_newer_release_may_change_it_while_it_is_open(path: Path) -> None:
 
 def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(path) as ledger:
-        payment = presented(ledger)
+        payment = submitted(ledger)
     step = ("ALTER TABLE payments ADD COLUMN colour TEXT DEFAULT 'blue'", "CREATE INDEX colours ON payments (colour)")
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
     with Ledger(path) as ledger:
@@ -277,7 +277,7 @@ def test_an_older_version_is_brought_up_to_date(path: Path, monkeypatch: pytest.
 
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(path) as ledger:
-        payment = presented(ledger)
+        payment = submitted(ledger)
     with monkeypatch.context() as patch:
         broken = ("CREATE TABLE half (done TEXT)", "CREATE TABLE payments (twice TEXT)")
         patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))

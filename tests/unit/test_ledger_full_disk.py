@@ -50,7 +50,7 @@ def spend():
         made.append(reserve(ledger, budget=Budget.unlimited()))
 
 assert full(spend) == "nothing was sent"
-assert full(lambda: ledger.present(made[0].id, HEADER * 200, now=NOW)) == "nothing was sent"
+assert full(lambda: ledger.submit(made[0].id, HEADER * 200, now=NOW)) == "nothing was sent"
 assert full(lambda: ledger.settle(made[0].id, PaymentState.UNKNOWN, reply=bytes(9000), now=NOW)) == (
     "what became of the payment is not written down"
 )

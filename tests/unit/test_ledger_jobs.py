@@ -9,7 +9,7 @@ from tradesdk._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentSta
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import NOW, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import NOW, OTHER, PLENTY, draft, in_state, reserve, submitted
 
 REPLY = b'{"data": 1}'
 NOT_LIVE = sorted(set(PaymentState) - LIVE - {PaymentState.CANCELLED})
@@ -22,7 +22,7 @@ def ledger() -> Iterator[Ledger]:
 
 
 def delivered(ledger: Ledger, reply: bytes | None = REPLY, *, job: str | None = "tuesday") -> Payment:
-    payment = presented(ledger, draft("call", job=job))
+    payment = submitted(ledger, draft("call", job=job))
     return ledger.settle(payment.id, PaymentState.DELIVERED, reply=reply, now=NOW)
 
 
@@ -47,7 +47,7 @@ def test_without_its_reply_it_is_bought_again(ledger: Ledger) -> None:
     first = delivered(ledger)
     delivered(ledger, None, job=None)
     assert ledger.delivered("tuesday", "call") == first
-    without = presented(ledger, draft("other", job="tuesday"))
+    without = submitted(ledger, draft("other", job="tuesday"))
     ledger.settle(without.id, PaymentState.DELIVERED, now=NOW)
     assert ledger.delivered("tuesday", "other") is None
     asked = draft("other", job="tuesday")
@@ -102,11 +102,11 @@ def test_threads_of_one_job_pay_once(ledger: Ledger) -> None:
 @pytest.mark.parametrize("state", sorted(LIVE - {PaymentState.RESERVED}))
 def test_a_job_takes_over_what_it_hands_over(ledger: Ledger, state: PaymentState) -> None:
     payment = in_state(ledger, state, fingerprint="call")
-    taken = ledger.present_again(payment.id, now=NOW, job="tuesday")
+    taken = ledger.resubmit(payment.id, now=NOW, job="tuesday")
     assert taken.job == "tuesday"
     assert ledger.get(payment.id) == taken
-    assert ledger.present_again(payment.id, now=NOW).job == "tuesday"
-    assert ledger.present_again(payment.id, now=NOW, job="wednesday").job == "tuesday"
+    assert ledger.resubmit(payment.id, now=NOW).job == "tuesday"
+    assert ledger.resubmit(payment.id, now=NOW, job="wednesday").job == "tuesday"
     ledger.settle(payment.id, PaymentState.DELIVERED, reply=REPLY, now=NOW)
     assert reserve(ledger, draft("call", job="tuesday")).id == payment.id
     assert len(ledger.history()) == 1
@@ -116,5 +116,5 @@ def test_a_job_takes_over_what_it_hands_over(ledger: Ledger, state: PaymentState
 def test_what_has_ended_is_not_taken_over(ledger: Ledger, state: PaymentState) -> None:
     assert state in FREE | UNRESOLVED | {PaymentState.DELIVERED, PaymentState.MARKED_PAID}
     payment = in_state(ledger, state)
-    assert ledger.present_again(payment.id, now=NOW, job="tuesday") == payment
+    assert ledger.resubmit(payment.id, now=NOW, job="tuesday") == payment
     assert ledger.get(payment.id) == payment

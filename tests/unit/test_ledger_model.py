@@ -161,13 +161,13 @@ class Course(RuleBasedStateMachine):
         assert self.ledger.get(payment.id) == payment
 
     @rule(data=st.data())
-    def present(self, data: st.DataObject) -> None:
+    def submit(self, data: st.DataObject) -> None:
         reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
         if reserved:
             payment = data.draw(st.sampled_from(reserved))
             if self.known and payment.pay_to.lower() not in self.known:
                 with pytest.raises(PaymentRefusedError, match="recipient_changed"):
-                    self.ledger.present(payment.id, HEADER, now=self.now)
+                    self.ledger.submit(payment.id, HEADER, now=self.now)
                 return
             self.known = self.known or [payment.pay_to.lower()]
             for earlier in self.payments[: self.payments.index(payment)]:
@@ -176,8 +176,8 @@ class Course(RuleBasedStateMachine):
                 stands = earlier.state in LIVE | UNRESOLVED and earlier.state is not PaymentState.RESERVED
                 if of_the_call and (stands or kept):
                     self.put(earlier, superseded=True)
-            expected = self.put(payment, state=PaymentState.PRESENTED, header=HEADER, presentations=1, reason="")
-            assert self.ledger.present(payment.id, HEADER, now=self.now) == expected
+            expected = self.put(payment, state=PaymentState.SUBMITTED, header=HEADER, submissions=1, reason="")
+            assert self.ledger.submit(payment.id, HEADER, now=self.now) == expected
 
     @rule(data=st.data(), paid=st.booleans())
     def mark(self, data: st.DataObject, paid: bool) -> None:

@@ -13,7 +13,7 @@ from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.file import _after_fork, _before_fork
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import HEADER, NOW, PLENTY, presented, reserve
+from ._ledger import HEADER, NOW, PLENTY, reserve, submitted
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 def kept(path: Path) -> Payment:
     """A payment in the ledger, which is closed."""
     with Ledger(path) as ledger:
-        return presented(ledger)
+        return submitted(ledger)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_one_that_has_vanished_is_not_begun_anew(tmp_path: Path, closed: bool, l
     """By whoever opens it next, until a person says so."""
     used = tmp_path / "used" / "ledger.sqlite3"
     with Ledger(used) as ledger:
-        kept = presented(ledger)
+        kept = submitted(ledger)
         if closed:
             ledger.close()
         path = (
@@ -127,13 +127,13 @@ def test_one_that_has_vanished_is_not_begun_anew(tmp_path: Path, closed: bool, l
     mark.unlink()
     with Ledger(path) as anew:
         assert anew.get(kept.id) is None
-        presented(anew)
+        submitted(anew)
     assert mark.exists(), "the new one would be missed as well"
 
 
 def test_one_whose_log_was_removed_before_it_was_taken_over_is_not_begun_anew(path: Path) -> None:
     ledger = Ledger(path)
-    presented(ledger)  # all of it is in the log for now
+    submitted(ledger)  # all of it is in the log for now
     copy = path.with_name("copy")
     copy.write_bytes(path.read_bytes())
     copy.with_name("copy-signed").touch()
@@ -159,7 +159,7 @@ def test_a_ledger_that_is_moved_or_copied_is_used_as_before(tmp_path: Path, path
         place.parent.mkdir()
         place.write_bytes(path.read_bytes())
         with Ledger(place) as ledger:
-            later = presented(ledger)
+            later = submitted(ledger)
             assert ledger.history() == [later, kept]
         with Ledger(place) as again:
             assert again.history() == [later, kept]
@@ -177,7 +177,7 @@ def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monke
         payment = reserve(ledger)
         monkeypatch.setattr(os, "open", full)
         with pytest.raises(LedgerError, match="there is no space left for it; nothing was sent"):
-            ledger.present(payment.id, HEADER, now=NOW)
+            ledger.submit(payment.id, HEADER, now=NOW)
         assert ledger.get(payment.id) == payment
 
 
@@ -188,5 +188,5 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
     ledger.close()
     (tmp_path / "other").replace(path)
     with pytest.raises(LedgerError, match=f"{kept.id} is not in the ledger any more"):
-        ledger.present_again(kept.id, now=NOW)
+        ledger.resubmit(kept.id, now=NOW)
     assert ledger.history() == [payment]

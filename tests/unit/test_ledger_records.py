@@ -13,14 +13,14 @@ from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeade
 from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import HEADER, NOW, draft, presented, reserve
+from ._ledger import HEADER, NOW, draft, reserve, submitted
 from ._pickled import pickled
 
 RECEIPT = Receipt(success=True, transaction="0xab", network="base", raw={"extra": [1]})
 
 
 def signed() -> Payment:
-    return draft(header=HEADER, state=PaymentState.PRESENTED, presentations=1, receipt=RECEIPT, reply=b"x", job="j")
+    return draft(header=HEADER, state=PaymentState.SUBMITTED, submissions=1, receipt=RECEIPT, reply=b"x", job="j")
 
 
 def test_a_header_is_text_that_does_not_show_itself() -> None:
@@ -33,8 +33,8 @@ def test_a_header_is_text_that_does_not_show_itself() -> None:
 
 def test_the_ledger_gives_it_back_as_one() -> None:
     with Ledger.memory() as ledger:
-        payment = presented(ledger)
-        found = [payment, ledger.get(payment.id), *ledger.history(), ledger.present_again(payment.id, now=NOW)]
+        payment = submitted(ledger)
+        found = [payment, ledger.get(payment.id), *ledger.history(), ledger.resubmit(payment.id, now=NOW)]
         for one in found:
             assert one is not None
             assert type(one.header) is SignedHeader
@@ -84,13 +84,13 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
 
     path = tmp_path / "ledger"
     with Ledger(path) as ledger:
-        reserved, kept = reserve(ledger), presented(ledger)
+        reserved, kept = reserve(ledger), submitted(ledger)
         with sqlite3.connect(path) as db:
             db.execute("CREATE TRIGGER no BEFORE UPDATE ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
         with pytest.raises(LedgerError) as refused:
-            ledger.present(reserved.id, HEADER, now=NOW)
+            ledger.submit(reserved.id, HEADER, now=NOW)
         with pytest.raises(LedgerError) as again:
-            ledger.present_again(kept.id, now=NOW)
+            ledger.resubmit(kept.id, now=NOW)
         db.execute("DROP TRIGGER no")
         db.execute("UPDATE payments SET state = 'odd'")
         db.commit()

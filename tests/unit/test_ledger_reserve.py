@@ -11,7 +11,7 @@ from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.protocol import LedgerStore
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import ADDRESS, HEADER, NOW, ORIGIN, OTHER, PLENTY, draft, in_state, reserve, submitted
 
 STANDING = sorted(LIVE | UNRESOLVED)
 
@@ -79,18 +79,18 @@ def test_a_new_purchase_supersedes_the_earlier_ones_when_it_is_signed(ledger: Le
     first = in_state(ledger, state, fingerprint="call")
     second = reserve(ledger, draft("call"), new_purchase=True)
     third = reserve(ledger, draft("call"), new_purchase=True)
-    other = presented(ledger, draft("other call"))
+    other = submitted(ledger, draft("other call"))
     assert not any(payment.superseded for payment in ledger.history())
     # Both can still be taken, so both count.
     assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
-    third = ledger.present(third.id, HEADER, now=NOW)
+    third = ledger.submit(third.id, HEADER, now=NOW)
     found = {payment.id: payment.superseded for payment in ledger.history()}
     reserved = state is PaymentState.RESERVED
     assert found == {first.id: not reserved, second.id: False, third.id: False, other.id: False}
     assert ledger.find("call", now=NOW) == third
     assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
     # One that is signed later stands as well, and not in the way of the one that was ordered after it.
-    second = ledger.present(second.id, HEADER, now=NOW)
+    second = ledger.submit(second.id, HEADER, now=NOW)
     assert ledger.find("call", now=NOW) == third
     ledger.settle(third.id, PaymentState.DELIVERED, now=NOW)
     assert ledger.find("call", now=NOW) == second
@@ -106,8 +106,8 @@ def test_a_new_purchase_that_is_never_signed_changes_nothing(ledger: Ledger, sta
 
 
 def test_what_was_superseded_does_not_come_back(ledger: Ledger) -> None:
-    presented(ledger, draft("call"))
-    second = presented(ledger, draft("call"), new_purchase=True)
+    submitted(ledger, draft("call"))
+    second = submitted(ledger, draft("call"), new_purchase=True)
     ledger.settle(second.id, PaymentState.DELIVERED, now=NOW)
     assert ledger.find("call", now=NOW) is None
 
@@ -130,7 +130,7 @@ def test_what_has_expired_is_closed_first(ledger: Ledger) -> None:
 
 
 def test_an_expired_unknown_payment_stands_in_the_way(ledger: Ledger) -> None:
-    first = presented(ledger, draft("call"))
+    first = submitted(ledger, draft("call"))
     found = reserve(ledger, draft("call"), expired=NOW + 1000)
     assert (found.id, found.state) == (first.id, PaymentState.EXPIRED_UNKNOWN)
 
@@ -146,25 +146,25 @@ def test_what_has_expired_is_closed_even_when_the_rest_is_refused(ledger: Ledger
 def test_the_first_recipient_is_remembered_when_a_payment_to_it_was_signed(ledger: Ledger) -> None:
     first = reserve(ledger, draft(pay_to=ADDRESS))
     assert ledger.trusted(ORIGIN) == []
-    ledger.present(first.id, HEADER, now=NOW)
+    ledger.submit(first.id, HEADER, now=NOW)
     assert ledger.trusted(ORIGIN) == [ADDRESS]
-    presented(ledger, draft(pay_to=ADDRESS.lower()))
-    presented(ledger, draft(pay_to="0x" + ADDRESS[2:].upper()))
+    submitted(ledger, draft(pay_to=ADDRESS.lower()))
+    submitted(ledger, draft(pay_to="0x" + ADDRESS[2:].upper()))
     assert ledger.trusted(ORIGIN) == [ADDRESS]
 
 
 def test_of_two_first_recipients_only_one_is_paid(ledger: Ledger) -> None:
     first, second = reserve(ledger, draft(pay_to=ADDRESS)), reserve(ledger, draft("call", pay_to=OTHER))
-    ledger.present(first.id, HEADER, now=NOW)
+    ledger.submit(first.id, HEADER, now=NOW)
     with pytest.raises(PaymentRefusedError) as caught:
-        ledger.present(second.id, HEADER, now=NOW)
+        ledger.submit(second.id, HEADER, now=NOW)
     assert (caught.value.code, caught.value.charged, caught.value.payment) == ("recipient_changed", False, second)
     assert ledger.find("call", now=NOW) == second, "nothing of it is written down"
     assert ledger.trusted(ORIGIN) == [ADDRESS]
 
 
 def test_another_recipient_is_refused_until_it_is_trusted(ledger: Ledger) -> None:
-    presented(ledger, draft(pay_to=ADDRESS))
+    submitted(ledger, draft(pay_to=ADDRESS))
     error = refused(ledger, "recipient_changed", payment=draft(pay_to=OTHER))
     assert ADDRESS in error.message
     assert OTHER in error.message
@@ -173,23 +173,23 @@ def test_another_recipient_is_refused_until_it_is_trusted(ledger: Ledger) -> Non
     assert len(ledger.history()) == 1
     ledger.trust(ORIGIN, OTHER.lower(), now=NOW + 1)
     ledger.trust(ORIGIN, OTHER, now=NOW + 2)  # known already
-    presented(ledger, draft(pay_to=OTHER))
-    presented(ledger, draft(pay_to=ADDRESS))
+    submitted(ledger, draft(pay_to=OTHER))
+    submitted(ledger, draft(pay_to=ADDRESS))
     assert ledger.trusted(ORIGIN) == [ADDRESS, OTHER.lower()]
 
 
 def test_each_origin_has_its_own_recipients(ledger: Ledger) -> None:
-    presented(ledger, draft(pay_to=ADDRESS))
-    presented(ledger, draft(pay_to=OTHER, url="https://other.example/v1"), origin="https://other.example")
+    submitted(ledger, draft(pay_to=ADDRESS))
+    submitted(ledger, draft(pay_to=OTHER, url="https://other.example/v1"), origin="https://other.example")
     assert ledger.trusted(ORIGIN) == [ADDRESS]
     assert ledger.trusted("https://other.example") == [OTHER]
     assert ledger.trusted("https://third.example") == []
 
 
 def test_configured_recipients_are_the_only_ones(ledger: Ledger) -> None:
-    presented(ledger, draft(pay_to=ADDRESS))
+    submitted(ledger, draft(pay_to=ADDRESS))
     other = reserve(ledger, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
-    ledger.present(other.id, HEADER, pay_to=[OTHER.lower()], now=NOW)
+    ledger.submit(other.id, HEADER, pay_to=[OTHER.lower()], now=NOW)
     error = refused(ledger, "recipient_changed", payment=draft(pay_to=ADDRESS), pay_to=[OTHER])
     assert ADDRESS in error.message
     assert OTHER in error.message
@@ -203,12 +203,12 @@ def test_a_refused_call_remembers_no_recipient(ledger: Ledger) -> None:
 
 
 def test_the_recipient_comes_before_the_budget(ledger: Ledger) -> None:
-    presented(ledger)
+    submitted(ledger)
     refused(ledger, "recipient_changed", payment=draft(pay_to=OTHER), budget=Budget())
 
 
 def test_a_hostile_recipient_cannot_write_to_the_terminal(ledger: Ledger) -> None:
-    presented(ledger)
+    submitted(ledger)
     error = refused(ledger, "recipient_changed", payment=draft(pay_to="0x\x1b[2J\n" + "A" * 500))
     assert (error.message + error.hint).isprintable()
     assert len(str(error)) < 1000

@@ -1,4 +1,4 @@
-"""What becomes of a payment: presented, settled, expired, marked; and what is kept of it."""
+"""What becomes of a payment: submitted, settled, expired, marked; and what is kept of it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tradesdk.errors import LedgerError, PaymentRefusedError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import HEADER, NOW, OTHER, PLENTY, draft, in_state, presented, reserve
+from ._ledger import HEADER, NOW, OTHER, PLENTY, draft, in_state, reserve, submitted
 
 FINAL = frozenset(PaymentState) - LIVE
 PROOF = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
@@ -40,38 +40,38 @@ def counted(ledger: Ledger) -> int:
     return ledger.spending(Budget(), now=NOW).total
 
 
-def test_presenting_writes_the_signed_payment_down(ledger: Ledger) -> None:
-    payment = ledger.present(reserve(ledger).id, HEADER, now=NOW + 1)
-    assert (payment.state, payment.header, payment.presentations) == (PaymentState.PRESENTED, HEADER, 1)
+def test_submitting_writes_the_signed_payment_down(ledger: Ledger) -> None:
+    payment = ledger.submit(reserve(ledger).id, HEADER, now=NOW + 1)
+    assert (payment.state, payment.header, payment.submissions) == (PaymentState.SUBMITTED, HEADER, 1)
     assert (payment.created, payment.updated) == (NOW, NOW + 1)
     assert ledger.get(payment.id) == payment
     assert HEADER not in repr(payment)
 
 
 @pytest.mark.parametrize("state", sorted(set(PaymentState) - {PaymentState.RESERVED}))
-def test_only_a_reservation_can_be_presented(ledger: Ledger, state: PaymentState) -> None:
+def test_only_a_reservation_can_be_submitted(ledger: Ledger, state: PaymentState) -> None:
     payment = in_state(ledger, state)
     with pytest.raises(PaymentRefusedError) as caught:
-        ledger.present(payment.id, SignedHeader("another cheque"), now=NOW)
+        ledger.submit(payment.id, SignedHeader("another cheque"), now=NOW)
     assert (caught.value.code, caught.value.payment) == ("reservation_lost", payment)
     assert ledger.get(payment.id) == payment
 
 
-def test_each_presentation_is_counted(ledger: Ledger) -> None:
-    payment = presented(ledger)
+def test_each_submission_is_counted(ledger: Ledger) -> None:
+    payment = submitted(ledger)
     for number in (2, 3):
-        payment = ledger.present_again(payment.id, now=NOW + number)
-        assert (payment.presentations, payment.state, payment.header) == (number, PaymentState.PRESENTED, HEADER)
+        payment = ledger.resubmit(payment.id, now=NOW + number)
+        assert (payment.submissions, payment.state, payment.header) == (number, PaymentState.SUBMITTED, HEADER)
         assert payment.updated == NOW  # its state is the same
     assert ledger.get(payment.id) == payment
 
 
 @pytest.mark.parametrize("state", [PaymentState.RESERVED, PaymentState.CANCELLED])
-def test_what_was_never_signed_cannot_be_presented_again(ledger: Ledger, state: PaymentState) -> None:
+def test_what_was_never_signed_cannot_be_submitted_again(ledger: Ledger, state: PaymentState) -> None:
     payment = in_state(ledger, state)
     with pytest.raises(PaymentRefusedError) as caught:
-        ledger.present_again(payment.id, now=NOW)
-    assert caught.value.code == "not_presented"
+        ledger.resubmit(payment.id, now=NOW)
+    assert caught.value.code == "not_submitted"
     assert ledger.get(payment.id) == payment
 
 
@@ -108,28 +108,28 @@ def test_what_is_final_stays_but_for_late_proof(ledger: Ledger, state: PaymentSt
 
 
 def test_what_is_not_given_stays(ledger: Ledger) -> None:
-    payment = presented(ledger)
+    payment = submitted(ledger)
     full = ledger.settle(
         payment.id,
         PaymentState.PENDING,
         reason="settlement_pending",
         receipt=RECEIPT,
         reply=b"\x00",
-        presentations=3,
+        submissions=3,
         now=NOW,
     )
-    assert (full.reason, full.receipt, full.reply, full.presentations) == ("settlement_pending", RECEIPT, b"\x00", 3)
+    assert (full.reason, full.receipt, full.reply, full.submissions) == ("settlement_pending", RECEIPT, b"\x00", 3)
     assert ledger.get(payment.id) == full
     same = ledger.settle(payment.id, PaymentState.PENDING, now=NOW + 1)
     assert same == full
     moved = ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW + 1)
-    assert (moved.receipt, moved.reply, moved.presentations) == (RECEIPT, b"\x00", 3)
+    assert (moved.receipt, moved.reply, moved.submissions) == (RECEIPT, b"\x00", 3)
     assert moved.reason == ""  # the old one was about the old state
 
 
-def test_no_presentation_is_a_number_too(ledger: Ledger) -> None:
-    payment = ledger.settle(presented(ledger).id, PaymentState.REJECTED_LIVE, presentations=0, now=NOW)
-    assert payment.presentations == 0
+def test_no_submission_is_a_number_too(ledger: Ledger) -> None:
+    payment = ledger.settle(submitted(ledger).id, PaymentState.REJECTED_LIVE, submissions=0, now=NOW)
+    assert payment.submissions == 0
     assert payment.charged is False
 
 
@@ -140,7 +140,7 @@ def deep(levels: int) -> Any:
 @pytest.mark.parametrize("raw", [{"deep": deep(900)}, {"set": {1}}, {"number": 10**5000}], ids=["deep", "type", "int"])
 def test_an_odd_receipt_does_not_keep_the_rest_from_being_written(ledger: Ledger, raw: dict[str, Any]) -> None:
     odd = Receipt(success=True, transaction="0x\ud800", network="eip155:8453", raw=raw)
-    payment = presented(ledger)
+    payment = submitted(ledger)
     ledger.settle(payment.id, PaymentState.DELIVERED, reason="odd \ud800\x00", receipt=odd, now=NOW)
     kept = ledger.get(payment.id)
     assert kept is not None
@@ -171,7 +171,7 @@ def test_expiry(ledger: Ledger, state: PaymentState) -> None:
 
 
 def test_expiry_keeps_the_reason_and_tells_in_order(ledger: Ledger) -> None:
-    ids = [presented(ledger, draft(valid_before=int(NOW) - number)).id for number in range(4)]
+    ids = [submitted(ledger, draft(valid_before=int(NOW) - number)).id for number in range(4)]
     ledger.settle(ids[2], PaymentState.REJECTED_LIVE, reason="insufficient_funds", now=NOW)
     closed = ledger.expire(NOW + 1000, now=NOW)
     assert [payment.id for payment in closed] == ids
@@ -213,8 +213,8 @@ def test_an_unknown_id(ledger: Ledger) -> None:
     with pytest.raises(InvalidArgumentError, match="no payment pay_nobody"):
         ledger.history(before="pay_nobody")
     moves: list[Callable[[], object]] = [
-        lambda: ledger.present("pay_nobody", HEADER, now=NOW),
-        lambda: ledger.present_again("pay_nobody", now=NOW),
+        lambda: ledger.submit("pay_nobody", HEADER, now=NOW),
+        lambda: ledger.resubmit("pay_nobody", now=NOW),
         lambda: ledger.settle("pay_nobody", PaymentState.DELIVERED, now=NOW),
     ]
     for move in moves:
@@ -247,10 +247,10 @@ def test_history_of_some_states(ledger: Ledger) -> None:
 def test_what_a_job_has_got(ledger: Ledger) -> None:
     in_state(ledger, PaymentState.DELIVERED, job="tuesday", fingerprint="call")
     assert ledger.delivered("tuesday", "call") is None  # without its reply it is of no use
-    first = presented(ledger, draft("call", job="tuesday"))
+    first = submitted(ledger, draft("call", job="tuesday"))
     first = ledger.settle(first.id, PaymentState.DELIVERED, reply=b"old prices", now=NOW)
     assert ledger.delivered("tuesday", "call") == first
-    second = presented(ledger, draft("call", job="tuesday"), new_purchase=True)
+    second = submitted(ledger, draft("call", job="tuesday"), new_purchase=True)
     assert ledger.delivered("tuesday", "call") == first
     second = ledger.settle(second.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
     assert ledger.delivered("tuesday", "call") == second
@@ -271,7 +271,7 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
 
 def answered(ledger: Ledger, **changes: Any) -> Payment:
     """A payment for "call" whose answer nobody has collected, claimed by "me"."""
-    payment = presented(ledger, draft("call", **changes), owner="me", until=NOW + 200)
+    payment = submitted(ledger, draft("call", **changes), owner="me", until=NOW + 200)
     return ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
 
 
@@ -349,7 +349,7 @@ def test_the_same_outcome_once_more_opens_nothing(ledger: Ledger) -> None:
 
 def test_a_new_purchase_closes_the_earlier_answer(ledger: Ledger) -> None:
     first = answered(ledger)
-    second = presented(ledger, draft("call"), new_purchase=True)
+    second = submitted(ledger, draft("call"), new_purchase=True)
     assert second.id != first.id
     ledger.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
     ledger.collect(second.id, owner="nobody")
@@ -359,5 +359,5 @@ def test_a_new_purchase_closes_the_earlier_answer(ledger: Ledger) -> None:
 
 def test_what_is_in_doubt_comes_before_an_older_answer(ledger: Ledger) -> None:
     answered(ledger)
-    doubtful = ledger.settle(presented(ledger, draft("call"), now=NOW + 70).id, PaymentState.UNKNOWN, now=NOW + 70)
+    doubtful = ledger.settle(submitted(ledger, draft("call"), now=NOW + 70).id, PaymentState.UNKNOWN, now=NOW + 70)
     assert ledger.find("call", now=NOW + 30) == doubtful

@@ -117,7 +117,7 @@ def test_what_may_have_been_taken_counts_once() -> None:
     made.failed(APIConnectionError("lost", method="POST", url="u", sent=False))
     made.failed(PaymentRefusedError("no", code="over_budget"))
     made.failed(PaymentRefusedError("no", code="not_live", payment=payment(2, 70_000, state=PaymentState.CANCELLED)))
-    others = payment(4, 80_000, state=PaymentState.PRESENTED)
+    others = payment(4, 80_000, state=PaymentState.SUBMITTED)
     made.failed(PaymentRefusedError("another process is at it", code="in_progress", payment=others))
     lost = APIConnectionError("lost", method="POST", url="u", sent=True)
     lost.payment = payment(3, 10_000, state=PaymentState.UNKNOWN)

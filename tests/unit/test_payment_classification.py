@@ -44,7 +44,7 @@ def verdict(response: RawResponse) -> Classification:
     [
         (200, Classification.DELIVERED),
         (204, Classification.DELIVERED),
-        (302, Classification.STRAY),
+        (302, Classification.REDIRECTED),
         (400, Classification.REFUSED),
         (401, Classification.REFUSED),
         (404, Classification.REFUSED),
@@ -138,7 +138,7 @@ def test_spent(reason: str) -> None:
         offer_1(f"Invalid payment: {reason}"),
         offer_1(f"Settle failed: {reason}"),
     ):
-        assert verdict(response) is Classification.SPENT
+        assert verdict(response) is Classification.ALREADY_USED
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_spent(reason: str) -> None:
     ],
 )
 def test_bare(response: RawResponse) -> None:
-    assert verdict(response) is Classification.BARE
+    assert verdict(response) is Classification.NO_REASON
 
 
 @pytest.mark.parametrize("status", [301, 400, 404, 408, 409, 425, 429, 499])
 def test_a_settled_receipt_beside_an_answer_of_no_use(status: int) -> None:
     """Whatever the status says: the money is gone. A receipt of a failure says no such thing."""
-    assert verdict(receipt(None, status, success=True)) is Classification.SPENT
+    assert verdict(receipt(None, status, success=True)) is Classification.ALREADY_USED
     assert verdict(receipt(None, status)) is verdict(RawResponse(status, Headers(), b""))
 
 
@@ -184,8 +184,8 @@ def test_a_receipt_is_kept_and_a_damaged_one_is_named() -> None:
     ("cause", "expected"),
     [
         (FailureCause.LOST, Classification.UNKNOWN),
-        (FailureCause.NOT_SENT, Classification.UNSEEN),
-        (FailureCause.HOPELESS, Classification.UNSEEN),
+        (FailureCause.NOT_SENT, Classification.NOT_RECEIVED),
+        (FailureCause.HOPELESS, Classification.NOT_RECEIVED),
     ],
 )
 def test_no_answer(cause: FailureCause, expected: Classification) -> None:

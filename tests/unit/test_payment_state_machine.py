@@ -16,14 +16,14 @@ STATUS = {
     Classification.DELIVERED: 200,
     Classification.PENDING: 402,
     Classification.UNKNOWN: 500,
-    Classification.BARE: 402,
+    Classification.NO_REASON: 402,
     Classification.REJECTED: 402,
     Classification.REFUSED: 404,
-    Classification.SPENT: 402,
-    Classification.UNSEEN: 0,
-    Classification.STRAY: 302,
+    Classification.ALREADY_USED: 402,
+    Classification.NOT_RECEIVED: 0,
+    Classification.REDIRECTED: 302,
 }
-IN_DOUBT = (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN)
+IN_DOUBT = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
 def answer(verdict: Classification, headers: dict[str, str] | None = None) -> PaymentResponse:
@@ -50,14 +50,14 @@ def next_of(
     ("verdict", "state", "again"),
     [
         (Classification.DELIVERED, PaymentState.DELIVERED, False),
-        (Classification.SPENT, PaymentState.UNKNOWN, False),
+        (Classification.ALREADY_USED, PaymentState.UNKNOWN, False),
         (Classification.REJECTED, PaymentState.REJECTED_LIVE, False),
         (Classification.REFUSED, PaymentState.REJECTED_LIVE, False),
         (Classification.PENDING, PaymentState.PENDING, True),
         (Classification.UNKNOWN, PaymentState.UNKNOWN, True),
-        (Classification.BARE, PaymentState.UNKNOWN, True),
-        (Classification.UNSEEN, PaymentState.REJECTED_LIVE, True),
-        (Classification.STRAY, PaymentState.UNKNOWN, False),
+        (Classification.NO_REASON, PaymentState.UNKNOWN, True),
+        (Classification.NOT_RECEIVED, PaymentState.REJECTED_LIVE, True),
+        (Classification.REDIRECTED, PaymentState.UNKNOWN, False),
     ],
 )
 def test_after_the_first_answer(verdict: Classification, state: PaymentState, again: bool) -> None:
@@ -71,22 +71,22 @@ def test_after_the_first_answer(verdict: Classification, state: PaymentState, ag
     ("verdict", "state"),
     [
         (Classification.DELIVERED, PaymentState.DELIVERED),
-        (Classification.SPENT, PaymentState.PAID_UNDELIVERED),
+        (Classification.ALREADY_USED, PaymentState.PAID_UNDELIVERED),
         (Classification.REJECTED, PaymentState.UNKNOWN),
         (Classification.REFUSED, PaymentState.UNKNOWN),
         (Classification.PENDING, PaymentState.PENDING),
         (Classification.UNKNOWN, PaymentState.UNKNOWN),
-        (Classification.BARE, PaymentState.UNKNOWN),
-        (Classification.UNSEEN, PaymentState.UNKNOWN),
+        (Classification.NO_REASON, PaymentState.UNKNOWN),
+        (Classification.NOT_RECEIVED, PaymentState.UNKNOWN),
     ],
 )
-def test_after_a_presentation_in_doubt_a_refusal_proves_nothing(
+def test_after_a_submission_in_doubt_a_refusal_proves_nothing(
     before: PaymentState, verdict: Classification, state: PaymentState
 ) -> None:
     assert next_of(flow(before), verdict).state is state
 
 
-@pytest.mark.parametrize("doubt", [Classification.UNKNOWN, Classification.PENDING, Classification.BARE])
+@pytest.mark.parametrize("doubt", [Classification.UNKNOWN, Classification.PENDING, Classification.NO_REASON])
 @pytest.mark.parametrize("refusal", [Classification.REJECTED, Classification.REFUSED])
 def test_doubt_within_the_call_counts_as_well(doubt: Classification, refusal: Classification) -> None:
     walk = flow()
@@ -98,7 +98,7 @@ def test_a_refused_payment_that_is_handed_over_again_and_refused_again_stays_ref
     assert next_of(flow(PaymentState.REJECTED_LIVE), Classification.REJECTED) == Transition(PaymentState.REJECTED_LIVE)
 
 
-@pytest.mark.parametrize("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.UNSEEN])
+@pytest.mark.parametrize("verdict", [Classification.UNKNOWN, Classification.PENDING, Classification.NOT_RECEIVED])
 def test_at_most_five_repeats(verdict: Classification) -> None:
     walk = flow()
     waits = [next_of(walk, verdict).wait for _ in range(7)]
@@ -108,7 +108,7 @@ def test_at_most_five_repeats(verdict: Classification) -> None:
 
 def test_at_most_two_repeats_after_a_bare_402() -> None:
     walk = flow()
-    waits = [next_of(walk, Classification.BARE).wait for _ in range(4)]
+    waits = [next_of(walk, Classification.NO_REASON).wait for _ in range(4)]
     assert waits == [2, 4, None, None]
     assert walk.repeats == MAX_AFTER_BARE
 
@@ -117,10 +117,10 @@ def test_bare_ones_count_apart_from_the_others() -> None:
     walk = flow()
     verdicts = [
         Classification.UNKNOWN,
-        Classification.BARE,
+        Classification.NO_REASON,
         Classification.UNKNOWN,
-        Classification.BARE,
-        Classification.BARE,
+        Classification.NO_REASON,
+        Classification.NO_REASON,
     ]
     assert [next_of(walk, verdict).wait for verdict in verdicts] == [2, 4, 8, 16, None]
 
@@ -155,22 +155,22 @@ def test_a_first_answer_that_says_it_was_settled_before() -> None:
     settled = Receipt(success=True, transaction="0x1", network="base", raw={})
     walk = flow()
     assert walk.next(
-        replace(answer(Classification.SPENT), receipt=settled), at=NOW, now=NOW, time_left=1000
+        replace(answer(Classification.ALREADY_USED), receipt=settled), at=NOW, now=NOW, time_left=1000
     ) == Transition(PaymentState.PAID_UNDELIVERED)
 
 
 def test_what_cannot_be_helped_is_not_tried_again() -> None:
     """A certificate that is refused, a host that is not known."""
-    refused = PaymentResponse(Classification.UNSEEN, "certificate", Failure(FailureCause.HOPELESS))
+    refused = PaymentResponse(Classification.NOT_RECEIVED, "certificate", Failure(FailureCause.HOPELESS))
     assert flow().next(refused, at=NOW, now=NOW, time_left=1000) == Transition(PaymentState.REJECTED_LIVE)
 
 
-def test_what_never_arrived_is_no_presentation() -> None:
+def test_what_never_arrived_is_no_submission() -> None:
     walk = flow()
-    next_of(walk, Classification.UNSEEN)
-    assert walk.presentations == 0
+    next_of(walk, Classification.NOT_RECEIVED)
+    assert walk.submissions == 0
     next_of(walk, Classification.UNKNOWN)
-    assert walk.presentations == 1
+    assert walk.submissions == 1
 
 
 @given(
@@ -186,11 +186,11 @@ def test_a_call_always_ends_and_never_forgets_a_doubt(
     doubt, clock, sent = before in IN_DOUBT, 0.0, 0
     for verdict in verdicts:
         sent += 1
-        doubt = doubt or verdict in (Classification.PENDING, Classification.UNKNOWN, Classification.BARE)
+        doubt = doubt or verdict in (Classification.PENDING, Classification.UNKNOWN, Classification.NO_REASON)
         step = walk.next(answer(verdict), at=NOW + clock, now=NOW + clock, time_left=deadline - clock)
         if doubt:
             assert step.state is not PaymentState.REJECTED_LIVE
-        if verdict is Classification.STRAY:
+        if verdict is Classification.REDIRECTED:
             assert step == Transition(PaymentState.UNKNOWN)
         if step.wait is None:
             break

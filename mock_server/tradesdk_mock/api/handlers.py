@@ -240,7 +240,7 @@ def note_unread_payment(context: Context) -> None:
     if payment is not None:
         # A busy state file matters less than the answer.
         with contextlib.suppress(ApiError), world.transaction():
-            settlements.present(world, context.request, payment, "not carried out", context.answer.status)
+            settlements.submit(world, context.request, payment, "not carried out", context.answer.status)
 
 
 def write_reply(context: Context) -> Reply:

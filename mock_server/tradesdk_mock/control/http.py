@@ -323,7 +323,7 @@ def _settlements(mock: Operations, found: Sequence[Any], given: Given) -> object
     return {"data": plain(found[:PAGE]), **totals}
 
 
-def _presentations(_: object, found: Sequence[Any], __: object) -> object:
+def _submissions(_: object, found: Sequence[Any], __: object) -> object:
     return {"data": plain(found[:PAGE])}
 
 
@@ -384,7 +384,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/_mock/gaps": {"GET": Operation(_gaps), "PUT": Operation(Operations.set_gaps, _changed_gaps)},
     "/_mock/payments": {"GET": Operation(MockPayments.settlements, _settlements, of=_payments)},
-    "/_mock/payments/presentations": {"GET": Operation(MockPayments.presentations, _presentations, of=_payments)},
+    "/_mock/payments/submissions": {"GET": Operation(MockPayments.submissions, _submissions, of=_payments)},
     "/_mock/payments/twice": {"GET": Operation(MockPayments.charged_twice, of=_payments)},
     "/_mock/payments/balances": {"GET": Operation(MockPayments.balances, _balances, of=_payments)},
     "/_mock/payments/balances/{payer}": {

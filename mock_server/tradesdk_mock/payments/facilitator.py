@@ -64,7 +64,7 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
         invalid = _why_invalid(world, payment)
     if invalid is not None:
         return _refused(world, paid, payment_required(world, offer, invalid), invalid)
-    settlements.present(world, paid.request, payment, "valid", 200)
+    settlements.submit(world, paid.request, payment, "valid", 200)
     return None
 
 
@@ -101,7 +101,7 @@ def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str,
 
 
 def _refused(world: World, paid: PaidRequest, answer: Answer, verdict: str) -> Answer:
-    settlements.present(world, paid.request, paid.payment, verdict, answer.status)
+    settlements.submit(world, paid.request, paid.payment, verdict, answer.status)
     return answer
 
 

@@ -45,7 +45,7 @@ class Payment:
         transfer: the authorization in it; None when it is missing or malformed.
         signature: its signature, of any length; empty when it isn't hex.
         verdict: `settled`, or the reason why it was refused or not charged.
-        row: its number among the presentations.
+        row: its number among the submissions.
         requirement: the offered requirement that it is for, in the form of version 2.
         taken: its money was taken, now or before.
     """

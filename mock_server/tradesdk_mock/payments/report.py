@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 from ..core.errors import mock_errors
 from ..core.router import path_pattern
 from . import requirements, settlements
-from .settlements import Presentation, Settlement
+from .settlements import Settlement, Submission
 
 if TYPE_CHECKING:
     from ..state.world import World
 
 _SHOWN = 8
 PAGE = 10_000
-_Row = TypeVar("_Row", Settlement, Presentation)
+_Row = TypeVar("_Row", Settlement, Submission)
 
 
 class MockPayments:
@@ -53,16 +53,14 @@ class MockPayments:
             found = settlements.settlements(world, payer)
         return _page([each for each in found if path is None or path_pattern(path).fullmatch(each.path)], after, limit)
 
-    def presentations(
-        self, payer: str | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[Presentation]:
+    def submissions(self, payer: str | None = None, *, after: int = 0, limit: int | None = None) -> list[Submission]:
         """The latest 100,000 payment headers that arrived, taken or not, oldest first. Arguments as `settlements`."""
         with self._reading() as world:
-            return _page(settlements.presentations(world, payer), after, limit)
+            return _page(settlements.submissions(world, payer), after, limit)
 
     def signatures(self, payer: str | None = None) -> int:
         """How many different authorizations have arrived; resending one needs no new signature."""
-        return len({(each.payer, each.nonce) for each in self.presentations(payer) if each.nonce is not None})
+        return len({(each.payer, each.nonce) for each in self.submissions(payer) if each.nonce is not None})
 
     def spent(self, payer: str | None = None, path: str | None = None) -> int:
         """The total of all settlements."""
@@ -147,15 +145,15 @@ class MockPayments:
             raise AssertionError("charged several times for the same request:\n" + _listed(lines))
 
     def _shown(self, found: list[Settlement]) -> str:
-        """What was taken, or else what was presented and not taken."""
+        """What was taken, or else what was submitted and not taken."""
         if found:
             return _listed([line(each) for each in found])
         refused = [
             f"#{each.n} {each.path}: {each.verdict} ({each.status})"
-            for each in self.presentations()
+            for each in self.submissions()
             if each.verdict != "settled"
         ]
-        return "presented:\n" + _listed(refused) if refused else "no payment has arrived"
+        return "submitted:\n" + _listed(refused) if refused else "no payment has arrived"
 
     @contextmanager
     def _reading(self) -> Iterator[World]:

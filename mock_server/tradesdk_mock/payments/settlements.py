@@ -24,7 +24,7 @@ _SETTLED = (
     "seq", "payer", "nonce", "amount", "pay_to", "version", "method", "path", "fingerprint", "tenant", "at", "tx",
     "header", "pending", "delivered"
 )  # fmt: skip
-_PRESENTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "header", "verdict", "status")
+_SUBMITTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "header", "verdict", "status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Settlement:
         header: the SHA-256 of the payment header's value, in hex.
         pending: the payer got `settlement_pending` and hasn't got a success yet.
         delivered: the status that was sent; 0 when the connection was reset instead.
-        presented: how often this authorization has arrived, refusals included.
+        submitted: how often this authorization has arrived, refusals included.
     """
 
     n: int
@@ -65,11 +65,11 @@ class Settlement:
     header: str
     pending: bool
     delivered: int
-    presented: int
+    submitted: int
 
 
 @dataclass(frozen=True, slots=True)
-class Presentation:
+class Submission:
     """One payment header that arrived.
 
     Attributes:
@@ -133,7 +133,7 @@ def balances(world: World) -> dict[str, int]:
     return {with_checksum(payer): held for payer, held in rows}
 
 
-def present(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
+def submit(world: World, request: Request, payment: Payment, verdict: str, status: int) -> None:
     """Record that a payment header has arrived, and its answer."""
     payment.verdict = verdict
     found = world.store.value(
@@ -238,12 +238,12 @@ def settlements(world: World, payer: str | None = None) -> list[Settlement]:
     ]
 
 
-def presentations(world: World, payer: str | None = None) -> list[Presentation]:
+def submissions(world: World, payer: str | None = None) -> list[Submission]:
     """The latest 100,000, oldest first."""
     where, args = _of(payer)
     return [
         found if found.payer is None else replace(found, payer=with_checksum(found.payer))
-        for found in (Presentation(*row) for row in _rows(world, _PRESENTED, f"presentations{where}", args))
+        for found in (Submission(*row) for row in _rows(world, _SUBMITTED, f"presentations{where}", args))
     ]
 
 

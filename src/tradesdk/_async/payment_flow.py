@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_HANDED_OVER = frozenset(
-    {PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE}
-)
+_SUBMITTED = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE})
 _LONGEST_PAUSE = 1.0
 
 
@@ -176,7 +174,7 @@ class AsyncPaymentFlow:
             close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
             await run_uninterrupted(close)
             return result
-        if current.state not in _HANDED_OVER or current.header is None:
+        if current.state not in _SUBMITTED or current.header is None:
             raise blocking_error(current)
         delivered = await self._hand_over(context, current)
         if delivered is None:
@@ -294,7 +292,7 @@ class AsyncPaymentFlow:
         current = await in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
-        if current.state not in _HANDED_OVER or current.header is None:
+        if current.state not in _SUBMITTED or current.header is None:
             await run_uninterrupted(partial(self._untake, owner, current))
             return None
         if self.authorizer.latest() + MARGIN >= current.valid_before:
@@ -364,7 +362,7 @@ class AsyncPaymentFlow:
                         prepared.payment.id,
                         PaymentState.REJECTED_LIVE,
                         reason="cancelled before it was sent",
-                        presentations=0,
+                        submissions=0,
                         now=authorizer.clock.now(),
                     )
                 finally:

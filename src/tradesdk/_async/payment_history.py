@@ -20,7 +20,7 @@ from .payment_flow import AsyncPaymentFlow
 _Payments = list[Payment]
 _Results = list[MarketResult[Any]]
 _Failures = list[tuple[Payment, TradeError]]
-_OPEN = (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN)
+_OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
 class AsyncPayments:

@@ -80,7 +80,7 @@ class AsyncSubmission(Generic[T]):
             session.policy,
             valid_before=payment.valid_before,
             state=state,
-            presentations=0 if fresh else payment.presentations,
+            submissions=0 if fresh else payment.submissions,
         )
         self._sending = False
         self._noted = not fresh
@@ -128,7 +128,7 @@ class AsyncSubmission(Generic[T]):
                 extra=log_fields("payment_resent", payment_id=self._payment.id, reason=answer.reason, wait=step.wait),
             )
             await sleep(clock, step.wait)
-            if not self._flow.is_presentable(self._latest()):  # the wait took longer than it was to take
+            if not self._flow.can_submit(self._latest()):  # the wait took longer than it was to take
                 raise self._error(answer, response, problem)
             await self._count()
 
@@ -172,12 +172,10 @@ class AsyncSubmission(Generic[T]):
                 PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, lenient=True
             )
             error = error_of(
-                self._payment, PaymentResponse(Classification.SPENT, unusable.message, answer.failure), response
+                self._payment, PaymentResponse(Classification.ALREADY_USED, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
-        outcome = Outcome(
-            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.presentations
-        )
+        outcome = Outcome(PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.submissions)
         context, payment, now = self._context, self._payment, self._authorizer.clock.now()
         context.answered = replace(payment, reply=response.content)
 
@@ -219,7 +217,7 @@ class AsyncSubmission(Generic[T]):
     ) -> LedgerError | None:
         """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
         payment, now = self._payment, self._authorizer.clock.now()
-        outcome = Outcome(state, reason, answer.receipt, reply, self._flow.presentations)
+        outcome = Outcome(state, reason, answer.receipt, reply, self._flow.submissions)
         self._payment, problem = await in_thread(partial(self._authorizer.record, payment, outcome, now=now))
         if problem is not None and not lenient:
             raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
@@ -229,9 +227,7 @@ class AsyncSubmission(Generic[T]):
         """Write down that it is handed over once more, before it is."""
         authorizer, payment = self._authorizer, self._payment
         try:
-            again = partial(
-                authorizer.store.present_again, payment.id, now=authorizer.clock.now(), job=self._context.job
-            )
+            again = partial(authorizer.store.resubmit, payment.id, now=authorizer.clock.now(), job=self._context.job)
             counted = await in_thread(again)
         except LedgerError as problem:
             raise self._unwritten(problem, f"the ledger cannot be written: {problem.message}") from problem
@@ -249,11 +245,11 @@ class AsyncSubmission(Generic[T]):
         authorizer, payment, flow = self._authorizer, self._payment, self._flow
         unsure = self._sending or flow.in_doubt
         state = PaymentState.UNKNOWN if unsure else PaymentState.REJECTED_LIVE
-        presentations = flow.presentations + self._sending
+        submissions = flow.submissions + self._sending
         try:
             await run_uninterrupted(
                 lambda: authorizer.store.settle(
-                    payment.id, state, reason="interrupted", presentations=presentations, now=authorizer.clock.now()
+                    payment.id, state, reason="interrupted", submissions=submissions, now=authorizer.clock.now()
                 )
             )
         except LedgerError as problem:

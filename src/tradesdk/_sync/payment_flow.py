@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_HANDED_OVER = frozenset(
-    {PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE}
-)
+_SUBMITTED = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE})
 _LONGEST_PAUSE = 1.0
 
 
@@ -177,7 +175,7 @@ class PaymentFlow:
             close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
             run_uninterrupted(close)
             return result
-        if current.state not in _HANDED_OVER or current.header is None:
+        if current.state not in _SUBMITTED or current.header is None:
             raise blocking_error(current)
         delivered = self._hand_over(context, current)
         if delivered is None:
@@ -293,7 +291,7 @@ class PaymentFlow:
         current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._untake, owner))
         if current is None:
             return None
-        if current.state not in _HANDED_OVER or current.header is None:
+        if current.state not in _SUBMITTED or current.header is None:
             run_uninterrupted(partial(self._untake, owner, current))
             return None
         if self.authorizer.latest() + MARGIN >= current.valid_before:
@@ -363,7 +361,7 @@ class PaymentFlow:
                         prepared.payment.id,
                         PaymentState.REJECTED_LIVE,
                         reason="cancelled before it was sent",
-                        presentations=0,
+                        submissions=0,
                         now=authorizer.clock.now(),
                     )
                 finally:

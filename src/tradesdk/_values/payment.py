@@ -44,7 +44,7 @@ class PaymentState(StrEnum):
 
     RESERVED = "reserved"
     """Its money is set aside; nothing has been signed, or at least nothing has left."""
-    PRESENTED = "presented"
+    SUBMITTED = "submitted"
     """Signed, written down, and on its way."""
     PENDING = "pending"
     """The service has it and is settling."""
@@ -71,7 +71,7 @@ class PaymentState(StrEnum):
 LIVE = frozenset(
     {
         PaymentState.RESERVED,
-        PaymentState.PRESENTED,
+        PaymentState.SUBMITTED,
         PaymentState.PENDING,
         PaymentState.UNKNOWN,
         PaymentState.REJECTED_LIVE,
@@ -169,7 +169,7 @@ class Payment:
         created: when it was reserved: Unix seconds, by the local clock.
         updated: when its state last changed: Unix seconds, by the local clock.
         header: the signed payment as it is sent; None until it is signed.
-        presentations: how often it may have reached the service.
+        submissions: how often it may have reached the service.
         reason: why it is where it is, in the service's word if it gave one.
         receipt: what the service said of the settlement, if it did.
         identified: it carries an identifier, so that the service can give the stored answer again.
@@ -197,7 +197,7 @@ class Payment:
     created: float
     updated: float
     header: SignedHeader | None = None
-    presentations: int = 0
+    submissions: int = 0
     reason: str = ""
     receipt: Receipt | None = None
     identified: bool = False
@@ -242,16 +242,14 @@ class Payment:
             return False
         if self.receipt is not None and self.receipt.success:
             return True
-        if self.presentations == 0 and self.state is PaymentState.REJECTED_LIVE:
+        if self.submissions == 0 and self.state is PaymentState.REJECTED_LIVE:
             return False
         return _CHARGED.get(self.state, "unknown")
 
-    def moved(
-        self, state: PaymentState, reason: str, receipt: Receipt | None, presentations: int, now: float
-    ) -> Payment:
+    def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, submissions: int, now: float) -> Payment:
         """The same payment as it is now, when the ledger could not be told."""
         receipt = newer_receipt(self.receipt, receipt)
-        return replace(self, state=state, reason=reason, receipt=receipt, presentations=presentations, updated=now)
+        return replace(self, state=state, reason=reason, receipt=receipt, submissions=submissions, updated=now)
 
     def told(self) -> str:
         """One line about it, without secrets."""

@@ -300,7 +300,7 @@ class PaymentAuthorizer:
                 reason=outcome.reason,
                 receipt=outcome.receipt,
                 reply=outcome.reply,
-                presentations=outcome.submissions,
+                submissions=outcome.submissions,
                 now=now,
             )
         except LedgerError as error:
@@ -374,8 +374,8 @@ class PaymentAuthorizer:
             if payment.id != draft.id:
                 return Prepared(payment, fresh=False)
             header = self._signed(offer, requirement, payment)
-            presented = self.store.present(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
-            return Prepared(presented, fresh=True)
+            submitted = self.store.submit(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
+            return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
                 with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself

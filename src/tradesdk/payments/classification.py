@@ -23,17 +23,17 @@ class Classification(StrEnum):
     """The service is settling it."""
     UNKNOWN = "unknown"
     """Perhaps taken: no answer, an error of the service, a settlement that failed."""
-    BARE = "bare"
+    NO_REASON = "no_reason"
     """402 without a reason: perhaps the service did not even see the payment, perhaps it took it before."""
     REJECTED = "rejected"
     """Refused at a look, before anything was taken."""
     REFUSED = "refused"
     """Another error of the request itself: an answer of that kind is not charged."""
-    SPENT = "spent"
+    ALREADY_USED = "already_used"
     """It was taken before, or for an answer that is of no use."""
-    STRAY = "stray"
+    REDIRECTED = "redirected"
     """A redirect: it is not followed, and the money may be gone all the same."""
-    UNSEEN = "unseen"
+    NOT_RECEIVED = "not_received"
     """Never arrived."""
 
 
@@ -80,7 +80,7 @@ _AT_A_LOOK = frozenset(
 _EVM = "invalid_exact_evm_"
 _AFTER_A_LOOK = ("transaction_failed", "transfer_event_mismatch")
 """Codes of a settlement although they begin like those of a look."""
-_SPENT = ("nonce_already_used", "authorization_already_used", "authorization_used")
+_ALREADY_USED = ("nonce_already_used", "authorization_already_used", "authorization_used")
 _LOOKED = "invalid payment:"
 _SETTLED = "settle failed"
 _OF_GATEWAYS = frozenset({408, 409, 425, 429, 499})
@@ -102,11 +102,11 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
         return answer(Classification.DELIVERED, "delivered")
     settled = receipt is not None and receipt.success
     if settled and status != 402 and status < 500:
-        return answer(Classification.SPENT, f"status {status}")  # whatever the status says, it was settled
+        return answer(Classification.ALREADY_USED, f"status {status}")  # whatever the status says, it was settled
     if status < 400:
-        return answer(Classification.STRAY)  # servers settle what is below 400
-    refused_unseen = status in (501, 505) and not settled
-    if status in _OF_GATEWAYS or (status >= 500 and not refused_unseen):
+        return answer(Classification.REDIRECTED)  # servers settle what is below 400
+    refused_before = status in (501, 505) and not settled
+    if status in _OF_GATEWAYS or (status >= 500 and not refused_before):
         return answer(Classification.UNKNOWN)
     if status != 402:
         return answer(Classification.REFUSED)
@@ -115,7 +115,8 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     if receipt is not None:
         # A receipt comes from the settlement, so whatever it says, the payment had been found good before.
         return answer(
-            Classification.SPENT if _is_spent(reason) else Classification.UNKNOWN, reason or "settlement failed"
+            Classification.ALREADY_USED if _is_already_used(reason) else Classification.UNKNOWN,
+            reason or "settlement failed",
         )
     told = (offer_error(response) or "").strip()
     # Servers of version 1 say in words at which stage it failed, before the code.
@@ -123,15 +124,15 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     code = told.partition(":")[2].strip() if at_settlement or told.lower().startswith(_LOOKED) else told
     if code == "settlement_pending":
         return answer(Classification.PENDING, code)
-    if _is_spent(code):
-        return answer(Classification.SPENT, code)
+    if _is_already_used(code):
+        return answer(Classification.ALREADY_USED, code)
     if at_settlement:
         return answer(Classification.UNKNOWN, told)
     if _is_of_a_look(code):
         return answer(Classification.REJECTED, code)
     if re.fullmatch(r"[a-z0-9_]{3,100}", code):
         return answer(Classification.UNKNOWN, code)  # a code that is not known here may mean anything
-    return answer(Classification.BARE, told or "payment required")
+    return answer(Classification.NO_REASON, told or "payment required")
 
 
 def _is_of_a_look(code: str) -> bool:
@@ -143,8 +144,10 @@ def _is_of_a_look(code: str) -> bool:
 def classify_failure(failure: Failure, what: str) -> PaymentResponse:
     """What it means that there is no answer; `what` says why."""
     seen = failure.cause is FailureCause.LOST
-    return PaymentResponse(Classification.UNKNOWN if seen else Classification.UNSEEN, printable(what, 200), failure)
+    return PaymentResponse(
+        Classification.UNKNOWN if seen else Classification.NOT_RECEIVED, printable(what, 200), failure
+    )
 
 
-def _is_spent(reason: str) -> bool:
-    return reason.lower().endswith(_SPENT)
+def _is_already_used(reason: str) -> bool:
+    return reason.lower().endswith(_ALREADY_USED)

@@ -124,7 +124,7 @@ def already_known(payment: Payment) -> PaymentRefusedError:
 
 def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not handed over (again)."""
-    if payment.state in (PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN):
+    if payment.state in (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN):
         return PaymentOutcomeUnknownError(
             _perhaps(payment, "its authorization has ended, or is about to, and its outcome is still open"),
             code="time_is_up",

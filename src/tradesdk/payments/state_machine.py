@@ -1,7 +1,7 @@
 """What follows an answer to a payment: hand the same bytes over again, and when, or end. No I/O.
 
 ```
-NEW → QUOTED → RESERVED → PRESENTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED
+NEW → QUOTED → RESERVED → SUBMITTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED
                                       PENDING, UNKNOWN → the same bytes again, while they are valid
 after the authorization's end:        REJECTED_LIVE → EXPIRED_UNPAID      PENDING, UNKNOWN → EXPIRED_UNKNOWN
 ```
@@ -25,13 +25,13 @@ MAX_AFTER_BARE = 2
 MARGIN = 6
 """Seconds before an authorization's end from which on verifiers refuse it."""
 
-_IN_DOUBT = frozenset({PaymentState.PRESENTED, PaymentState.PENDING, PaymentState.UNKNOWN})
+_IN_DOUBT = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN})
 _OPEN = {
     Classification.PENDING: PaymentState.PENDING,
     Classification.UNKNOWN: PaymentState.UNKNOWN,
-    Classification.BARE: PaymentState.UNKNOWN,
+    Classification.NO_REASON: PaymentState.UNKNOWN,
 }
-_ENDS = {Classification.DELIVERED: PaymentState.DELIVERED, Classification.SPENT: PaymentState.PAID_UNDELIVERED}
+_ENDS = {Classification.DELIVERED: PaymentState.DELIVERED, Classification.ALREADY_USED: PaymentState.PAID_UNDELIVERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Transition:
 
 
 class PaymentStateMachine:
-    """The presentations of one payment in one call.
+    """The submissions of one payment in one call.
 
     `state` is what the ledger says of it at the start: one that is in doubt may have been taken already.
     """
@@ -59,19 +59,19 @@ class PaymentStateMachine:
         *,
         valid_before: int,
         state: PaymentState = PaymentState.RESERVED,
-        presentations: int = 0,
+        submissions: int = 0,
         random: Callable[[], float] = random.random,
     ) -> None:
         self._policy = policy
         self._valid_before = valid_before
         self._random = random
         self._most = min(MAX_REPEATS, policy.max_retries)
-        self._bare = 0
+        self._no_reason = 0
         self.repeats = 0
-        self.presentations = presentations
+        self.submissions = submissions
         self.in_doubt = state in _IN_DOUBT
 
-    def is_presentable(self, at: float) -> bool:
+    def can_submit(self, at: float) -> bool:
         """Whether a verifier would still look at it, at the service's time `at`."""
         return at + MARGIN < self._valid_before
 
@@ -85,18 +85,22 @@ class PaymentStateMachine:
             time_left: seconds until the call's deadline.
         """
         verdict = answer.verdict
-        if verdict is not Classification.UNSEEN:
-            self.presentations += 1
-        if verdict is Classification.SPENT and not self.in_doubt and not (answer.receipt and answer.receipt.success):
+        if verdict is not Classification.NOT_RECEIVED:
+            self.submissions += 1
+        if (
+            verdict is Classification.ALREADY_USED
+            and not self.in_doubt
+            and not (answer.receipt and answer.receipt.success)
+        ):
             return Transition(
                 PaymentState.UNKNOWN
             )  # a nonce that nobody can have used before: who is wrong is not clear
         if verdict in _ENDS:
             return Transition(_ENDS[verdict])
-        if verdict is Classification.STRAY:
+        if verdict is Classification.REDIRECTED:
             return Transition(PaymentState.UNKNOWN)
         if verdict in (Classification.REJECTED, Classification.REFUSED):
-            # After a presentation in doubt this proves nothing: it may be refused because it was taken.
+            # After a submission in doubt this proves nothing: it may be refused because it was taken.
             return Transition(PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE)
         if verdict in _OPEN:
             self.in_doubt = True
@@ -108,13 +112,13 @@ class PaymentStateMachine:
     def _wait(self, answer: PaymentResponse, *, at: float, now: float, time_left: float) -> float | None:
         if answer.failure.cause is FailureCause.HOPELESS:
             return None
-        self._bare += answer.verdict is Classification.BARE
-        if self.repeats >= self._most or self._bare > MAX_AFTER_BARE:
+        self._no_reason += answer.verdict is Classification.NO_REASON
+        if self.repeats >= self._most or self._no_reason > MAX_AFTER_BARE:
             return None
         wait = self._policy.wait(self.repeats + 1, answer.failure, now=now, random=self._random)
         if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
             return None
-        if not self.is_presentable(at + wait.seconds):
+        if not self.can_submit(at + wait.seconds):
             return None
         self.repeats += 1
         return wait.seconds

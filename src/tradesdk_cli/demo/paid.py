@@ -25,7 +25,7 @@ _LEDGER_COLUMNS = (
     Column("endpoint"),
     Column("amount_usd", "number", title="usd"),
     Column("state", "state"),
-    Column("presentations", "number", title="sent"),
+    Column("submissions", "number", title="sent"),
     Column("charged", optional=True),
 )
 
@@ -119,12 +119,12 @@ def _refused(screen: Screen, market: MarketClient, server: MockServer) -> None:
 def _recovered(screen: Screen, market: MarketClient, server: MockServer) -> None:
     screen.call('top = market.top_performers("ROI", limit=3)  # the answer gets lost after settling')
     books = server.payments
-    before = (books.signatures(), len(books.presentations()), len(books.settlements()))
+    before = (books.signatures(), len(books.submissions()), len(books.settlements()))
     server.add_fault("reset", paid="only", executed=True, nth=1)
     top = market.top_performers("ROI", limit=3)
     check(len(top.data.tokens) == 3, f"{len(top.data.tokens)} tokens came, not 3")
-    check(top.payment is not None and top.payment.presentations == 2, "the payment was not handed over twice")
-    after = (books.signatures(), len(books.presentations()), len(books.settlements()))
+    check(top.payment is not None and top.payment.submissions == 2, "the payment was not handed over twice")
+    after = (books.signatures(), len(books.submissions()), len(books.settlements()))
     signed, sent, settled = (now - then for now, then in zip(after, before, strict=True))
     check(signed == 1, f"{signed} payments were signed for one call")
     check(sent == 2, f"a payment reached the service {sent} times, not 2")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tradesdk import MarketClient, MarketResult, Payment
     from tradesdk_cli.settings.targets import Target
 
-IN_DOUBT = ("presented", "pending", "unknown")
+IN_DOUBT = ("submitted", "pending", "unknown")
 """States of payments that may have been taken."""
 _LONGEST_AMOUNT = 40
 NO_SERVICE = "https://nowhere.invalid"

@@ -144,7 +144,7 @@ def _refused(error: PaymentError, program: str) -> str:
             f"look at it: {program} pay show {payment.id}; say what it was: {program} pay reconcile --mark paid|unpaid "
             f"{payment.id}; after that it can be bought again"
         )
-    if code in ("already_delivered", "not_live", "not_presented"):  # of trade pay resume
+    if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
         return f"look at it: {program} pay show {payment.id}; what it was for can be bought again"
     return error.hint
 

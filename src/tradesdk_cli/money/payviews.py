@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-HELD = ("reserved", "presented", "pending", "unknown", "rejected_live", "expired_unknown")
+HELD = ("reserved", "submitted", "pending", "unknown", "rejected_live", "expired_unknown")
 """States of payments that count against the budgets though nobody knows that they were taken."""
 _ALL = 10**9
 
@@ -43,7 +43,7 @@ def maybe_dollars(micro: int | None) -> str | None:
 
 
 IN_BRIEF = (
-    *("id", "state", "charged", "amount_usd", "endpoint", "created_at", "presentations", "reason", "transaction"),
+    *("id", "state", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
     *("payer", "job"),
 )
 """What `brief` has."""
@@ -61,7 +61,7 @@ def brief(payment: Payment) -> dict[str, Any]:
         "amount_usd": plain_dollars(payment.amount_usd),
         "endpoint": urlsplit(payment.url).path.rpartition("/")[2],
         "created_at": int(payment.created),
-        "presentations": payment.presentations,
+        "submissions": payment.submissions,
         "reason": payment.reason,
         "transaction": receipt.transaction if receipt is not None and receipt.transaction else None,
         "payer": payment.payer,

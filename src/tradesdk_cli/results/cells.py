@@ -33,7 +33,7 @@ _STATES = {
     "WAITING FOR SIGNAL": "dim",
     "delivered": "green",
     "pending": "yellow",
-    "presented": "yellow",
+    "submitted": "yellow",
     "unknown": "yellow",
     "rejected_live": "yellow",
     "paid_undelivered": "red",

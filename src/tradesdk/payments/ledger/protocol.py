@@ -47,7 +47,7 @@ class LedgerStore(Protocol):
         2. The job of `payment` has got the answer for the same fingerprint already: the delivered payment is returned,
            nothing is reserved. Not with `new_purchase`.
         3. `find` finds another payment for the same fingerprint: that one is returned, nothing is reserved. Not with
-           `new_purchase`, and then both stand until `present`.
+           `new_purchase`, and then both stand until `submit`.
         4. The recipient must be one of `pay_to`; when that is empty, one remembered for `origin` or trusted for it;
            when there is none, any is accepted.
         5. The strictest of `budget` and the store's own budget must leave room, in all windows.
@@ -57,8 +57,8 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
-        """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation. In this order:
+    def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+        """Write the signed payment down: RESERVED becomes SUBMITTED, with one submission. In this order:
 
         1. It must be RESERVED.
         2. Without `pay_to` (as `reserve` got it), the recipient must be one remembered for the origin of its URL or
@@ -70,8 +70,8 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def present_again(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
-        """Count one more presentation, before it happens: what was REJECTED_LIVE is PRESENTED again.
+    def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
+        """Count one more submission, before it happens: what was REJECTED_LIVE is SUBMITTED again.
 
         A payment that has no job becomes one of `job`. What is no longer live is returned as it is, and must not be
         sent.
@@ -86,7 +86,7 @@ class LedgerStore(Protocol):
         reason: str = "",
         receipt: Receipt | None = None,
         reply: bytes | None = None,
-        presentations: int | None = None,
+        submissions: int | None = None,
         now: float,
     ) -> Payment:
         """Move a payment on. A final state (not live) never changes by this; what is None stays as it was.

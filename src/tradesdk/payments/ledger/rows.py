@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..._values.payment import Payment, PaymentState, Receipt, SignedHeader
+from ..._values.payment import Payment, Receipt, SignedHeader
 from ..budget import LIMITS, Budget
-from .schema import COLUMNS
+from .schema import COLUMNS, state_of, stored_state
 
 
 def to_row(payment: Payment) -> list[object]:
     """The values of a payment in the order of `COLUMNS`."""
     values = {name: getattr(payment, name) for name in COLUMNS}
-    values["state"] = payment.state.value
+    values["state"] = stored_state(payment.state)
     values["receipt"] = receipt_text(payment.receipt)
     values["reason"] = plain(payment.reason)
     return list(values.values())
@@ -29,7 +29,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
     values = dict(zip(COLUMNS, row, strict=True))
     if values["header"] is not None:
         values["header"] = SignedHeader(values["header"])
-    values["state"] = PaymentState(values["state"])
+    values["state"] = state_of(values["state"])
     values["identified"] = bool(values["identified"])
     values["superseded"] = bool(values["superseded"])
     if values["receipt"] is not None:

@@ -10,8 +10,30 @@ APPLICATION = 0x7452_4C67
 """Marks a SQLite file as a ledger of ours."""
 
 
+# Files of earlier releases say it so, in their indexes and triggers too.
+_STORED_STATES = {PaymentState.SUBMITTED: "presented"}
+_STORED_NAMES = {"submissions": "presentations"}
+
+
+def stored_state(state: PaymentState) -> str:
+    """A state as a row has it."""
+    return _STORED_STATES.get(state, state.value)
+
+
+def state_of(stored: str) -> PaymentState:
+    """The state of a row.
+
+    Raises:
+        ValueError: it is none of ours.
+    """
+    for state in PaymentState:
+        if stored_state(state) == stored:
+            return state
+    raise ValueError(f"{stored!r} is not a state")
+
+
 def _words(states: frozenset[PaymentState]) -> str:
-    return ", ".join(sorted(f"'{state.value}'" for state in states))
+    return ", ".join(sorted(f"'{stored_state(state)}'" for state in states))
 
 
 _LIVE = f"({_words(LIVE)})"
@@ -113,7 +135,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next. A step that has been released never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
-_ROW = ", ".join(COLUMNS)
+_ROW = ", ".join(_STORED_NAMES.get(name, name) for name in COLUMNS)
 
 ADD = (
     f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - this statement and those below: our names

@@ -140,8 +140,8 @@ class Ledger:
             raise refusal
         return payment
 
-    def present(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
-        """Write the signed payment down: RESERVED becomes PRESENTED, with one presentation.
+    def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+        """Write the signed payment down: RESERVED becomes SUBMITTED, with one submission.
 
         Only now its recipient is remembered, and what stood before it for the same call is superseded: a payment that
         is never signed changes neither.
@@ -172,16 +172,16 @@ class Ledger:
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             self._file.mark_signed(errors.NOTHING_SENT)
             return steps.change(
-                db, payment, state=PaymentState.PRESENTED, header=header, presentations=1, reason="", now=now
+                db, payment, state=PaymentState.SUBMITTED, header=header, submissions=1, reason="", now=now
             )
 
-    def present_again(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
-        """Count one more presentation, before it happens: what was REJECTED_LIVE is PRESENTED again.
+    def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
+        """Count one more submission, before it happens: what was REJECTED_LIVE is SUBMITTED again.
 
         Without a job it becomes one of `job`. What is no longer live is returned as it is, and must not be sent.
 
         Raises:
-            PaymentRefusedError: `not_presented`: it has not been written down as signed.
+            PaymentRefusedError: `not_submitted`: it has not been written down as signed.
             LedgerError: it cannot be written.
         """
         told = "the payment was not sent once more"
@@ -189,14 +189,14 @@ class Ledger:
             payment = _need(db, payment_id, told)
             if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
                 raise PaymentRefusedError(
-                    "it was never signed, so it cannot be sent", code="not_presented", payment=payment
+                    "it was never signed, so it cannot be sent", code="not_submitted", payment=payment
                 )
             if not payment.live:
                 return payment
             # From here on it may be taken, whatever was known before.
-            state = PaymentState.PRESENTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
+            state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
             return steps.change(
-                db, payment, state=state, presentations=payment.presentations + 1, job=payment.job or job, now=now
+                db, payment, state=state, submissions=payment.submissions + 1, job=payment.job or job, now=now
             )
 
     def settle(
@@ -207,7 +207,7 @@ class Ledger:
         reason: str = "",
         receipt: Receipt | None = None,
         reply: bytes | None = None,
-        presentations: int | None = None,
+        submissions: int | None = None,
         now: float,
     ) -> Payment:
         """Move a payment on; the result is what it is then. What is None stays, and a receipt of success before others.
@@ -235,7 +235,7 @@ class Ledger:
                 reason=plain(reason) if reason or state is not payment.state else payment.reason,
                 receipt=newer_receipt(payment.receipt, receipt),
                 reply=payment.reply if reply is None else reply,
-                presentations=payment.presentations if presentations is None else presentations,
+                submissions=payment.submissions if submissions is None else submissions,
                 now=now,
             )
 
@@ -323,7 +323,7 @@ class Ledger:
                 seq = row[0]
             if not states:
                 return steps.every(db, sql.NEWEST, (seq, limit))
-            wanted = sorted({state.value for state in states})
+            wanted = sorted({sql.stored_state(state) for state in states})
             each = [value for state in wanted for value in (state, seq, limit)]
             return steps.every(db, sql.newest_of(len(wanted)), (*each, limit))
 

@@ -46,11 +46,11 @@ def change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: A
     db.execute(
         sql.CHANGE,
         (
-            changed.state.value,
+            sql.stored_state(changed.state),
             changed.reason,
             receipt_text(changed.receipt),
             changed.reply,
-            changed.presentations,
+            changed.submissions,
             changed.header,
             changed.job,
             changed.updated,

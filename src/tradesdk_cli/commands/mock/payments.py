@@ -23,12 +23,12 @@ app = noun("payments", "What the mock was paid in play money: list, balance, che
 MICRO = 1_000_000
 SETTLED: Shape = {
     **dict.fromkeys(("payer", "nonce", "pay_to", "method", "path", "fingerprint", "transaction", "header"), str),
-    **dict.fromkeys(("n", "amount", "version", "delivered", "presented"), int),
+    **dict.fromkeys(("n", "amount", "version", "delivered", "submitted"), int),
     "tenant": OPTIONAL_TEXT,
     "at": NUMBER,
     "pending": bool,
 }
-PRESENTED: Shape = {
+SUBMITTED: Shape = {
     **dict.fromkeys(("path", "fingerprint", "header", "verdict"), str),
     **dict.fromkeys(("payer", "nonce"), OPTIONAL_TEXT),
     **dict.fromkeys(("n", "version", "status"), int),
@@ -41,7 +41,7 @@ Payer = Annotated[str | None, typer.Option("--payer", metavar="ADDRESS", help="O
 @app.command(
     "list",
     cls=TradeCommand,
-    epilog=examples("trade --mock mock payments list", "trade mock payments list --presented -o json"),
+    epilog=examples("trade --mock mock payments list", "trade mock payments list --submitted -o json"),
 )
 def list_payments(
     ctx: typer.Context,
@@ -49,21 +49,21 @@ def list_payments(
     path: Annotated[
         str | None, typer.Option("--path", metavar="ROUTE", help="Only for this path: /v1/token-prices, /v1/token-*.")
     ] = None,
-    presented: Annotated[
-        bool, typer.Option("--presented", help="Every payment header that arrived, and what became of it.")
+    submitted: Annotated[
+        bool, typer.Option("--submitted", help="Every payment header that arrived, and what became of it.")
     ] = False,
 ) -> None:
     """List the payments that were taken, oldest first.
 
     Tables have dollars; in all other formats amounts are millionths of one. Nonces and transactions are in -o json.
     """
-    if presented and path is not None:
-        raise UsageProblem("--path is about payments that were taken", "leave it out with --presented")
+    if submitted and path is not None:
+        raise UsageProblem("--path is about payments that were taken", "leave it out with --submitted")
     query = urlencode(given(payer=payer, path=path))
     with session(ctx) as run:
-        if presented:
-            found = rows(run, "GET", f"payments/presentations?{query}", each=PRESENTED)
-            run.out.many(_presented(), [found], empty="no payment has arrived")
+        if submitted:
+            found = rows(run, "GET", f"payments/submissions?{query}", each=SUBMITTED)
+            run.out.many(_submitted(), [found], empty="no payment has arrived")
         else:
             found = rows(run, "GET", f"payments?{query}", each=SETTLED)
             run.out.many(_settled(), [found], empty="no payment was taken")
@@ -158,11 +158,11 @@ def _settled() -> tuple[Column, ...]:
         Column("amount", "usd", of=_dollars),
         Column("payer", "id"),
         Column("delivered", "number", optional=True),
-        Column("presented", "number", optional=True),
+        Column("submitted", "number", optional=True),
     )
 
 
-def _presented() -> tuple[Column, ...]:
+def _submitted() -> tuple[Column, ...]:
     from tradesdk_cli.results.views import Column
 
     return (

@@ -17,7 +17,7 @@ class State(StrEnum):
     """Where a payment is."""
 
     reserved = "reserved"
-    presented = "presented"
+    submitted = "submitted"
     pending = "pending"
     unknown = "unknown"
     rejected_live = "rejected_live"

@@ -19,7 +19,7 @@ app = single("Put the ledger in order after payments that did not end well.")
 
 
 _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
-_UNFINISHED = ("reserved", "presented", "pending", "unknown", "rejected_live", "paid_undelivered", "expired_unknown")
+_UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", "paid_undelivered", "expired_unknown")
 _MOST = 1000
 
 
