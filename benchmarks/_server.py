@@ -60,7 +60,7 @@ def answer(body: object) -> bytes:
         f"content-length: {len(content)}\r\n"
         "x-ratelimit-limit: 1000000\r\n"
         "x-ratelimit-remaining: 999999\r\n"
-        f"x-ratelimit-reset: {int(time.time()) + 3600}\r\n\r\n"
+        f"x-ratelimit-reset: {int(time.time()) // 60 * 60 + 60}\r\n\r\n"  # the limits are per minute
     )
     return head.encode() + content
 
