@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the blocking twin of everything async: `src/tradesdk/_async` → `_sync`, `tests/_async` → `tests/_sync`.
 
-    scripts/unasync.py           write what is not current
+    scripts/unasync.py           write what is not current, delete what was generated from a file that is gone
     scripts/unasync.py --check   exit 1 when something of `src` is not current, and write nothing there
 
 The twins of tests are not stored: git ignores them, pytest and this script write those that are not current.
@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/tradesdk/_async", "src/tradesdk/_sync")
 TESTS = ("tests/_async", "tests/_sync")
+MARK = "# Generated from "
 HAND_WRITTEN = ("src/tradesdk/_async/concurrency.py",)
 
 # Applied in this order to every line. Each must match somewhere.
@@ -68,10 +69,8 @@ def generate(source: Path, text: str, used: set[int]) -> str:
             if count:
                 used.add(number)
         lines.append(line)
-    header = (
-        f"# Generated from {source.relative_to(ROOT).as_posix()} by scripts/unasync.py: change that file instead.\n"
-    )
-    return header + "".join(lines)
+    name = source.relative_to(ROOT).as_posix()
+    return f"{MARK}{name} by scripts/unasync.py: change that file instead.\n{''.join(lines)}"
 
 
 def formatted(text: str, target: Path) -> str:
@@ -94,8 +93,8 @@ def public_names(path: Path) -> set[str]:
     return {node.name.removeprefix("Async") for node in body if isinstance(node, defined)}
 
 
-def twins(folders: tuple[str, str], used: set[int], problems: list[str]) -> Iterator[tuple[Path, str]]:
-    """Every file to be generated, and its text. Files without a source are problems."""
+def twins(folders: tuple[str, str], used: set[int], problems: list[str], *, delete: bool) -> Iterator[tuple[Path, str]]:
+    """Every file to be generated, and its text. Files without a source are problems, or deleted."""
     expected: set[Path] = set()
     for source in sorted((ROOT / folders[0]).rglob("*.py")):
         target = ROOT / folders[1] / source.relative_to(ROOT / folders[0])
@@ -111,7 +110,11 @@ def twins(folders: tuple[str, str], used: set[int], problems: list[str]) -> Iter
                 problems.append(f"{name}:{number}: {match[0]!r} is left over: {line.strip()}")
         yield target, text
     for found in sorted((ROOT / folders[1]).rglob("*.py")):
-        if found not in expected:
+        if found in expected:
+            continue
+        if delete and found.read_text("utf-8").startswith(MARK):
+            found.unlink()
+        else:
             problems.append(f"{found.relative_to(ROOT).as_posix()}: has no source; delete it")
 
 
@@ -130,7 +133,7 @@ def write(target: Path, text: str) -> None:
 def write_tests(used: set[int] | None = None) -> list[str]:
     """Write the tests of the blocking flavour that are not current; what is wrong with them."""
     problems: list[str] = []
-    for target, text in twins(TESTS, set() if used is None else used, problems):
+    for target, text in twins(TESTS, set() if used is None else used, problems, delete=True):
         if not is_current(target, text):
             write(target, text)
     return problems
@@ -145,7 +148,7 @@ def main() -> int:
         return 1
     problems: list[str] = []
     used: set[int] = set()
-    for target, text in twins(SOURCES, used, problems):
+    for target, text in twins(SOURCES, used, problems, delete=not check):
         name = target.relative_to(ROOT).as_posix()
         text = formatted(text, target)
         if is_current(target, text):

@@ -154,13 +154,24 @@ def test_a_missing_file_is_found_and_written(copied: Copy) -> None:
 
 @pytest.mark.parametrize("name", ["old.py", "resources/old.py", "new_folder/old.py"])
 @pytest.mark.parametrize("tree", ["src/tradesdk/_sync", "tests/_sync"])
-def test_an_orphan_is_found_and_never_deleted(copied: Copy, tree: str, name: str) -> None:
+def test_an_orphan_written_by_hand_is_found_and_never_deleted(copied: Copy, tree: str, name: str) -> None:
     orphan = copied.root / tree / name
     orphan.parent.mkdir(parents=True, exist_ok=True)
     orphan.write_text("x = 1\n", "utf-8")
     for arguments in ((), ("--check",)):
         assert copied.run(*arguments) == (1, f"{tree}/{name}: has no source; delete it\n")
     assert orphan.exists()
+
+
+@pytest.mark.parametrize("tree", ["src/tradesdk/_sync", "tests/_sync"])
+def test_what_was_generated_goes_with_its_source(copied: Copy, tree: str) -> None:
+    orphan = copied.root / tree / "old.py"
+    orphan.write_text("# Generated from old.py by scripts/unasync.py: change that file instead.\n", "utf-8")
+    if tree.startswith("src"):
+        assert copied.run("--check") == (1, f"{tree}/old.py: has no source; delete it\n")
+        assert orphan.exists()
+    assert copied.run() == (0, "the generated tree is current\n")
+    assert not orphan.exists()
 
 
 def test_a_rule_that_matches_nowhere_is_found(
