@@ -1,10 +1,12 @@
 """A server that costs next to nothing: it answers every GET with bytes made beforehand, keeping connections alive.
 
-Prints its port, and ends when its standard input does.
+Lists of trades have 10,000 pages of 100; below `/slow` each takes 5 ms. Prints its port, and ends when its standard
+input does.
 """
 
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -49,6 +51,26 @@ ASSET = {
     "easy_to_borrow": True,
     "fractionable": True,
 }
+PAGES = 10_000
+
+
+def trade(number: int) -> dict[str, object]:
+    closed = number % 20 != 0
+    return {
+        "id": f"trd_PAGENO{number:018x}",
+        "agent_id": f"agt_{number % 6:024x}",
+        "token_address": f"0x{number:040x}",
+        "token_symbol": "BRETT",
+        "chain_id": 8453,
+        "direction": "BUY",
+        "entry_price_usd": 0.0872847,
+        "exit_price_usd": 0.0912 if closed else None,
+        "pnl_usd": 12.5 if closed else None,
+        "roi_pct": 4.49 if closed else None,
+        "status": "closed" if closed else "open",
+        "opened_at": 1_760_000_000 + number,
+        "closed_at": 1_760_003_600 + number if closed else None,
+    }
 
 
 def answer(body: object) -> bytes:
@@ -67,6 +89,16 @@ def answer(body: object) -> bytes:
 
 ANSWERS = {b"/v1/agents": answer(AGENT), b"/v1/models": answer(MODEL), b"/v1/custom": answer(CUSTOMER)}
 OTHERWISE = answer(ASSET)
+TRADES = answer({"data": [trade(number) for number in range(100)], "next_cursor": "CURSOR"})
+LAST = answer({"data": [trade(number) for number in range(100)], "next_cursor": None})
+CURSOR = re.compile(rb"cursor=([0-9]{6})")
+
+
+def page(request: bytes) -> bytes:
+    cursor = CURSOR.search(request)
+    number = int(cursor[1]) if cursor else 1
+    body = TRADES.replace(b"CURSOR", b"%06d" % (number + 1)) if number < PAGES else LAST
+    return body.replace(b"PAGENO", b"%06d" % number)
 
 
 def serve(connection: socket.socket) -> None:
@@ -74,7 +106,13 @@ def serve(connection: socket.socket) -> None:
     while chunk := connection.recv(65536):
         received += chunk
         if received.endswith(b"\r\n\r\n"):
-            connection.sendall(ANSWERS.get(received[4:14], OTHERWISE))
+            slow = received.startswith(b"GET /slow/")
+            if slow:
+                time.sleep(0.005)
+            if received[4 + 5 * slow :].startswith(b"/v1/trades"):
+                connection.sendall(page(received))
+            else:
+                connection.sendall(ANSWERS.get(received[4:14], OTHERWISE))
             received = b""
 
 

@@ -8,12 +8,13 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from _measure import Bar, Figures, finish, in_process, measure, report
 
-from tradesdk._values.payment import Payment, PaymentState, Receipt
+from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.rows import to_row
@@ -26,7 +27,7 @@ NOW = 1_795_276_800.0
 APART = 20
 """Seconds between the payments that are there already: 180 in the last hour, 100,000 in 23 days."""
 ORIGIN = "https://market.example"
-HEADER = "A" * 1_200
+HEADER = SignedHeader("A" * 1_200)
 BUDGET = Budget(per_call="1", per_hour="1000000", per_day="10000000", total="1000000000")
 RECEIPT = Receipt(
     success=True, transaction="0x" + "ab" * 32, network="eip155:8453", payer="0x" + "1a" * 20, raw={"success": True}
@@ -123,7 +124,7 @@ with tempfile.TemporaryDirectory() as folder:
     told_by_the_wall(figures, SYNCED, BARE_SYNCED)
 
     ledgers = {f"{size:,} payments": grown(place / f"{size}.sqlite3", size) for size in SIZES}
-    grown_calls = {name: in_process(lambda one=one: written(one), times=TIMES) for name, one in ledgers.items()}
+    grown_calls = {name: in_process(partial(written, one), times=TIMES) for name, one in ledgers.items()}
     few, many = f"{SIZES[0]:,} payments", f"{SIZES[-1]:,} payments"
     held &= report(
         "The same, not synced, in a ledger that holds already",

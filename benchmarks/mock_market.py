@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from _measure import in_process, measure, report
 
@@ -28,7 +29,7 @@ DAY_BAR, PAGE_BAR = 3.0, 0.005
 """Seconds."""
 
 
-def ask(mock: MockService, path: str, *, tenant: str = "bench", body: object = None, method: str = "") -> dict:
+def ask(mock: MockService, path: str, *, tenant: str = "bench", body: object = None, method: str = "") -> Any:
     """The answer of the service, which has to be one of the 200s."""
     headers = [(b"authorization", f"Bearer mock_full_enterprise_{tenant}".encode())]
     content = b"" if body is None else json.dumps(body).encode()
@@ -39,6 +40,7 @@ def ask(mock: MockService, path: str, *, tenant: str = "bench", body: object = N
         Request(method or ("POST" if content else "GET"), target, query.encode(), headers, content)
     )
     assert reply.status // 100 == 2, (path, reply)
+    assert isinstance(reply.body, bytes)
     return json.loads(reply.body) if reply.body else {}
 
 

@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 
 from _measure import Bar, finish, in_process, installed, measure, report
+from _server import trade
 from pydantic import BaseModel
 
 from tradesdk import Page, Trade
@@ -36,25 +37,6 @@ class BareTrade(BaseModel):
 class BarePage(BaseModel):
     data: list[BareTrade]
     next_cursor: str | None = None
-
-
-def trade(number: int) -> dict[str, object]:
-    closed = number % 20 != 0
-    return {
-        "id": f"trd_{number:024x}",
-        "agent_id": f"agt_{number % 6:024x}",
-        "token_address": f"0x{number:040x}",
-        "token_symbol": "BRETT",
-        "chain_id": 8453,
-        "direction": "BUY",
-        "entry_price_usd": 0.0872847,
-        "exit_price_usd": 0.0912 if closed else None,
-        "pnl_usd": 12.5 if closed else None,
-        "roi_pct": 4.49 if closed else None,
-        "status": "closed" if closed else "open",
-        "opened_at": 1_760_000_000 + number,
-        "closed_at": 1_760_003_600 + number if closed else None,
-    }
 
 
 content = json.dumps({"data": [trade(number) for number in range(100)], "next_cursor": "c" * 60}).encode()

@@ -5,6 +5,7 @@ httpx-sse reads text, and gets it decoded already; ours gives bytes, which is wh
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from _measure import Bar, finish, in_process, installed, measure, report
 from httpx_sse._decoders import SSEDecoder as TheirDecoder
@@ -81,18 +82,19 @@ for way, chunks in ways.items():
     texts = [chunk.decode() for chunk in chunks]
     assert ours(chunks) == payloads
     assert theirs(texts) == [payload.decode() for payload in payloads]
-    calls[f"tradesdk, {way}"] = lambda chunks=chunks: ours(chunks)
-    calls[f"httpx-sse, {way}"] = lambda texts=texts: theirs(texts)
+    calls[f"tradesdk, {way}"] = partial(ours, chunks)
+    calls[f"httpx-sse, {way}"] = partial(theirs, texts)
     bars.append(Bar(f"tradesdk, {way}", f"httpx-sse, {way}", most.get(way, 1)))
 if "openai" in peers:
     from openai._streaming import SSEDecoder as OpenAIDecoder
 
+    def of_openai(chunks: Sequence[bytes]) -> list[str]:
+        return [event.data for event in OpenAIDecoder().iter_bytes(iter(chunks))]
+
     for way in most:
         chunks = ways[way]
         assert [event.data.encode() for event in OpenAIDecoder().iter_bytes(iter(chunks))] == payloads
-        calls[f"openai, {way}"] = lambda chunks=chunks: [
-            event.data for event in OpenAIDecoder().iter_bytes(iter(chunks))
-        ]
+        calls[f"openai, {way}"] = partial(of_openai, chunks)
 
 figures = measure({name: in_process(call, times=3) for name, call in calls.items()}, rounds=ROUNDS)
 held = report(
