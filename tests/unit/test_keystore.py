@@ -116,9 +116,20 @@ def test_nobody_else_can_read_it(tmp_path: Path, umask: int) -> None:
 @POSIX
 def test_folders_are_made_for_the_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert keystore.create_keystore("~/trade/wallet.json", PASSWORD, WALLET_KEY, work=2) == ADDRESS
-    assert stat.S_IMODE((tmp_path / "trade").stat().st_mode) == 0o700
-    assert LocalSigner.from_keystore("~/trade/wallet.json", PASSWORD).address == ADDRESS
+    assert keystore.create_keystore("~/trade/keys/wallet.json", PASSWORD, WALLET_KEY, work=2) == ADDRESS
+    for folder in ("trade", "trade/keys"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+    assert LocalSigner.from_keystore("~/trade/keys/wallet.json", PASSWORD).address == ADDRESS
+
+
+@POSIX
+def test_a_file_system_that_lets_others_in_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the key is written."""
+    chmod = os.fchmod
+    monkeypatch.setattr(os, "fchmod", lambda file, mode: chmod(file, mode | 0o044))
+    with pytest.raises(ConfigError, match="does not keep others out"):
+        keystore.create_keystore(tmp_path / "wallet.json", PASSWORD, WALLET_KEY, work=2)
+    assert os.listdir(tmp_path) == []
 
 
 def test_nothing_is_ever_overwritten(tmp_path: Path, path: Path) -> None:

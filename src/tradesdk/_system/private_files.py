@@ -1,6 +1,6 @@
-"""A small file that is only ever there as a whole: written beside, synced, and put in its place.
+"""Files and folders that only their owner may read, on disk when the call returns.
 
-Lines may be appended to it, which are not synced.
+A small file is replaced as a whole: the new one is written beside it, synced and renamed. Appended lines are not.
 """
 
 from __future__ import annotations
@@ -12,19 +12,96 @@ import stat
 import sys
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
 
 
 def prepare(path: str) -> None:
-    """Make the folder of a file, private, when it is not there; refuse what is no file.
+    """Make the folder of a file if it is missing; refuse anything else than a file.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
         ValueError: something else than a file is there.
     """
     with contextlib.suppress(FileNotFoundError):
         _must_be_file(os.stat(path).st_mode)
-    _make_folder(os.path.dirname(path))
+    make_folder(os.path.dirname(path))
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder, and those above it, with mode 0700. One that is there keeps its mode.
+
+    Args:
+        folder: its absolute path.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    if above != folder:
+        make_folder(above)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # another process was faster
+        return
+    os.chmod(folder, 0o700)  # the umask may have removed bits
+    sync_folder(above)
+
+
+def create(path: str) -> int:
+    """A new file with mode 0600 whatever the umask is, open for writing.
+
+    Raises:
+        FileExistsError: something is there, a link included.
+        OSError: it cannot be made.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+    try:
+        if os.name != "nt":
+            os.fchmod(file, 0o600)
+    except BaseException:
+        os.close(file)
+        os.unlink(path)
+        raise
+    return file
+
+
+def write(file: int, data: bytes) -> None:
+    """Write all of `data`, synced; its name is not: `sync_folder` does that.
+
+    Raises:
+        OSError: it failed. A part may be written.
+    """
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+    if sys.platform == "darwin":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not on every file system
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain sync leaves the bytes in the disk's cache
+            return
+    os.fsync(file)
+
+
+def sync_folder(folder: str) -> None:
+    """Make new names in a folder durable, where the system can do so.
+
+    Raises:
+        OSError: the disk failed, or there is no such folder.
+    """
+    if os.name == "nt":
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY | _FLAGS)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def try_to_replace(path: str) -> None:
@@ -50,10 +127,7 @@ def replace(path: str, data: bytes) -> None:
     file = _new(temp)
     try:
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            _sync(file)
+            write(file, data)
         finally:
             os.close(file)
         os.replace(temp, path)
@@ -61,7 +135,7 @@ def replace(path: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temp)
         raise
-    _sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path))
 
 
 def append(path: str, data: bytes, size: int) -> bool:
@@ -121,55 +195,9 @@ def _must_be_file(mode: int) -> None:
 
 
 def _new(path: str) -> int:
-    """A new file, whatever was there before and whatever the mask of the process is."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+    """A new file, whatever was there before."""
     try:
-        file = os.open(path, flags, 0o600)
+        return create(path)
     except FileExistsError:
         os.unlink(path)
-        file = os.open(path, flags, 0o600)
-    try:
-        if os.name != "nt":
-            os.fchmod(file, 0o600)
-    except BaseException:
-        os.close(file)
-        raise
-    return file
-
-
-def _make_folder(folder: str) -> None:
-    if os.path.isdir(folder):
-        return
-    above = os.path.dirname(folder)
-    if above != folder:
-        _make_folder(above)
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:  # another process was faster
-        return
-    os.chmod(folder, 0o700)  # the mask of the process may have taken even that
-    _sync_folder(above)
-
-
-def _sync(file: int) -> None:
-    if sys.platform == "darwin":
-        import fcntl
-
-        with contextlib.suppress(OSError):  # not on every file system
-            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # a plain sync leaves the bytes in the disk's cache
-            return
-    os.fsync(file)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a new name in it durable, where the system can do so."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY | _FLAGS)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _CANNOT_SYNC:
-            raise
-    finally:
-        os.close(handle)
+        return create(path)

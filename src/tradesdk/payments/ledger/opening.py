@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import stat
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 from ..._http.settings import data_folder
+from ..._system import private_files
 from . import errors as errors
 from . import schema as sql
 
@@ -67,12 +67,11 @@ def mark_signed(path: str, *, sync: bool) -> None:
         OSError: it cannot be made.
     """
     try:
-        file = os.open(path + _SIGNED, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+        os.close(private_files.create(path + _SIGNED))
     except FileExistsError:
         return
-    os.close(file)
     if sync:
-        _sync_folder(os.path.dirname(path))
+        private_files.sync_folder(os.path.dirname(path))
 
 
 def _size(path: str) -> int:
@@ -94,16 +93,12 @@ def _create(path: str) -> bool:
     if os.path.lexists(path):
         return False
     folder = os.path.dirname(path)
-    with contextlib.suppress(FileExistsError):
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        os.mkdir(folder, 0o700)
-        _sync_folder(os.path.dirname(folder))
+    private_files.make_folder(folder)
     try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+        os.close(private_files.create(path))
     except FileExistsError:
         return False
-    os.close(file)
-    _sync_folder(folder)
+    private_files.sync_folder(folder)
     return True
 
 
@@ -128,16 +123,6 @@ def _keep_private(path: str, told: str) -> None:
             own = found.st_mode & 0o600
         elif own & ~found.st_mode and found.st_uid == os.geteuid():
             os.chmod(name, (found.st_mode | own) & 0o700)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a new name in it durable, where the system can do so."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _connect(path: str, *, sync: bool, timeout: float, told: str, signed: bool) -> sqlite3.Connection:

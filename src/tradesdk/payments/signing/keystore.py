@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._system import private_files
 from ..._values.text import parse_json, printable, without_keys
 from ...errors import ConfigError, ErrorCode, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
@@ -267,9 +268,10 @@ def _exists(shown: str) -> ConfigError:
 
 def _write(file: Path, shown: str, text: bytes) -> None:
     """Write a file that nobody else can read, whole or not at all, and never over another."""
-    half = file.with_name(f".{file.name[:200]}.{secrets.token_hex(8)}")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = file.absolute()
+        half = file.with_name(f".{file.name[:200]}.{secrets.token_hex(8)}")
+        private_files.make_folder(str(file.parent))
         try:
             _write_new(half, text)
             try:
@@ -281,7 +283,8 @@ def _write(file: Path, shown: str, text: bytes) -> None:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 half.unlink()
-        _sync_folder(file.parent)
+        with contextlib.suppress(OSError):  # the keystore is there: to report a failure would be wrong
+            private_files.sync_folder(str(file.parent))
     except FileExistsError:
         raise _exists(shown) from None
     except OSError as error:
@@ -291,28 +294,15 @@ def _write(file: Path, shown: str, text: bytes) -> None:
 
 
 def _write_new(file: Path, text: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(file, flags, 0o600)
+    descriptor = private_files.create(str(file))
     try:
-        with open(descriptor, "wb") as stream:
-            if os.name != "nt":
-                os.fchmod(descriptor, 0o600)  # whatever the umask is
-                if os.fstat(descriptor).st_mode & 0o077:
-                    raise OSError(errno.EPERM, "the file system does not keep others out")
-            stream.write(text)
-            stream.flush()
-            os.fsync(descriptor)
+        try:
+            if os.name != "nt" and os.fstat(descriptor).st_mode & 0o077:
+                raise OSError(errno.EPERM, "the file system does not keep others out")
+            private_files.write(descriptor, text)
+        finally:
+            os.close(descriptor)
     except BaseException:
         with contextlib.suppress(OSError):
             file.unlink()
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the name survives a power cut too. Not every system has this."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
