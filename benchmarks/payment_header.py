@@ -20,8 +20,15 @@ from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, Guards, check_url, choose, window
 from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
-from tradesdk.payments.signing.eip3009 import authorization_digest, keccak256, new_nonce
-from tradesdk.payments.signing.signer import LocalSigner, Signer, check_signature, signed
+from tradesdk.payments.signing.secp256k1 import keccak256
+from tradesdk.payments.signing.signer import (
+    LocalSigner,
+    Signer,
+    authorization_digest,
+    check_signature,
+    new_nonce,
+    signed,
+)
 
 ROUNDS = 60
 KEY = b"\x01" * 32
@@ -60,7 +67,7 @@ def pay(signer: Signer) -> str:
     """As a paid call does it, without the ledger, which has a program of its own."""
     check_url(URL)
     offered = parse_offer(response)
-    requirement = choose(offered, most=price("/v1/token-prices", 2), guards=guards)
+    requirement = choose(offered, url=URL, payer=signer.address, most=price("/v1/token-prices", 2), guards=guards)
     authorization = Authorization(
         payer=signer.address,
         to=requirement.pay_to,
