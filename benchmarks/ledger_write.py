@@ -17,7 +17,7 @@ from _measure import Bar, Figures, finish, in_process, measure, report
 from tradesdk._values.payment import Payment, PaymentState, Receipt, SignedHeader
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
 ROUNDS = 60

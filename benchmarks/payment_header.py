@@ -21,8 +21,15 @@ from tradesdk._market import price
 from tradesdk._values.http import Headers, RawResponse
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC, Guards, check_url, choose, window
 from tradesdk.payments.protocol import Authorization, encode_payment, parse_offer
-from tradesdk.payments.signing.eip3009 import authorization_digest, keccak256, new_nonce
-from tradesdk.payments.signing.signer import LocalSigner, Signer, check_signature, signed
+from tradesdk.payments.signing.secp256k1 import keccak256
+from tradesdk.payments.signing.signer import (
+    LocalSigner,
+    Signer,
+    authorization_digest,
+    check_signature,
+    new_nonce,
+    signed,
+)
 
 ROUNDS = 60
 KEY = b"\x01" * 32

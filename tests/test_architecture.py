@@ -49,18 +49,16 @@ MOCK_ROOMS = (
 )
 DECIDING = (
     "batches",
-    "classification",
     "guards",
     "ledger/rules",
     "messages",
     "money",
     "protocol",
-    "receipts",
     "results",
     "service_clock",
     "state_machine",
 )
-SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore", "eip3009")}
+SIGNER_ROOMS = {f"tradesdk/payments/signing/{room}.py" for room in ("secp256k1", "keystore")}
 CLI_THIRD_PARTY = {"typer", "rich", "jmespath", "tomli_w", "platformdirs", "anyio"}
 MOCK_THIRD_PARTY = {
     "uvicorn",

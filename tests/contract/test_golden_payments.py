@@ -9,9 +9,8 @@ import pytest
 from tradesdk import LocalSigner, RawResponse
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import PAYMENT_HEADER
-from tradesdk.payments.protocol import Authorization, Offer, encode_payment, parse_offer
-from tradesdk.payments.receipts import read_receipt, receipt_warnings
-from tradesdk.payments.signing.eip3009 import authorization_digest
+from tradesdk.payments.protocol import Authorization, Offer, encode_payment, parse_offer, read_receipt, receipt_warnings
+from tradesdk.payments.signing.signer import authorization_digest
 
 from .._payments import payment
 from ._golden import load

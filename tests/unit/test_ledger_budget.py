@@ -10,7 +10,7 @@ from tradesdk._values.payment import FREE, LIVE, PaymentState
 from tradesdk.errors import BudgetDetails, PaymentRefusedError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve

@@ -17,7 +17,7 @@ from tradesdk import ConfigError, InvalidArgumentError
 from tradesdk._values.payment import PaymentState, SignedHeader
 from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import NOW, PLENTY, draft, reserve, submitted
@@ -181,7 +181,7 @@ from pathlib import Path
 from tests.unit._ledger import reserve
 from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
-from tradesdk.payments.ledger.rows import to_row
+from tradesdk.payments.ledger.schema import to_row
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root

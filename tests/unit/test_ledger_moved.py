@@ -10,8 +10,7 @@ import pytest
 
 from tradesdk._values.payment import Payment
 from tradesdk.errors import LedgerError
-from tradesdk.payments.ledger.file import _after_fork, _before_fork
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger, _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, reserve, submitted
 

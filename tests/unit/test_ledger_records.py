@@ -77,7 +77,9 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
         lines = []
         while error is not None:
             walk = traceback.TracebackException.from_exception(error, capture_locals=True)
-            lines += [repr(frame.locals) for frame in walk.stack if "payments" in Path(frame.filename).parts]
+            lines += [
+                repr(frame.locals) for frame in walk.stack if "tradesdk/payments/" in Path(frame.filename).as_posix()
+            ]
             error = error.__cause__ or error.__context__
         assert lines
         return "\n".join(lines)

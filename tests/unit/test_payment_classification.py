@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tradesdk._http.retry import Failure, FailureCause
 from tradesdk._values.http import Headers, RawResponse
-from tradesdk.payments.classification import Classification, classify, classify_failure
+from tradesdk.payments.state_machine import Classification, classify, classify_failure
 
 BROKEN = Failure(FailureCause.STATUS, 402)
 

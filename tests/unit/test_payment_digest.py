@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tradesdk import LocalSigner
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
 from tradesdk.payments.protocol import Authorization
-from tradesdk.payments.signing.eip3009 import DOMAIN_SEPARATOR, TYPE_HASH, authorization_digest, keccak256, new_nonce
+from tradesdk.payments.signing.secp256k1 import keccak256
+from tradesdk.payments.signing.signer import DOMAIN_SEPARATOR, TYPE_HASH, authorization_digest, new_nonce
 
 KEY = b"\x01" * 32
 VECTOR = Authorization(
@@ -152,7 +153,7 @@ def test_a_digest_does_not_need_the_whole_library() -> None:
     """eth-account takes half a second to import, and stays away until it signs."""
     program = """
 import sys
-from tradesdk.payments.signing.eip3009 import authorization_digest
+from tradesdk.payments.signing.signer import authorization_digest
 from tradesdk.payments.protocol import Authorization
 assert not {name.partition(".")[0] for name in sys.modules} & {"Crypto", "eth_account", "eth_utils", "httpx"}
 address = "0x" + "11" * 20

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tradesdk._values.http import Headers
 from tradesdk._values.payment import Payment, Receipt
-from tradesdk.payments.protocol import MAX_OFFER
-from tradesdk.payments.receipts import read_receipt, receipt_warnings
+from tradesdk.payments.protocol import MAX_OFFER, read_receipt, receipt_warnings
 
 from ._offers import MISSING, PAY_TO, PAYER, changed, encoded, payment, receipt_headers
 from ._pickled import pickled

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
 from tradesdk._values.payment import LIVE, PaymentState, Receipt
-from tradesdk.payments.classification import Classification, PaymentResponse
-from tradesdk.payments.state_machine import MAX_AFTER_BARE, MAX_REPEATS, PaymentStateMachine, Transition
+from tradesdk.payments.state_machine import (
+    MAX_AFTER_BARE,
+    MAX_REPEATS,
+    Classification,
+    PaymentResponse,
+    PaymentStateMachine,
+    Transition,
+)
 
 NOW = 1_800_000_000.0
 STATUS = {

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tradesdk import ConfigError, InvalidArgumentError, LocalSigner, Signer, TradeError, wallet_message
-from tradesdk.payments.signing.signer import checked_signer, checksummed, sign_message
+from tradesdk.payments.signing.secp256k1 import checksummed
+from tradesdk.payments.signing.signer import checked_signer, sign_message
 
 # Published test keys: the first accounts of the mnemonic "test test … junk", and the example of eth-account's manual.
 KEY = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +14,15 @@ from weakref import ref
 from .._http.log_events import log_fields, logger
 from .._http.request import Request
 from .._http.retry import Operation
-from .._market import MarketRequest, decode_by_path, is_sold, supported_tokens
+from .._market import (
+    MAX_SUPPORTED,
+    MarketRequest,
+    TokenNames,
+    decode_by_path,
+    is_sold,
+    price,
+    supported_tokens,
+)
 from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState, origin_of
 from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
@@ -25,7 +34,6 @@ from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import MARGIN
 from .concurrency import AsyncKeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
 from .payment_submission import AsyncSubmission, AsyncSubmissionContext
-from .token_check import AsyncTokenCheck
 
 if TYPE_CHECKING:
     from .session import AsyncSession
@@ -35,6 +43,11 @@ R = TypeVar("R")
 
 _SUBMITTED = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE})
 _LONGEST_PAUSE = 1.0
+_KEPT = 3600.0
+"""Seconds that the list counts."""
+_AGAIN = 60.0
+"""Seconds after which it is read again for a symbol that it doesn't have, or because it could not be read."""
+_PATIENCE = 10.0
 
 
 class AsyncPaymentFlow:
@@ -216,6 +229,7 @@ class AsyncPaymentFlow:
             body=request.body or b"",
             path=request.path,
             tokens=asked.tokens,
+            amount=price(request.path, asked.tokens or 0),
             max_price=max_price,
             new_purchase=new_purchase,
             job=job,
@@ -369,6 +383,63 @@ class AsyncPaymentFlow:
                     authorizer.give_back(prepared.payment.id, owner)
 
         return undo
+
+
+class AsyncTokenCheck:
+    """Looks up symbols in the service's free list. A list that cannot be read holds nothing up."""
+
+    def __init__(self) -> None:
+        self._names: TokenNames | None = None
+        self._read = self._tried = -math.inf
+        self._turns = AsyncKeyedLock()
+
+    async def check(self, asked: MarketRequest[Any], session: AsyncSession, give_up: float) -> None:
+        """Ask for the list where it is needed.
+
+        Raises:
+            PaymentRefusedError: a symbol is not in it.
+        """
+        turn, place = self._turns.of(""), Place()
+        now = session.clock.monotonic()
+        try:
+            if not await turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
+                reason = "another call is still reading the list of tokens"
+                extra = log_fields("tokens_unchecked", reason=reason)
+                logger.warning("the symbols were not checked: %s", reason, extra=extra)
+                return
+            now = session.clock.monotonic()
+            unknown = self._unknown(asked, now - self._read > _KEPT)
+            if unknown and now - self._tried > _AGAIN:
+                await self._ask(session, min(give_up, now + _PATIENCE))
+                unknown = self._unknown(asked, False)
+        finally:
+            turn.give_back(ref(place))
+        if unknown and self._names is not None and self._read == self._tried:
+            details = self._names.details(unknown)
+            meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
+            raise PaymentRefusedError(
+                self._names.refusal(unknown),
+                code="unknown_token",
+                hint=f"{meant}a token that is not listed is bought by its address, or with check_tokens=False",
+                details=details,
+            )
+
+    def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
+        names = TokenNames([], 0) if self._names is None or stale else self._names
+        return names.unknown(asked.to_look_up)
+
+    async def _ask(self, session: AsyncSession, give_up: float) -> None:
+        self._tried = session.clock.monotonic()
+        try:
+            found = await session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
+        except APIError as error:
+            extra = log_fields("tokens_unchecked", error)
+            logger.warning(
+                "the symbols were not checked, because the list of tokens cannot be read: %s", error, extra=extra
+            )
+        else:
+            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else it is no list to judge by
+                self._names, self._read = TokenNames(found.tokens, found.total), self._tried
 
 
 def _busy(message: str, payment: Payment | None = None) -> PaymentRefusedError:

@@ -12,7 +12,7 @@ from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
 from ..payments.messages import still_live
 from ..payments.results import MarketResult, Reconciliation
-from ..payments.signing.signer import checksummed
+from ..payments.signing.secp256k1 import checksummed
 from .concurrency import in_thread
 from .payment_flow import AsyncPaymentFlow
 

@@ -22,7 +22,8 @@ from ..payments.guards import Guards
 from ..payments.ledger.protocol import LedgerStore
 from ..payments.ledger.sqlite import Ledger
 from ..payments.money import Usd, micro_usd
-from ..payments.signing.signer import LocalSigner, Signer, checked_signer, checksummed
+from ..payments.signing.secp256k1 import checksummed
+from ..payments.signing.signer import LocalSigner, Signer, checked_signer
 from .client import open_sender
 from .market_methods import DryRuns, MarketMethods, Quotes
 from .payment_flow import PaymentFlow

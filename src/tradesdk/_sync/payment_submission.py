@@ -16,11 +16,17 @@ from .._values.http import RawResponse
 from .._values.payment import Payment, PaymentState
 from ..errors import APIConnectionError, APIError, APIResponseError, LedgerError, TradeError
 from ..payments.authorizer import Outcome
-from ..payments.classification import Classification, PaymentResponse, classify, classify_failure
 from ..payments.messages import blocking_error, error_of, in_doubt
-from ..payments.receipts import receipt_warnings
+from ..payments.protocol import receipt_warnings
 from ..payments.results import MarketResult, Quote
-from ..payments.state_machine import PaymentStateMachine, Transition
+from ..payments.state_machine import (
+    Classification,
+    PaymentResponse,
+    PaymentStateMachine,
+    Transition,
+    classify,
+    classify_failure,
+)
 from .concurrency import in_thread, run_uninterrupted, shielded, sleep
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .results import DryRun, Quote
 from .service_clock import MAX_DIFFERENCE, ServiceClock
-from .signing.eip3009 import authorization_digest, new_nonce
-from .signing.signer import LocalSigner, Signer, checked_signer, checksummed, signed
+from .signing.secp256k1 import checksummed
+from .signing.signer import LocalSigner, Signer, authorization_digest, checked_signer, new_nonce, signed
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class PurchaseIntent:
         body: the request's body.
         path: the endpoint, which the price depends on.
         tokens: how many tokens are asked for.
+        amount: the published price in micro-dollars.
         max_price: micro-dollars that the caller allows, above the published price or below it.
         new_purchase: sign even though an earlier payment for the same call could still be taken.
         job: the batch job that it belongs to.
@@ -68,16 +69,10 @@ class PurchaseIntent:
     body: bytes
     path: str
     tokens: int | None
+    amount: int
     max_price: int | None = None
     new_purchase: bool = False
     job: str | None = None
-
-    @property
-    def amount(self) -> int:
-        """The published price in micro-dollars."""
-        from .._market import price  # brings the models, which a ledger does without
-
-        return price(self.path, self.tokens or 0)
 
     @property
     def key(self) -> str:

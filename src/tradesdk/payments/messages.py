@@ -15,7 +15,7 @@ from ..errors import (
     PaymentRejectedError,
     PaymentUndeliveredError,
 )
-from .classification import Classification, PaymentResponse
+from .state_machine import Classification, PaymentResponse
 
 _REJECTIONS: dict[str, ErrorCode] = {
     "insufficient_funds": "insufficient_funds",

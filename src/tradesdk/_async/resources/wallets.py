@@ -13,7 +13,8 @@ from ..._http.request import (
     required_text,
 )
 from ...models.wallets import Wallet, WalletBalance
-from ...payments.signing.signer import Signer, checked_signer, checksummed, sign_message, wallet_message
+from ...payments.signing.secp256k1 import checksummed
+from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
 from ..pagination import AsyncPager
 from ..session import AsyncSession
 

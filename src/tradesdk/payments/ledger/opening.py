@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..._http.settings import data_folder
 from ..._system import private_files
-from . import errors as errors
+from . import errors
 from . import schema as sql
 
 _CREATING = threading.Lock()

@@ -11,10 +11,10 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from ..._values.text import without_keys
 from ...errors import ConfigError
-from .eip3009 import keccak256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,22 @@ def recursion_limit_kept() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+def keccak256(data: bytes) -> bytes:
+    """Ethereum's hash: Keccak-256, which is not SHA3-256."""
+    return _keccak()(data)
+
+
+@cache
+def _keccak() -> Callable[[bytes], bytes]:
+    # eth-account uses this library too. Importing only this part takes a twentieth of the time.
+    from Crypto.Hash import keccak
+
+    def digest(data: bytes) -> bytes:
+        return keccak.new(data=data, digest_bits=256).digest()
+
+    return digest
 
 
 def checksummed(address: str) -> str:

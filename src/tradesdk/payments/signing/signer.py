@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import threading
 from collections.abc import Callable
 from typing import NoReturn, Protocol, runtime_checkable
 
 from ...errors import ConfigError, InvalidArgumentError
-from .eip3009 import keccak256
-from .secp256k1 import ORDER, Opened, checksummed, opened, recovered
+from .secp256k1 import ORDER, Opened, checksummed, keccak256, opened, recovered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..protocol import Authorization
     from .keystore import Password
 
-__all__ = [
-    "LocalSigner",
-    "Signer",
-    "check_signature",
-    "checked_signer",
-    "checksummed",
-    "sign_message",
-    "signed",
-    "wallet_message",
-]
+DOMAIN_SEPARATOR = bytes.fromhex("02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f")
+"""The hash of `EIP712Domain`: name `USD Coin`, version `2`, chain 8453, the contract `guards.USDC`."""
+TYPE_HASH = bytes.fromhex("7c7c6cdb67a18743f49ec6fa9b35f50d52ed05cbed4cc592e13b44501c1a2267")
+"""The hash of `TransferWithAuthorization` with its six fields."""
 
+_PREFIX = b"\x19\x01" + DOMAIN_SEPARATOR
+_ADDRESS_PAD = bytes(12)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 
 
@@ -241,6 +238,45 @@ def check_signature(address: str, digest: bytes, signature: bytes, *, recover: b
 
 def _bad_signature(what: str) -> ConfigError:
     return ConfigError(f"the signer {what}", code="invalid_signer")
+
+
+def authorization_digest(authorization: Authorization) -> bytes:
+    """The 32 bytes to sign for an authorization.
+
+    Raises:
+        ValueError: an address is not 20 bytes or the nonce not 32 as hexadecimal digits after 0x, or a number is
+            negative or needs more than 256 bits.
+    """
+    try:
+        numbers = (
+            authorization.value.to_bytes(32, "big")
+            + authorization.valid_after.to_bytes(32, "big")
+            + authorization.valid_before.to_bytes(32, "big")
+        )
+    except OverflowError:
+        raise ValueError("the numbers of an authorization must lie between 0 and 2^256") from None
+    fields = (
+        TYPE_HASH
+        + _ADDRESS_PAD
+        + _from_hex(authorization.payer, 20)
+        + _ADDRESS_PAD
+        + _from_hex(authorization.to, 20)
+        + numbers
+        + _from_hex(authorization.nonce, 32)
+    )
+    return keccak256(_PREFIX + keccak256(fields))
+
+
+def new_nonce() -> str:
+    """32 random bytes as hexadecimal digits after 0x. A payer can use each nonce once."""
+    return "0x" + secrets.token_hex(32)
+
+
+def _from_hex(text: str, size: int) -> bytes:
+    value = bytes.fromhex(text[2:]) if text.startswith("0x") else b""
+    if len(value) != size or len(text) != 2 + 2 * size:  # fromhex passes over spaces
+        raise ValueError(f"{size} bytes are needed, as hexadecimal digits after 0x")
+    return value
 
 
 def sign_message(signer: Signer, message: str) -> str:
