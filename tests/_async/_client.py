@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
+import respx
 
 from tradesdk import AsyncTradeClient
 from tradesdk._async.connection_pool import AsyncConnectionPool
@@ -17,14 +18,18 @@ from .._clock import VirtualClock
 from .._hostile import Answering, HostileServer, hostile
 
 T = TypeVar("T")
+SCRIPTED = respx.MockRouter(assert_all_called=False)
 
 
 def client_of(
     service: Callable[[httpx.Request], httpx.Response], clock: VirtualClock | None = None, **options: Any
 ) -> AsyncTradeClient:
-    """It needs no closing: no connection is ever opened."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(service))
-    settings: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": clock or VirtualClock(), "http_client": http}
+    """A client with connections of its own, which respx intercepts until the test ends. It needs no closing."""
+    if "http_client" not in options:
+        if not SCRIPTED.routes:
+            SCRIPTED.start()
+        SCRIPTED.route().mock(side_effect=service)
+    settings: dict[str, Any] = {"api_key": KEY, "base_url": BASE, "clock": clock or VirtualClock()}
     return AsyncTradeClient(**settings | options)
 
 

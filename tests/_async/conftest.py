@@ -13,6 +13,7 @@ from tradesdk import AsyncTradeClient, LocalSigner
 from tradesdk_mock import MockClock, MockServer
 
 from .._clock import START
+from ._client import SCRIPTED
 
 numbers = count(1)
 
@@ -32,6 +33,14 @@ class Tenant:
         """A client with another key; the test closes it."""
         settings: dict[str, Any] = {"api_key": key, "base_url": self.server.url, "clock": self.server.clock}
         return AsyncTradeClient(**settings | options)
+
+
+@pytest.fixture(autouse=True)
+def intercepted() -> Iterator[None]:
+    """What `client_of` has respx intercept ends with the test."""
+    yield
+    if SCRIPTED.routes:
+        SCRIPTED.stop(clear=True, reset=True)
 
 
 @pytest.fixture(scope="module")

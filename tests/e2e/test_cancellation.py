@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
+import httpx
 import pytest
 
 from tradesdk import AsyncTradeClient
@@ -152,7 +153,8 @@ async def test_while_waiting_to_retry() -> None:
             await anyio.sleep_forever()
 
     service = Service(failed(503))
-    client = client_of(service, Stopped())
+    http = httpx.AsyncClient(transport=httpx.MockTransport(service))
+    client = client_of(service, Stopped(), http_client=http)
     async with anyio.create_task_group() as group:
         group.start_soon(client.account.get)
         await anyio.wait_all_tasks_blocked()
