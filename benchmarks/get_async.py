@@ -55,7 +55,7 @@ def tasks_at_once(tasks: int, call: Callable[[], Awaitable[object]]) -> Probe:
 calls: dict[str, Probe] = {}
 names: dict[str, Callable[[], Awaitable[object]]] = {}
 client = AsyncTradeClient(api_key=KEY, base_url=url)
-raw = httpx.AsyncClient(base_url=url, headers=headers)
+raw = httpx.AsyncClient(base_url=url, headers=headers, timeout=60)
 opened: list[Any] = [client, raw]
 
 
@@ -70,7 +70,7 @@ peers = ["httpx"]
 if installed("httpx2"):
     import httpx2
 
-    raw2 = httpx2.AsyncClient(base_url=url, headers=headers)
+    raw2 = httpx2.AsyncClient(base_url=url, headers=headers, timeout=60)
     opened.append(raw2)
 
     async def of_httpx2() -> object:
