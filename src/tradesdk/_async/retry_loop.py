@@ -124,7 +124,7 @@ class AsyncRetryLoop(Generic[T]):
             new, unsure = await self._matches(look)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and session.alone_with(look.wanted):
+            if len(new) == 1 and not unsure and session.alone_with(look.expected):
                 session.made.append(new[0].id)
                 found: T = (
                     new[0] if look.fetch is None else await session.call(look.fetch(new[0].id), give_up=self._give_up)
@@ -167,7 +167,7 @@ class AsyncRetryLoop(Generic[T]):
             page, headers = await session.call(with_headers, give_up=self._give_up)
             since, surely_before = self._since(headers)
             for item in page.data:
-                if look.identity(item) != look.wanted or item.id in session.made:
+                if look.identity(item) != look.expected or item.id in session.made:
                     continue
                 created = item.created_at.timestamp()
                 if created >= since:

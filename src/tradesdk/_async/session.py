@@ -86,7 +86,7 @@ class AsyncSession:
             return await self._call(request, give_up, began=None)
         place = Place()
         try:
-            self.creating[ref(place)] = request.look.wanted
+            self.creating[ref(place)] = request.look.expected
             return await self._call(request, give_up, began=(started, self.clock.now()))
         finally:
             self.creating.pop(ref(place), None)

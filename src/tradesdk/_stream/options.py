@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .._http.request import chain as checked_chain
-from .._http.request import confidence, moment, required_text, shown
+from .._http.request import confidence, display, moment, required_text
 from .._http.settings import ApiKey
 from ..errors import InvalidArgumentError
 from ..models.signals import Signal
@@ -66,7 +66,7 @@ def stream_options(
     if max_reconnects is not None and (
         isinstance(max_reconnects, bool) or not isinstance(max_reconnects, int) or max_reconnects < 0
     ):
-        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {shown(max_reconnects)}")
+        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {display(max_reconnects)}")
     file = _checkpoint_file(checkpoint, base_url, key, chain)
     if manual_ack and file is None:
         raise InvalidArgumentError("manual_ack=True needs a checkpoint=, which remembers what was acknowledged")
@@ -95,7 +95,7 @@ def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
 
 def _wanted(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
     if direction is not None and direction not in ("BUY", "SELL"):
-        raise InvalidArgumentError(f"direction must be BUY or SELL, not {shown(direction)}")
+        raise InvalidArgumentError(f"direction must be BUY or SELL, not {display(direction)}")
     name = None if token is None else required_text("token", token).strip().casefold()
     if name == "":  # it would match nothing, and nobody would know
         raise InvalidArgumentError("token must not be blank")

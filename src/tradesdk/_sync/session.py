@@ -87,7 +87,7 @@ class Session:
             return self._call(request, give_up, began=None)
         place = Place()
         try:
-            self.creating[ref(place)] = request.look.wanted
+            self.creating[ref(place)] = request.look.expected
             return self._call(request, give_up, began=(started, self.clock.now()))
         finally:
             self.creating.pop(ref(place), None)

@@ -95,7 +95,7 @@ class AgentsResource:
         }
         look = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
-            wanted=(comparable(name), wallet_id, chain_id),
+            expected=(comparable(name), wallet_id, chain_id),
             identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )

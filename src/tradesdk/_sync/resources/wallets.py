@@ -52,7 +52,7 @@ class WalletsResource:
         }
         look: CreateLookup[Wallet] = CreateLookup(
             Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
-            wanted=(address.lower(), chain_id),
+            expected=(address.lower(), chain_id),
             identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
