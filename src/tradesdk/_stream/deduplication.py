@@ -95,7 +95,7 @@ class BackfillWindow:
 
 
 class Deduplicator:
-    """What one stream has seen. Only signals that match `predicate` are yielded."""
+    """Remembers what one stream has seen. Only signals that match `predicate` are yielded."""
 
     def __init__(
         self, *, settle: float, predicate: Callable[[Signal], bool] | None = None, acknowledging: bool = False
@@ -322,7 +322,7 @@ class Deduplicator:
         if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
             return None
         kept = look.end - SURELY_KEPT
-        # If the history has anything, it should have a last signal younger than that, too.
+        # A history that is not empty should contain a last signal younger than `kept`.
         if max(look.anchor, self._heard, self._reached) >= kept and (look.oldest == math.inf or look.anchor < kept):
             return None
         start, end = max(position, self._reported), min(look.oldest, look.end)

@@ -198,7 +198,7 @@ class Reports:
         if self._enabled:
             self._items.appendleft(gap)
 
-    def put_back(self, position: float, start: float, reason: str) -> None:
+    def position_reset(self, position: float, start: float, reason: str) -> None:
         item = PositionReset(utc(position), utc(start), reason)
         extra = log_fields(
             "stream_position_reset", chain=self._chain, position=item.position, start=item.start, reason=reason
@@ -216,7 +216,7 @@ class Reports:
     def audited(self) -> None:
         self.stats = replace(self.stats, audits=self.stats.audits + 1)
 
-    def not_looked(self, reason: str) -> None:
+    def history_unread(self, reason: str) -> None:
         """Log that the history could not be read and will be read again."""
         extra = log_fields("history_unread", chain=self._chain, reason=reason)
         logger.warning("chain %d: %s", self._chain, reason, extra=extra)
@@ -283,7 +283,7 @@ class StreamState:
         """Set where to begin, before the first connection. With neither checkpoint nor `since`: when it is open."""
         if state is not None:
             if not self.replay.resume(state):
-                self._reports.put_back(state.position, self.replay.position, "no signal was acknowledged there")
+                self._reports.position_reset(state.position, self.replay.position, "no signal was acknowledged there")
         elif self._options.since is not None:
             self.replay.start(self._options.since)
         self._looks_at_start = state is not None or self._options.since is not None
@@ -338,7 +338,7 @@ class StreamState:
             replay.start_here(start, synced=self.clock.synced)
             self._looks_at_start = self._attempted_again or self._attached_at - start > _SLOW
         elif self.clock.synced and replay.not_after(self._attached_at, away=away):
-            self._reports.put_back(position, replay.position, "it is ahead of the service's time")
+            self._reports.position_reset(position, replay.position, "it is ahead of the service's time")
         if not first or self._looks_at_start:
             self._first_look = True
             self._settle_at = mono + self._options.settle
@@ -515,7 +515,7 @@ class StreamState:
     def look_failed(self, look: BackfillWindow, reason: str, mono: float, *, audit: bool = False) -> None:
         """Finish a walk that could not read the history."""
         if audit or self._first_look:
-            self._reports.not_looked(reason)  # no gap yet: a later look reads the same period
+            self._reports.history_unread(reason)  # no gap yet: a later look reads the same period
         else:
             with self._lock:
                 gap = self.replay.failed(look, reason, self.clock.now(mono), self.items)
