@@ -11,7 +11,7 @@ Clients, with async twins AsyncTradeClient and AsyncMarketClient that have the s
         trade.account.get().plan
         trade.agents.create(name="one", wallet_id="wal_1", chain_id=8453, risk={"stop_loss_pct": 5})
         for closed in trade.trades.list(status="closed"): ...          # all pages; .page() is the first
-        with trade.signals.stream(chain=8453) as signals: ...          # reconnects, no gaps, no doubles
+        with trade.signals.stream(chain=8453) as signals: ...          # reconnects; no gaps, no duplicates
 
     with MarketClient(budget=Budget(per_day="5.00")) as market:
         market.quote.token_prices(["ETH"]).price                       # published price; sends nothing
@@ -21,7 +21,7 @@ Clients, with async twins AsyncTradeClient and AsyncMarketClient that have the s
 What they take and return:
 
     lists           Pager, Page, arrow_table
-    account         Account, Usage, Agent, Risk, Wallet, Trade, Position, Signal, and their parts
+    account         Account, Usage, Agent, Risk, Wallet, Trade, Position, Signal, ...
     stream          SignalStream, StreamSignal, Gap, Heartbeat, StreamStats, ...
     market data     MarketResult, Quote, DryRun, BatchRun, TokenQuery, TokenPrice, TokenSignals, ...
     payments        LocalSigner, Budget, Spending, Ledger, Payment, Receipt, ...
@@ -34,7 +34,7 @@ All errors are TradeError:
     PaymentError              PaymentRefusedError (nothing was signed), PaymentOutcomeUnknownError, ...
     StreamError, LedgerError, ConfigError, InvalidArgumentError (nothing was sent)
 
-dir(tradesdk) lists all names, help(tradesdk.TradeClient) explains one. Names are loaded when they are first used.
+dir(tradesdk) lists all names, help(tradesdk.TradeClient) explains one. Names are imported at first use.
 """
 
 from ._version import __version__ as __version__
@@ -150,7 +150,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.signing.signer import Signer as Signer
     from .payments.signing.signer import wallet_message as wallet_message
 
-# What is loaded when it is first used. There is no `__all__`, for which `help(tradesdk)` would print 20,000 lines.
+# Modules are imported at first use. There is no `__all__`: with it, `help(tradesdk)` would print 20,000 lines.
 _HOMES = {
     "_async.batches": ("AsyncBatchRun",),
     "_async.client": ("AsyncTradeClient",),
@@ -293,7 +293,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-if not TYPE_CHECKING:  # a type checker would take any misspelt name for an object
+if not TYPE_CHECKING:  # with it, type checkers would accept any misspelled name
 
     def __getattr__(name: str) -> object:
         home = _HOME.get(name)

@@ -1,4 +1,4 @@
-"""Models as tables. Columns and types follow from the model alone: an empty table has the same ones as a full one."""
+"""Tables of models. Columns and types come from the model alone, so an empty table has them too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Column(NamedTuple):
 
 
 def load(package: str) -> Any:
-    """An optional package.
+    """Import an optional package.
 
     Raises:
         ConfigError: it is not installed (`missing_package`).
@@ -48,11 +48,10 @@ def load(package: str) -> Any:
 
 
 def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
-    """A table of `items`, with a column for each field of `model`. Needs the extra `frames`.
+    """An Arrow table of `items`, with a column for each field of `model`. Needs the extra `frames`.
 
-    Timestamps are in UTC to the microsecond, numbers are float64, integers int64, enumerations strings. A nested
-    object becomes columns such as `risk_stop_loss_pct`, a list becomes JSON text. Fields that `model` does not have are
-    left out.
+    Timestamps are in UTC with microseconds, numbers are float64, integers int64, enumerations strings. A nested object
+    becomes columns such as `risk_stop_loss_pct`, a list becomes JSON text. Unknown fields are left out.
 
     Example:
         ```python
@@ -76,26 +75,26 @@ def arrow_table(model: type[Model], items: Iterable[Model]) -> pyarrow.Table:
     rows = list(items)
     for item in rows:
         if not isinstance(item, model):
-            raise InvalidArgumentError(f"a table of {model.__name__} cannot hold {type(item).__name__}")
+            raise InvalidArgumentError(f"a table of {model.__name__} cannot contain a {type(item).__name__}")
     arrays = []
     for column in columns:
         try:
             arrays.append(pa.array(_values(rows, column), types[column.kind]))
         except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidArgumentError(f"{column.name} has a value that is no {column.kind}: {error}") from None
+            raise InvalidArgumentError(f"{column.name} has a value that is not {column.kind}: {error}") from None
     fields = [pa.field(column.name, types[column.kind], column.nullable) for column in columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def pandas_frame(table: pyarrow.Table) -> pandas.DataFrame:
-    """The same with types of pandas that can be missing: `string`, `Int64`, `boolean`; others are those of NumPy."""
+    """A pandas frame of an Arrow table, with pandas' nullable types `string`, `Int64` and `boolean`, else NumPy's."""
     pa, pd = load("pyarrow"), load("pandas")
     types = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     return table.to_pandas(types_mapper=types.get)
 
 
 def polars_frame(table: pyarrow.Table) -> polars.DataFrame:
-    """The same with types of Polars."""
+    """A Polars frame of an Arrow table."""
     frame: polars.DataFrame = load("polars").from_arrow(table)
     return frame
 
@@ -113,7 +112,7 @@ def _columns(model: type[Model], path: tuple[str, ...] = (), *, nullable: bool =
 
 
 def _kind(annotation: Any) -> tuple[str | type[Model], bool]:
-    """What a column of this type holds, or the model that it is nested as; and whether there may be None."""
+    """The kind of column for a type, or the nested model; and whether it may be None."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _kind(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""The endpoints of market data: where each is, what it costs, what may be asked of it, what it answers. No I/O."""
+"""Endpoints of market data: path, price, arguments and answer of each. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_args
 
-from ._http.request import Request, encode_body, moment, shown
+from ._http.request import Request, display, encode_body, moment
 from ._http.response import decode_raw, validated
 from ._http.retry import Operation
 from ._values.http import RawResponse
@@ -52,7 +52,7 @@ class TokenQuery:
 
     Attributes:
         identifier: the token's address on Base, its id in a coin registry, or its symbol; in any case.
-        limit: the newest so many, 1 to 100; None for the limit of the call.
+        limit: number of signals, 1 to 100; None for the limit of the call.
     """
 
     identifier: str
@@ -65,8 +65,8 @@ class MarketRequest(Generic[T]):
 
     Attributes:
         request: the HTTP request; its path is the endpoint's, such as `/v1/token-prices`.
-        tokens: the number of tokens; None where the price does not depend on it.
-        to_look_up: symbols, ids and addresses to look up before anything is paid for them.
+        tokens: the number of tokens; None when the price does not depend on it.
+        to_look_up: symbols, ids and addresses to check before paying.
     """
 
     request: Request[T]
@@ -81,8 +81,8 @@ class Endpoint(Generic[D]):
     Attributes:
         path: such as `/v1/token-prices`.
         price: the published price in micro-dollars; 0 when it is free.
-        answer: what it answers with.
-        per_token: the price is for each token, not for the request.
+        answer: the model of the answer.
+        per_token: whether the price is per token, not per request.
     """
 
     path: str
@@ -91,7 +91,7 @@ class Endpoint(Generic[D]):
     per_token: bool = False
 
     def request(self, body: Mapping[str, Any], tokens: Sequence[TokenQuery] | None = None) -> MarketRequest[D]:
-        """A request with `body`, whose None is left out, and with `tokens`."""
+        """A request with `body`, without its None values, and with `tokens`."""
         content = {key: value for key, value in body.items() if value is not None}
         if tokens is not None:
             content = {"tokens": [_item(one) for one in tokens], **content}
@@ -122,17 +122,17 @@ ENDPOINTS: Mapping[str, Endpoint[Any]] = {
         _SUPPORTED_TOKENS,
     )
 }
-"""All endpoints by path."""
+"""Endpoints by path."""
 
 
 def token_signals(
     tokens: Sequence[str | TokenQuery], limit: int | None = None
 ) -> MarketRequest[TokenResults[TokenSignals]]:
-    """The newest signals of 1 to 5 tokens; `limit` applies to tokens without a limit of their own."""
+    """The newest signals of 1 to 5 tokens; `limit` applies to tokens without their own."""
     limit = count("limit", limit, MAX_SIGNALS)
-    asked = one_batch(tokens, limits=True)
-    asked = [one if one.limit is not None else TokenQuery(one.identifier, limit) for one in asked]
-    return _TOKEN_SIGNALS.request({}, asked)
+    queries = one_batch(tokens, limits=True)
+    queries = [one if one.limit is not None else TokenQuery(one.identifier, limit) for one in queries]
+    return _TOKEN_SIGNALS.request({}, queries)
 
 
 def signal_history(
@@ -161,7 +161,7 @@ def token_avg_prices(tokens: Sequence[str]) -> MarketRequest[TokenResults[TokenA
 
 
 def top_performers(sort_by: SortBy, limit: int | None = None) -> MarketRequest[TopPerformers]:
-    """The tokens that agents do best with."""
+    """The tokens with the best results."""
     body = {"sortBy": _one_of("sort_by", sort_by, get_args(SortBy)), "limit": count("limit", limit, MAX_TOP)}
     return _TOP_PERFORMERS.request(body)
 
@@ -177,25 +177,25 @@ def supported_tokens(limit: int | None = None) -> MarketRequest[SupportedTokens]
 
 
 def raw(path: str, body: Mapping[str, Any] | None = None) -> MarketRequest[RawResponse]:
-    """Any body for an endpoint of market data. The answer is checked as usual and returned as it came."""
+    """Any body for an endpoint of market data. The answer is checked as usual and returned unchanged."""
     if not isinstance(path, str) or path not in ENDPOINTS:
-        raise InvalidArgumentError(f"no price is published for {shown(path)}; there is one for {', '.join(ENDPOINTS)}")
+        raise InvalidArgumentError(f"{display(path)} has no published price; these have: {', '.join(ENDPOINTS)}")
     if body is not None and not isinstance(body, Mapping):
         raise InvalidArgumentError(f"json must be an object, not {type(body).__name__}")
     content = dict(body or {})
-    asked: list[TokenQuery] = []
-    if ENDPOINTS[path].per_token:  # so they are counted, and none is paid for twice
+    queries: list[TokenQuery] = []
+    if ENDPOINTS[path].per_token:  # count them, and refuse duplicates: each is paid for
         named = _several(content.get("tokens", ()))
         if not all(isinstance(one, Mapping) for one in named):
             raise InvalidArgumentError('tokens must be a list of objects: [{"identifier": "ETH"}]')
-        asked = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)])
+        queries = one_batch([one.get("identifier") for one in cast("Iterable[Any]", named)])
 
     def decode(method: str, url: str, response: RawResponse) -> RawResponse:
         decode_by_path(path, method, url, response)
         return decode_raw(method, url, response)
 
     request = Request("POST", path, decode, body=encode_body(content), operation=Operation.QUERY)
-    return MarketRequest(request, *_counted(asked))
+    return MarketRequest(request, *_counted(queries))
 
 
 def price(path: str, tokens: int) -> int:
@@ -203,17 +203,17 @@ def price(path: str, tokens: int) -> int:
 
     Args:
         path: the endpoint, such as `/v1/token-prices`.
-        tokens: the number of tokens; where the price does not depend on it, any number.
+        tokens: the number of tokens; ignored when the price does not depend on it.
 
     Raises:
-        KeyError: no price is published for the path.
-        ValueError: a price per token, and fewer than one token.
+        KeyError: the path has no published price.
+        ValueError: the price is per token, and there are fewer than one.
     """
     sold = ENDPOINTS[path]
     if not sold.per_token:
         return sold.price
     if tokens < 1:
-        raise ValueError(f"{path} is priced per token, and there are {tokens}")
+        raise ValueError(f"{path} is priced per token, so tokens must be 1 or more, not {tokens}")
     return sold.price * tokens
 
 
@@ -225,42 +225,42 @@ def _counted(tokens: Sequence[TokenQuery]) -> tuple[int | None, tuple[str, ...]]
     return len(tokens) or None, tuple(one.identifier for one in tokens)
 
 
-# What callers hand over.
+# Checks of arguments.
 
 
 def one_batch(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
-    """1 to 5 tokens, none of them twice; with `limits`, a token may have its own."""
+    """1 to 5 tokens, without duplicates; with `limits`, each may have its own limit."""
     given = _several(tokens)
-    asked = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
-    if not asked:
+    queries = [_token(place, one, limits) for place, one in enumerate(islice(given, MAX_BATCH + 1))]
+    if not queries:
         raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not none")
-    if len(asked) > MAX_BATCH:
+    if len(queries) > MAX_BATCH:
         number = str(len(given)) if isinstance(given, Sized) else f"more than {MAX_BATCH}"
-        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}; batches take any number")
+        raise InvalidArgumentError(f"tokens must be 1 to {MAX_BATCH} tokens, not {number}; client.batches takes more")
     seen: dict[str, TokenQuery] = {}
-    for one in asked:
+    for one in queries:
         earlier = seen.setdefault(_same(one), one)
         if earlier is not one:
             raise InvalidArgumentError(
-                f"tokens has the same token twice: {shown(earlier.identifier)} and {shown(one.identifier)}"
+                f"tokens has the same token twice: {display(earlier.identifier)} and {display(one.identifier)}"
             )
-    return asked
+    return queries
 
 
 def distinct(tokens: Iterable[str | TokenQuery], *, limits: bool = False) -> list[TokenQuery]:
-    """Any number of tokens, each one once, in the order in which they came first."""
+    """Any number of tokens, without duplicates, in their first order."""
     seen: dict[str, TokenQuery] = {}
     for place, given in enumerate(_several(tokens)):
         one = _token(place, given, limits)
         earlier = seen.setdefault(_same(one), one)
         if earlier.limit != one.limit:
-            raise InvalidArgumentError(f"tokens has {shown(one.identifier)} twice, with different limits")
+            raise InvalidArgumentError(f"tokens has {display(one.identifier)} twice, with different limits")
     return list(seen.values())
 
 
 def _several(tokens: Iterable[str | TokenQuery]) -> Iterable[object]:
     if isinstance(tokens, str):
-        raise InvalidArgumentError(f"tokens must be a list of tokens: write [{shown(tokens)}]")
+        raise InvalidArgumentError(f"tokens must be a list of tokens: write [{display(tokens)}]")
     if isinstance(tokens, bytes | bytearray | Mapping) or not isinstance(tokens, Iterable):
         raise InvalidArgumentError(f"tokens must be a list of tokens, not {type(tokens).__name__}")
     return tokens
@@ -272,7 +272,7 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
     if isinstance(given, TokenQuery):
         name, limit = given.identifier, count(f"{at}.limit", given.limit, MAX_SIGNALS)
     if limit is not None and not limits:
-        raise InvalidArgumentError(f"{at} has a limit, which only token_signals knows")
+        raise InvalidArgumentError(f"{at} has a limit, which only token_signals takes")
     if not isinstance(name, str):
         raise InvalidArgumentError(f"{at} must be a string, not {type(name).__name__}")
     identifier = name.strip()
@@ -280,11 +280,11 @@ def _token(place: int, given: object, limits: bool) -> TokenQuery:
         raise InvalidArgumentError(f"{at} must not be empty")
     if len(identifier) > 256:
         raise InvalidArgumentError(f"{at} is {len(identifier)} characters long; a token's name has at most 256")
-    if len(identifier) < 80 and without_keys(identifier) == "****":  # else it would be sent, and kept in the ledger
+    if len(identifier) < 80 and without_keys(identifier) == "****":  # do not send a key or store it in the ledger
         raise InvalidArgumentError(f"{at} is too long for a symbol or an address, and may be a private key")
     if "," in identifier:
-        raise InvalidArgumentError(f"{at} has a comma in it, so it is several tokens: {printable(identifier, 60)}")
-    if not identifier.isprintable():  # which a lone surrogate is not either
+        raise InvalidArgumentError(f"{at} has a comma: pass several tokens as a list, not {printable(identifier, 60)}")
+    if not identifier.isprintable():  # also refuses lone surrogates
         raise InvalidArgumentError(f"{at} must not contain control characters: {printable(identifier, 60)}")
     return TokenQuery(identifier, limit)
 
@@ -298,21 +298,21 @@ def count(name: str, value: int | None, most: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InvalidArgumentError(f"{name} must be a whole number from 1 to {most}, not {shown(value)}")
+        raise InvalidArgumentError(f"{name} must be a whole number from 1 to {most}, not {display(value)}")
     return int(value)
 
 
 class TokenNames:
-    """The symbols and names in the service's free list, of which it gives 500 at most; `total`: how many there are."""
+    """Symbols and names in the service's free list, which has at most 500; `total`: number of all tokens."""
 
     def __init__(self, tokens: Sequence[SupportedToken], total: int) -> None:
         self._listed, self._total = len(tokens), total
         self._symbols = {name.casefold(): token.symbol for token in tokens for name in (token.name, token.symbol)}
-        ids = (token.name for token in tokens if " " not in token.name)  # the usual form of an id in one word
+        ids = (token.name for token in tokens if " " not in token.name)  # one-word names usually are ids
         self._known = {name.casefold() for name in (*ids, *(token.symbol for token in tokens))}
 
     def unknown(self, identifiers: Iterable[str]) -> list[str]:
-        """Those that are not listed. Addresses pass, and ids of coin registries, which are told by their hyphen."""
+        """Identifiers that are not listed. Addresses pass, and so do ids of coin registries (with a hyphen)."""
         return [
             one
             for one in identifiers
@@ -320,15 +320,14 @@ class TokenNames:
         ]
 
     def refusal(self, unknown: Sequence[str]) -> str:
-        """What is wrong with them."""
         are = "is" if len(unknown) == 1 else "are"
         which = f"{self._listed}" if self._listed >= self._total else f"first {self._listed} of {self._total}"
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        named = ", ".join(shown(without_keys(one)) for one in unknown[:_NAMED])
+        named = ", ".join(display(without_keys(one)) for one in unknown[:_NAMED])
         return f"{named}{more} {are} not among the {which} tokens that the service lists"
 
     def details(self, unknown: Sequence[str]) -> TokenDetails:
-        """They, and what may be meant."""
+        """The unknown tokens, with similar symbols."""
         from difflib import get_close_matches
 
         names = [name.casefold() for name in unknown[:_NAMED]]
@@ -340,7 +339,7 @@ class TokenNames:
 def history_filter(
     start: datetime | float | None, end: datetime | float | None, signal_type: SignalType | None
 ) -> dict[str, Any]:
-    """The part of a body that says which signals of the past are wanted; None is not sent."""
+    """The filters of past signals in a body; None is not sent."""
     first, last = _instant("start", start), _instant("end", end)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError("start is later than end")
@@ -354,27 +353,27 @@ def history_filter(
 def _instant(name: str, value: datetime | float | None) -> datetime | None:
     if value is None:
         return None
-    moment(name, value)  # refuses what is no moment, or could be several
+    moment(name, value)  # refuses other types and naive datetimes
     try:
         return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + timedelta(seconds=value)
     except OverflowError:
-        raise InvalidArgumentError(f"{name} is a moment beyond the calendar") from None
+        raise InvalidArgumentError(f"{name} is outside the years 1 to 9999 in UTC") from None
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
-        raise InvalidArgumentError(f"{name} must be one of {', '.join(known)}, not {shown(value)}")
+        raise InvalidArgumentError(f"{name} must be one of {', '.join(known)}, not {display(value)}")
     return str(value)
 
 
-# What comes back.
+# Answers.
 
 
 def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -> D:
     """The data in an answer's wrapper.
 
     Raises:
-        APIResponseError: no JSON, another shape, or a wrapper that contradicts itself. The bytes are kept.
+        APIResponseError: not JSON, another shape, or a contradictory wrapper. The bytes are kept.
     """
     answer: MarketAnswer[D] = validated(_validator(data), data.__name__, method, url, response)
     if answer.success and answer.data is not None and answer.error is None:
@@ -384,34 +383,36 @@ def decode_answer(data: type[D], method: str, url: str, response: RawResponse) -
     elif answer.data is None and answer.error is None:
         reason = "the answer has neither data nor an error"
     elif answer.data is not None:
-        reason = "the answer has data and says that it is no success"
+        reason = "the answer has data, but success is false"
     elif answer.success:
-        reason = "the answer has an error and says that it is a success"
+        reason = "the answer has an error, but success is true"
     else:
         reason = f"the answer ({response.status}) is a failure"
-    said = "" if answer.error is None else f": {printable(answer.error, 200)}"
-    raise APIResponseError(f"expected {data.__name__}, but {reason}{said}", method=method, url=url, response=response)
+    message = "" if answer.error is None else f": {printable(answer.error, 200)}"
+    raise APIResponseError(
+        f"expected {data.__name__}, but {reason}{message}", method=method, url=url, response=response
+    )
 
 
 def is_sold(path: str) -> bool:
-    """Whether there is market data at a path."""
+    """Whether `path` is an endpoint of market data."""
     return path in ENDPOINTS
 
 
 def decode_by_path(path: str, method: str, url: str, response: RawResponse) -> Any:
-    """The data in an answer, where only the endpoint's path is known.
+    """The data in an answer of the endpoint at `path`.
 
     Raises:
-        InvalidArgumentError: there is no market data at this path.
+        InvalidArgumentError: the path is not an endpoint of market data.
         APIResponseError: as `decode_answer`.
     """
     if path not in ENDPOINTS:
-        raise InvalidArgumentError(f"there is no market data at {printable(path, 120)}")
+        raise InvalidArgumentError(f"{display(path)} is not an endpoint of market data")
     return decode_answer(ENDPOINTS[path].answer, method, url, response)
 
 
 @cache
 def _validator(data: type[MarketModel]) -> Callable[[bytes], Any]:
     wrapped = MarketAnswer[data]  # type: ignore[valid-type] # a class that is only known now
-    # Names of Python's have no meaning on the wire.
+    # Python names are not accepted on the wire.
     return cast("Callable[[bytes], Any]", partial(wrapped.__pydantic_validator__.validate_json, by_name=False))

@@ -1,39 +1,39 @@
-"""Every error that the SDK raises, in one tree.
+"""All errors of the SDK, in one tree.
 
 ```
 TradeError
 ├── ConfigError                       a setting or an optional package is missing or unusable; nothing was sent
-├── InvalidArgumentError (ValueError) an argument was refused here; nothing was sent
+├── InvalidArgumentError (ValueError) an argument was refused; nothing was sent
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
-├── PaymentError                      a payment for market data
-│   ├── PaymentRefusedError           a guard or a budget of yours refused it; nothing was signed
+├── PaymentError                      a payment for market data failed
+│   ├── PaymentRefusedError           your guards or budgets refused it; nothing was signed
 │   ├── PaymentRejectedError          the service refused it; its amount stays reserved until it expires
-│   ├── PaymentOutcomeUnknownError    it may have been paid: do not pay again blindly
-│   ├── PaymentUndeliveredError       it was paid, and no usable answer came
+│   ├── PaymentOutcomeUnknownError    it may have been paid; do not pay again without checking
+│   ├── PaymentUndeliveredError       it was paid, but no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          a request failed
     ├── APIConnectionError            no complete answer arrived
-    │   └── APITimeoutError           … because time ran out
+    │   └── APITimeoutError           … because of a timeout
     ├── APIStatusError                the service answered with an error status
     │   ├── InvalidRequestError       400
-    │   │   └── InvalidSignatureError 400, and the service calls it invalid_signature
+    │   │   └── InvalidSignatureError 400 with the service's code invalid_signature
     │   ├── AuthenticationError       401
     │   ├── PermissionDeniedError     403
     │   ├── NotFoundError             404
     │   ├── ConflictError             409
     │   ├── UnprocessableEntityError  422
-    │   ├── RateLimitError            429, or held back here because the limit is used up
+    │   ├── RateLimitError            429, or not sent because the limit is used up
     │   ├── InternalServerError       500
     │   ├── BadGatewayError           502
     │   └── ServiceUnavailableError   503
-    ├── APIResponseError              an answer that is not what the service promises; its bytes are kept
-    ├── StreamError                   the answer is no stream of events, or the stream could not be resumed
+    ├── APIResponseError              the answer is not as documented; its bytes are kept
+    ├── StreamError                   the answer is not a stream of events, or the stream could not be resumed
     │   └── StreamEndedError          the service ended the stream for good (204)
-    └── AmbiguousOutcomeError         a create may or may not have happened, and listing did not tell
+    └── AmbiguousOutcomeError         a create may have happened, and listing did not tell
 ```
 
-`error.code` is one of `ErrorCode`: it never changes, and programs compare it. `str(error)` is for people: one printable
-line without secrets, whose words may change. All errors can be pickled.
+`error.code` is one of `ErrorCode`: for programs, and stable. `str(error)` is for people: one printable line without
+secrets; its text may change. All errors can be pickled.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ ErrorCode = Literal[
     "checkpoint_damaged",
     "checkpoint_mismatch",
     "checkpoint_failed",
-    # payments refused here: budgets
+    # payments refused by budgets
     "no_budget",
     "over_budget",
     "over_total",
-    # payments refused here: the offer
+    # payments refused because of the offer
     "malformed_offer",
     "offer_too_large",
     "unsupported_version",
@@ -130,11 +130,11 @@ ErrorCode = Literal[
     "insecure_url",
     "clock_difference",
     "unknown_token",
-    # payments refused here: the signer
+    # payments refused because of the signer
     "no_signer",
     "signer_failed",
     "signer_too_slow",
-    # payments refused here: the state of this or an earlier payment
+    # payments refused because of this or an earlier payment
     "in_progress",
     "not_yet_expired",
     "unresolved_payment",
@@ -149,7 +149,7 @@ ErrorCode = Literal[
     "signature_rejected",
     "validity_rejected",
     "payment_rejected",
-    # payments that were handed over
+    # payments that were sent
     "settlement_pending",
     "outcome_unknown",
     "time_is_up",
@@ -171,13 +171,13 @@ class BudgetDetails:
     """`details` of `no_budget`, `over_budget` and `over_total`. Amounts are in dollars.
 
     Attributes:
-        cost: what the call, or the next batch, costs.
-        limit: the limit in its way; None when no budget is set.
+        cost: cost of the call or of the next batch.
+        limit: the limit that is exceeded; None when no budget is set.
         limit_amount: the amount of that limit.
-        spent: what counts against it and is spent.
-        held: what counts against it and may still be taken.
-        left: what it leaves.
-        room_at: from when on there is room for the call (aware, UTC); None when no room comes by itself.
+        spent: spent within that limit.
+        held: reserved within that limit: it may still be taken.
+        left: left of that limit.
+        room_at: when the call will fit (aware, UTC); None when it will not by itself.
     """
 
     cost: Decimal
@@ -194,8 +194,8 @@ class PriceDetails:
     """`details` of `over_price`. Amounts are in dollars.
 
     Attributes:
-        asked: what the service asks for, or the amount of the earlier payment.
-        allowed: what the call may cost.
+        asked: the service's price, or the amount of the earlier payment.
+        allowed: the most that the call may cost.
     """
 
     asked: Decimal
@@ -207,8 +207,8 @@ class RecipientDetails:
     """`details` of `recipient_changed`.
 
     Attributes:
-        address: the address that would be paid.
-        trusted: the addresses that are accepted.
+        address: the address of the offer.
+        trusted: the accepted addresses.
     """
 
     address: str
@@ -239,7 +239,7 @@ def _rebuild(cls: type[TradeError], message: str, state: dict[str, Any]) -> Trad
 
 
 class TradeError(Exception):
-    """The root of the tree: catch this to catch everything that the SDK raises on purpose.
+    """The base class of all errors of the SDK.
 
     Attributes:
         code: what went wrong, for programs: one of `ErrorCode`.
@@ -281,7 +281,7 @@ class CheckpointError(TradeError):
     """A stream's checkpoint cannot be read or written. Signals that were not acknowledged come again.
 
     Attributes:
-        path: the file.
+        path: the checkpoint file.
     """
 
     code: ErrorCode = "checkpoint_failed"
@@ -295,11 +295,11 @@ class PaymentError(TradeError):
     """A payment for market data failed.
 
     Attributes:
-        reason: what the service called it, such as `insufficient_funds` or free text; where it gave no reason, ours. An
-            open set of strings, empty when there is none.
-        details: amounts, limits or addresses behind some codes; None for the others.
-        payment: the payment as the ledger knows it; None when there is none.
-        response: the answer that led to this, its bytes included; None when there was none.
+        reason: the service's reason, such as `insufficient_funds` or free text; the SDK's if the service gave none.
+            Empty when there is none.
+        details: amounts, limits or addresses for some codes; None for the others.
+        payment: the payment as recorded in the ledger; None when there is none.
+        response: the answer behind the error, with its bytes; None when there was none.
     """
 
     def __init__(
@@ -332,31 +332,31 @@ class PaymentError(TradeError):
 
 
 class PaymentRefusedError(PaymentError):
-    """A guard or a budget of yours refused the payment. Nothing was signed for this call."""
+    """Your guards or budgets refused the payment. Nothing was signed for this call."""
 
 
 class PaymentRejectedError(PaymentError):
-    """The service refused the payment before it took anything; `reason` is its word for it.
+    """The service refused the payment and took nothing; `reason` is the service's.
 
-    Whoever has the authorization could still use it, so its amount stays reserved until it has expired.
+    The signed authorization could still be used, so its amount stays reserved until it expires.
     """
 
 
 class PaymentOutcomeUnknownError(PaymentError):
-    """A payment was handed over, and nobody knows whether it was taken. Do not pay again blindly.
+    """A payment was sent, and it is unknown whether it was taken. Do not pay again without checking.
 
     `client.payments.resume(error.payment.id)` resends the same payment, which cannot be taken twice.
     """
 
 
 class PaymentUndeliveredError(PaymentError):
-    """The payment was taken, and what it bought did not arrive in a usable form. `response` is what did."""
+    """The payment was taken, but no usable answer arrived. `response` is the answer, if any."""
 
 
 class LedgerError(PaymentError):
-    """The ledger cannot be read or written: no space, locked, read-only, damaged, of another version.
+    """The ledger cannot be read or written: no space, locked, read-only, damaged, another version.
 
-    Without a ledger nothing is paid. When a payment had been handed over already, `payment` names it.
+    Nothing is paid without a ledger. If a payment was sent before the failure, it is `payment`.
     """
 
 
@@ -366,9 +366,9 @@ class APIError(TradeError):
     Attributes:
         method: the HTTP method.
         url: the full URL.
-        outcome: `"unknown"` when a write may have been carried out although it failed here; otherwise `"none"`.
-        retries: how many times the request was sent again before this was raised.
-        payment: the payment that was handed over with the request; None when there was none.
+        outcome: `"unknown"` when a write may have been carried out; otherwise `"none"`.
+        retries: number of retries before this was raised.
+        payment: the payment that was sent with the request; None when there was none.
     """
 
     code: ErrorCode = "connection_failed"
@@ -403,7 +403,7 @@ class APIError(TradeError):
         if self.retries:
             notes.append(f"after {self.retries} {'retry' if self.retries == 1 else 'retries'}")
         if self.outcome == "unknown":
-            notes.append("it may have been carried out: check before sending it again")
+            notes.append("it may have been carried out; check before sending it again")
         return printable(f"{self.headline} ({'; '.join(notes)})", 1200)
 
     def _notes(self) -> list[str]:
@@ -411,16 +411,16 @@ class APIError(TradeError):
 
     @property
     def headline(self) -> str:
-        """What went wrong, without the request: the message and, where there are, the status and the service's code."""
+        """The message with status and service code, if any, but without the request."""
         return self.message
 
 
 class APIConnectionError(APIError):
-    """No complete answer arrived: refused, reset, cut short, TLS, name resolution.
+    """No complete answer arrived: connection refused or reset, answer cut short, TLS, name resolution.
 
     Attributes:
-        sent: False when it is certain that the request never reached the service.
-        temporary: False when trying again cannot help (certificate refused, unknown host, unusable URL or header).
+        sent: False when the request certainly never reached the service.
+        temporary: False when a retry cannot help (certificate refused, unknown host, unusable URL or header).
     """
 
     def __init__(
@@ -441,7 +441,7 @@ class APIConnectionError(APIError):
 
 
 class APITimeoutError(APIConnectionError):
-    """Time ran out while connecting, sending, waiting or reading."""
+    """Timeout while connecting, sending, waiting or reading."""
 
     code: ErrorCode = "timeout"
 
@@ -451,14 +451,14 @@ class APIStatusError(APIError):
 
     Attributes:
         status: the HTTP status.
-        service_code: the service's own error code, an open set of strings; None when the body has none.
-        message: the service's own message; otherwise what the status means.
+        service_code: the service's error code, any string; None when the body has none.
+        message: the service's message, else the meaning of the status.
         headers: the answer's headers, case-insensitive.
         body: the answer's bytes.
-        response: the whole answer; None when the request was held back here.
+        response: the whole answer; None when the request was not sent.
         retry_after: seconds to wait that the service named, by its own clock; None when it named none.
-        retry_at: the same as a moment (aware, UTC), by the local clock.
-        rate_limit: the rate limit that came with the answer, if any.
+        retry_at: when that wait ends (aware, UTC), by the local clock.
+        rate_limit: the rate limit in the answer, if any.
     """
 
     code: ErrorCode = "unexpected_status"
@@ -505,7 +505,7 @@ class InvalidRequestError(APIStatusError):
 
 
 class InvalidSignatureError(InvalidRequestError):
-    """400 `invalid_signature`: the wallet's signature is bad or is not by its address."""
+    """400 `invalid_signature`: the wallet's signature is invalid, or made by another address."""
 
     code: ErrorCode = "invalid_signature"
 
@@ -523,25 +523,25 @@ class PermissionDeniedError(APIStatusError):
 
 
 class NotFoundError(APIStatusError):
-    """404: it does not exist, or belongs to somebody else."""
+    """404: it does not exist, or belongs to another account."""
 
     code: ErrorCode = "not_found"
 
 
 class ConflictError(APIStatusError):
-    """409: its state does not allow this, for example deleting an active agent."""
+    """409: the current state does not allow it, for example deleting an active agent."""
 
     code: ErrorCode = "conflict"
 
 
 class UnprocessableEntityError(APIStatusError):
-    """422: well-formed, but not acceptable; the message names the field."""
+    """422: a value is invalid; the message names the field."""
 
     code: ErrorCode = "validation_error"
 
 
 class RateLimitError(APIStatusError):
-    """429: too many requests. With `response` None nothing was sent: waiting would have passed the deadline."""
+    """429: too many requests. If `response` is None, nothing was sent: the wait would have exceeded the deadline."""
 
     code: ErrorCode = "rate_limited"
 
@@ -565,10 +565,10 @@ class ServiceUnavailableError(APIStatusError):
 
 
 class APIResponseError(APIError):
-    """An answer that is not what the service promises: no JSON, another shape, too large, a list that never ends.
+    """An answer that is not as documented: not JSON, another shape, too large, or a list that never ends.
 
     Attributes:
-        response: the answer as far as it was read, its bytes included; None when there is none to show.
+        response: the answer as far as it was read, with its bytes; None when there is none.
     """
 
     code: ErrorCode = "invalid_response"
@@ -589,10 +589,10 @@ class APIResponseError(APIError):
 
 
 class StreamError(APIError):
-    """The answer is no stream of events (another content type or coding), or the stream could not be resumed.
+    """The answer is not a stream of events (other content type or encoding), or the stream could not be resumed.
 
     Attributes:
-        response: the answer as far as it was read; None when there is none to show.
+        response: the answer as far as it was read; None when there is none.
     """
 
     code: ErrorCode = "not_a_stream"
@@ -613,16 +613,16 @@ class StreamError(APIError):
 
 
 class StreamEndedError(StreamError):
-    """The service ended the stream for good (204): opening it again would be of no use."""
+    """The service ended the stream for good (204); reconnecting cannot help."""
 
     code: ErrorCode = "stream_ended"
 
 
 class AmbiguousOutcomeError(APIError):
-    """A create may or may not have happened. Look at `candidates` (ids) before sending it again.
+    """A create may have happened. Check the `candidates` before sending it again.
 
     Attributes:
-        candidates: ids of things that could be the created one; empty when they could not be listed.
+        candidates: ids of things that may be the created one; empty when they could not be listed.
     """
 
     code: ErrorCode = "ambiguous_outcome"
@@ -649,7 +649,7 @@ _BY_STATUS: dict[int, type[APIStatusError]] = {
 
 
 def status_error_class(status: int, service_code: str | None) -> type[APIStatusError]:
-    """The class for a status and a code of the service."""
+    """The error class for a status and the service's code."""
     if status == 400 and service_code == "invalid_signature":
         return InvalidSignatureError
     return _BY_STATUS.get(status, APIStatusError)

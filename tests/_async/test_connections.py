@@ -244,7 +244,7 @@ async def test_no_connection_in_time() -> None:
 
             assert await at_once([first, second]) == [
                 "acc_1",
-                "no connection became free in time: more requests at once than connections",
+                "no connection became free in time: there are more requests than connections",
             ]
             assert (await hasty.account.get()).id == "acc_1"  # the place is free again
         assert len(server.visits) == 2

@@ -122,7 +122,7 @@ async def test_gzip_bomb(layers: int) -> None:
     bomb = gzip.compress(b" " * (64 * MIB))
     if layers == 2:
         error = await account_error(answer(gzip.compress(bomb), content_encoding="gzip, gzip"))
-        assert "only gzip was asked for" in str(error)
+        assert "only gzip is accepted" in str(error)
     else:
         error = await account_error(answer(bomb, content_encoding="gzip"))
         assert "larger than 4 MiB" in str(error)
@@ -132,10 +132,10 @@ async def test_gzip_bomb(layers: int) -> None:
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
-        (answer(b"\x1b\x00", content_encoding="br"), "coded as br"),
-        (answer(gzip.compress(b"{}", mtime=0), content_encoding="gzip, br"), "coded as gzip, br"),
+        (answer(b"\x1b\x00", content_encoding="br"), "content encoding is br"),
+        (answer(gzip.compress(b"{}", mtime=0), content_encoding="gzip, br"), "content encoding is gzip, br"),
         (answer(b"{}", content_encoding="gzip"), "damaged"),
-        (answer(gzip.compress(b"{}", mtime=0) + b"more", content_encoding="gzip"), "something follows"),
+        (answer(gzip.compress(b"{}", mtime=0) + b"more", content_encoding="gzip"), "data after the end of its gzip"),
     ],
 )
 async def test_codings_that_were_not_asked_for_or_are_broken(sent: bytes, says: str) -> None:

@@ -58,13 +58,13 @@ REFUSALS: dict[str, tuple[Any, type[APIStatusError], str]] = {
     "418": (lambda: bare(418), APIStatusError, ""),
 }
 NO_STREAMS: dict[str, tuple[Any, type[StreamError], str]] = {
-    "HTML": (html, StreamError, "it is text/html, not text/event-stream"),
-    "no type": (lambda: httpx.Response(200, content=b""), StreamError, "it is of no type"),
-    "JSON": (lambda: httpx.Response(200, json={}), StreamError, "it is application/json"),
+    "HTML": (html, StreamError, "its content type is text/html, not text/event-stream"),
+    "no type": (lambda: httpx.Response(200, content=b""), StreamError, "its content type is missing"),
+    "JSON": (lambda: httpx.Response(200, json={}), StreamError, "its content type is application/json"),
     "202": (lambda: httpx.Response(202, content=b""), StreamError, "202"),
     "204": (lambda: httpx.Response(204), StreamEndedError, "for good (204)"),
-    "br": (lambda: coded("br"), StreamError, "it is coded as br"),
-    "gzip twice": (lambda: coded("gzip, gzip"), StreamError, "it is coded as gzip, gzip"),
+    "br": (lambda: coded("br"), StreamError, "its content encoding is br"),
+    "gzip twice": (lambda: coded("gzip, gzip"), StreamError, "its content encoding is gzip, gzip"),
 }
 
 
@@ -128,7 +128,7 @@ async def test_after_an_error_it_is_over() -> None:
             async for _ in stream:
                 pass
         for _ in range(2):
-            with pytest.raises(TradeError, match="this stream is over: 401 unauthorized") as caught:
+            with pytest.raises(TradeError, match="this stream has failed: 401 unauthorized") as caught:
                 await anext(stream)
             assert type(caught.value) is TradeError
     assert len(script.connects) == 2
@@ -191,7 +191,7 @@ async def test_damaged_gzip_cuts_the_connection(spoiled: bytes) -> None:
     )
     found = await followed(script, since=1_760_000_000)
     assert (found.error, found.ids) == (None, ["a", "b"])
-    assert [gone.reason for gone in found.of(Disconnected)] == ["the gzip coding of the stream is damaged"]
+    assert [gone.reason for gone in found.of(Disconnected)] == ["the gzip of the stream is damaged"]
 
 
 TOO_LONG = {
@@ -211,7 +211,7 @@ async def test_what_is_too_long_is_reported_and_costs_one_connection(
     found = await followed(script)
     assert (found.error, found.ids, found.stats.connects) == (None, ["a", "b"], 2)
     (bad,) = found.of(InvalidEvent)
-    assert bad.reason.startswith("longer than ")
+    assert bad.reason.partition(" is ")[2].startswith("longer than ")
     assert bad.source == "stream"
     assert 0 < len(bad.raw) <= 64 * 1024
     assert [gone.reason for gone in found.of(Disconnected)] == [bad.reason]
@@ -220,21 +220,21 @@ async def test_what_is_too_long_is_reported_and_costs_one_connection(
 
 
 BROKEN = {
-    "no JSON": (b"not json", "it is no JSON"),
-    "cut": (b'{"type": "signal", "id"', "it is no JSON"),
-    "nothing": (b" ", "it is no JSON"),
+    "no JSON": (b"not json", "it is not JSON"),
+    "cut": (b'{"type": "signal", "id"', "it is not JSON"),
+    "nothing": (b" ", "it is not JSON"),
     "a number": (b"5", "it has no type"),
     "a list": (b"[]", "it has no type"),
     "no type": (b'{"id": "x"}', "it has no type"),
     "a type that is no text": (b'{"type": 5}', "it has no type"),
     "a signal without fields": (b'{"type": "signal"}', "id: Field required"),
-    "NaN": (live("x", 2)[6:-2].replace(b"0.25", b"NaN"), "it is no JSON"),
-    "Infinity": (live("x", 2)[6:-2].replace(b"0.25", b"-Infinity"), "it is no JSON"),
+    "NaN": (live("x", 2)[6:-2].replace(b"0.25", b"NaN"), "it is not JSON"),
+    "Infinity": (live("x", 2)[6:-2].replace(b"0.25", b"-Infinity"), "it is not JSON"),
     "1e999": (live("x", 2)[6:-2].replace(b"0.25", b"1e999"), ""),
     "another chain": (live("x", 2, chain_id=56)[6:-2], "another chain: 56"),
     "no time": (live("x", 2)[6:-2].replace(b"1760000002", b"null"), "timestamp: "),
     "beyond the calendar": (live("x", 2)[6:-2].replace(b"1760000002", b"1" + b"0" * 40), "timestamp: "),
-    "very deep": (b"[" * 100_000, "it is no JSON"),
+    "very deep": (b"[" * 100_000, "it is not JSON"),
     "a heartbeat without time": (b'{"type": "heartbeat"}', "timestamp: Field required"),
 }
 
@@ -257,7 +257,7 @@ async def test_an_event_that_cannot_be_read_is_reported_with_its_bytes(
         "StreamSignal",
     ]
     assert found.stats.invalid == 1
-    assert "sent what cannot be read" in caplog.text
+    assert "sent an invalid event" in caplog.text
 
 
 async def test_bytes_that_are_no_utf_8_are_replaced() -> None:

@@ -185,7 +185,7 @@ async def test_as_many_reconnects_as_allowed(caplog: pytest.LogCaptureFixture) -
 async def test_given_up_after_a_stream_that_ends_again_and_again() -> None:
     found = await followed(StreamScript([1.0], [1.0], [1.0]), max_reconnects=2)
     assert type(found.error) is StreamError
-    assert "given up: the service closed it" in str(found.error)
+    assert "gave up reconnecting: the service closed it" in str(found.error)
     assert found.error.retries == 2
 
 

@@ -91,7 +91,7 @@ async def test_a_position_ahead_of_the_services_time_loses_nothing_and_is_report
     assert found.ids == ["s1", "s2", "s3", "s4", "s5", "a"]
     (reset,) = found.of(PositionReset)
     assert (reset.position.timestamp(), reset.start.timestamp()) == (START + ahead, SINCE)
-    assert f"the position {reset.position} was put back to {reset.start}" in caplog.text
+    assert f"the position {reset.position} was reset to {reset.start}" in caplog.text
     assert (found.stats.gaps, found.stats.late) == (0, 0)
 
 
@@ -287,5 +287,5 @@ async def test_somebody_else_replaces_it(tmp_path: Path) -> None:
 async def test_without_a_checkpoint_there_is_nothing_to_acknowledge() -> None:
     async with opened(StreamScript([1.0, live("a", 1)]), reports=False) as stream, stream:
         signal: Any = await anext(stream)
-        with pytest.raises(InvalidArgumentError, match="give the stream a checkpoint="):
+        with pytest.raises(InvalidArgumentError, match="ack needs a checkpoint"):
             await stream.ack(signal)

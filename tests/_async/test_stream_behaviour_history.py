@@ -62,7 +62,7 @@ REFUSALS: dict[str, tuple[Answer, str]] = {
     "204": (lambda: httpx.Response(204), "the history cannot be read"),
     "br": (
         lambda: httpx.Response(200, stream=httpx.ByteStream(b"x"), headers={"content-encoding": "br"}),
-        "coded as br",
+        "content encoding is br",
     ),
 }
 
@@ -295,7 +295,7 @@ async def test_one_item_that_cannot_be_read_hides_no_other(
     assert reason in bad.reason
     assert bad.raw
     assert (found.stats.invalid, found.stats.gaps) == (1, 0)
-    assert "history of chain 8453 sent what cannot be read" in caplog.text
+    assert "history of chain 8453 sent an invalid event" in caplog.text
 
 
 async def test_other_content_in_the_history_is_told_once() -> None:

@@ -60,7 +60,7 @@ async def test_what_the_history_has_let_go_is_a_gap(kind: str, keeps: float) -> 
     for gap in judge.gaps:
         inside = [n for n, at in enumerate(moments) if gap.start.timestamp() < at < gap.end.timestamp()]
         assert lost.issuperset(inside)
-        assert gap.reason == "the history does not reach back to the last signal before"
+        assert gap.reason == "the history does not reach back to the last signal seen"
 
 
 async def crowded(kind: str, seed: int) -> None:

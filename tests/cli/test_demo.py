@@ -118,7 +118,7 @@ def test_what_it_shows(trade: Terminal) -> None:
         "a forged signature is refused: 400 invalid_signature",
         "refused: 409 conflict",
         "250 trades on 3 pages",
-        "cut: the connection broke off",
+        "cut: the connection was closed early",
         "(from the history)",
         "5 were published, 5 came: each once, in order, none is missing",
         "8 open, 242 closed",

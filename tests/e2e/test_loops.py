@@ -31,7 +31,7 @@ def test_a_second_loop_is_refused_and_the_first_goes_on() -> None:
 
         assert first.run(read()) == "acc_1"
         for _ in range(2):
-            with pytest.raises(TradeError, match=r"another event loop: make one inside each asyncio\.run"):
+            with pytest.raises(TradeError, match=r"another event loop: make a client inside each asyncio\.run"):
                 asyncio.run(create())
             with pytest.raises(TradeError, match="another event loop"):
                 trio.run(create)

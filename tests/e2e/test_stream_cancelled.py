@@ -112,7 +112,7 @@ async def test_a_second_task_is_refused_and_the_first_reads_on() -> None:
     script = StreamScript([live("a", 1), second, live("b", 2)])
     async with opened(script, reports=False) as stream, stream:
         assert [getattr(await anext(stream), "id", "") for _ in range(2)] == ["a", "b"]
-    assert refused == ["a stream belongs to one consumer: another one is reading it"]
+    assert refused == ["a stream has one consumer at a time, and another one is reading it"]
 
 
 def test_a_second_thread_is_refused_and_the_first_reads_on() -> None:
@@ -130,7 +130,7 @@ def test_a_second_thread_is_refused_and_the_first_reads_on() -> None:
         client.signals.stream(chain=CHAIN) as stream,
     ):
         assert [next(stream).id for _ in range(2)] == ["a", "b"]
-    assert refused == ["a stream belongs to one consumer: another one is reading it"]
+    assert refused == ["a stream has one consumer at a time, and another one is reading it"]
 
 
 async def test_cancelled_while_it_connects_for_the_first_time() -> None:

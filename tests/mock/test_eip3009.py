@@ -89,5 +89,5 @@ def test_loading_leaves_the_recursion_limit_alone() -> None:
     before = sys.getrecursionlimit()
     for libraries in (TRANSFERS, MESSAGES):
         libraries.load()
-        assert libraries.are_loaded
+        assert libraries.loaded
     assert sys.getrecursionlimit() == before

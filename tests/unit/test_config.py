@@ -246,7 +246,7 @@ def test_plain_http_can_be_allowed() -> None:
         ("https://api.example.com/..", "segment"),
         ("https://api.example.com/a/../b", "segment"),
         ("https://api.example.com/%2e%2e/b", "segment"),
-        ("https://api.example.com/v2", "ends in /v2, but this version speaks v1 only"),
+        ("https://api.example.com/v2", "ends in /v2, but this client supports /v1 only"),
         ("https://api.example.com/trade/v10/", "ends in /v10"),
     ],
 )

@@ -96,7 +96,7 @@ def test_the_first_event_shows_that_it_began_earlier_than_a_clock_ahead_said(sho
     """What dates the answers is an hour ahead of what dates the signals: all that follow would lie before the begin."""
     one = Follows(history=History([("older", -500), ("old", -50), ("missed", 15)]))
     one.replay.without([listed("old", -50), listed("older", -500)], complete=True)
-    one.replay.start_here(START + 3_600, told=True)
+    one.replay.start_here(START + 3_600, synced=True)
     came = one.beat(10) if shown_by == "a heartbeat" else one.live("a", 10, now=3_610)
     assert came + one.both_looks(3_660) == ([] if shown_by == "a heartbeat" else ["a"]) + ["missed"]
 
@@ -118,7 +118,7 @@ def test_ids_are_forgotten_with_the_position() -> None:
     one = Follows.begun()
     for number in range(3000):
         one.live(f"s{number}", number)
-    assert REMEMBERED <= len(one.replay._seen.prints) < REMEMBERED + 100
+    assert REMEMBERED <= len(one.replay._seen.fingerprints) < REMEMBERED + 100
     assert one.live("s2999", 2999, now=3000) == []
     assert one.live("s2100", 2100, now=3000) == []
 
@@ -139,8 +139,8 @@ def test_not_more_ids_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -
     one = Follows.begun()
     for number in range(5_200):
         one.replay.live(live(f"s{number}", 7), START + 7, one.out)
-    assert 5_000 <= len(one.replay._seen.prints) < 5_100
-    assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.prints)
+    assert 5_000 <= len(one.replay._seen.fingerprints) < 5_100
+    assert len(one.replay._seen._ids) == len(one.replay._seen._marks) == len(one.replay._seen.fingerprints)
 
 
 @pytest.mark.parametrize("at", [FAR, AHEAD + 100])
@@ -166,7 +166,7 @@ def test_a_signal_dated_ahead_is_never_yielded_twice_however_often_it_is_found()
         assert one.both_looks(number + 1) == []
         assert one.live("far", FAR, now=number) == []
     assert one.ids.count("far") == 1
-    assert len(one.replay._seen.prints) < 100
+    assert len(one.replay._seen.fingerprints) < 100
 
 
 def test_a_signal_dated_ahead_that_only_the_history_has_is_yielded_once() -> None:
@@ -317,7 +317,7 @@ def test_the_gap_of_a_walk_in_no_order_ends_now() -> None:
 
 def test_filters_keep_back_and_count_and_remember() -> None:
     one = Follows.begun(
-        history=History([("low", 5), ("high", 6)]), wanted=lambda signal: not signal.id.startswith("low")
+        history=History([("low", 5), ("high", 6)]), predicate=lambda signal: not signal.id.startswith("low")
     )
     assert one.live("low live", 1) == []
     assert one.live("high live", 2) == ["high live"]

@@ -104,7 +104,7 @@ def test_not_very_many_are_named_for_that() -> None:
 
 
 def test_what_was_filtered_is_dealt_with() -> None:
-    one = Follows.begun(acknowledging=True, wanted=lambda signal: signal.id != "no")
+    one = Follows.begun(acknowledging=True, predicate=lambda signal: signal.id != "no")
     one.live("no", 1)
     assert one.replay.state().handled == (("no", START + 1),)
 
@@ -136,7 +136,7 @@ def begun_behind(at: float) -> Follows:
     """The history had one signal, of that time, when the stream was opened."""
     one = Follows(acknowledging=True, history=History([("old", at)]))
     one.replay.without([listed("old", at)], complete=True)
-    one.replay.start_here(START, told=True)
+    one.replay.start_here(START, synced=True)
     return one
 
 
@@ -285,7 +285,7 @@ def test_at_least_once_and_twice_only_what_was_not_acknowledged(
     history = History((f"old{at}", at) for at in before)
     one = Follows(acknowledging=True, history=history)
     one.replay.without([listed(f"old{at}", at) for at in sorted(before, reverse=True)], complete=True)
-    one.replay.start_here(START, told=True)
+    one.replay.start_here(START, synced=True)
     saved = one.replay.state()
     lines: list[tuple[str, float]] = []
     now, number = 20.0, 0

@@ -58,7 +58,7 @@ def test_memory_holds_no_more_than_a_load() -> None:
     for offset in range(0, 3_000, 100):
         one.replay.add(look, history.page(look, offset))
         assert len(look.found) <= HELD
-        assert len(look.prints) <= HELD
+        assert len(look.fingerprints) <= HELD
     assert len(look.marks) == 6
     assert look.truncated
 
@@ -161,7 +161,7 @@ def test_too_many_in_no_order_are_a_gap_from_where_the_walk_began() -> None:
     one._told(one.replay.found(look, START + 400, one.out))
     one.handed()
     ((start, end, reason),) = one.gaps
-    assert reason == "the history is in no order, and too long to be sorted"
+    assert reason == "the history is unordered and too long to sort"
     lost = missing(one, history)
     assert lost
     assert all(start <= at <= end for at in lost)

@@ -195,7 +195,7 @@ def test_what_it_says() -> None:
     once = APIError("lost", retries=1, **WHERE)
     assert str(once) == "lost (POST https://api.example.com/v1/agents; after 1 retry)"
     open_end = APIError("lost", retries=5, outcome="unknown", **WHERE)
-    assert "after 5 retries; it may have been carried out: check before sending it again)" in str(open_end)
+    assert "after 5 retries; it may have been carried out; check before sending it again)" in str(open_end)
     assert str(APIStatusError("", status=418, **WHERE)) == "418 (POST https://api.example.com/v1/agents)"
     assert str(APIStatusError("m", status=418, service_code="c", **WHERE)).startswith("418 c: m (")
     assert APIStatusError("m", status=418, service_code="c", retries=2, **WHERE).headline == "418 c: m"

@@ -183,8 +183,8 @@ def test_times_and_missing_values() -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        (Trade.model_validate(_answers.trade()), "a table of Signal cannot hold Trade"),
-        (Signal.model_validate(_answers.signal(chain_id=2**63)), "chain_id has a value that is no int64"),
+        (Trade.model_validate(_answers.trade()), "a table of Signal cannot contain a Trade"),
+        (Signal.model_validate(_answers.signal(chain_id=2**63)), "chain_id has a value that is not int64"),
     ],
 )
 def test_what_does_not_fit(item: Any, message: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk._http.http_date import parse_http_date
+from tradesdk._http.retry import parse_http_date
 
 MOMENT = 784_111_777.0  # 1994-11-06 08:49:37 UTC, the standard's own example
 NOW = 1_700_000_000.0

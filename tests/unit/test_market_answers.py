@@ -59,8 +59,8 @@ def test_a_key_more_is_no_reason_to_lose_what_was_paid() -> None:
         ({"data": None}, "neither data nor an error"),
         ({"error": "also this"}, "both data and an error: also this"),
         ({"success": False, "error": "x"}, "both data and an error"),
-        ({"success": False}, "has data and says that it is no success"),
-        ({"data": None, "error": "x"}, "has an error and says that it is a success: x"),
+        ({"success": False}, "has data, but success is false"),
+        ({"data": None, "error": "x"}, "has an error, but success is true: x"),
         ({"success": "true"}, "success"),
         ({"success": 1}, "success"),
         ({"success": None}, "success"),
@@ -152,6 +152,6 @@ def test_a_path_without_a_list_inside() -> None:
 
 @pytest.mark.parametrize("path", ["", "/", "/v1/", "token-prices", "/v2/token-prices", "/v1/token-prices/", "/v1/\x1b"])
 def test_another_path_is_none_of_market_data(path: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="no market data") as caught:
+    with pytest.raises(InvalidArgumentError, match="is not an endpoint of market data") as caught:
         decode_by_path(path, "POST", URL, RawResponse(200, Headers(), wrapped()))
     assert str(caught.value).isprintable()

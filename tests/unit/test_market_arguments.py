@@ -63,7 +63,7 @@ def refused(call: Callable[[], object]) -> str:
         ([], "not none"),
         ((), "not none"),
         (iter(()), "not none"),
-        (list("abcdef"), "1 to 5 tokens, not 6; batches"),
+        (list("abcdef"), "1 to 5 tokens, not 6; client.batches"),
         (["ETH"] * 1000, "not 1000"),
         ((str(number) for number in range(10**9)), "not more than 5"),
         (["ETH", "eth"], "twice: 'ETH' and 'eth'"),
@@ -74,7 +74,7 @@ def refused(call: Callable[[], object]) -> str:
         ([" \t\n"], "tokens[0] must not be empty"),
         (["a\x00b"], "tokens[0] must not contain control characters: a\\x00b"),
         (["\x1b[2J"], "control characters"),
-        (["eth,brett"], "tokens[0] has a comma in it, so it is several tokens: eth,brett"),
+        (["eth,brett"], "tokens[0] has a comma: pass several tokens as a list, not eth,brett"),
         (["a\u202eb"], "control characters"),
         (["a\u200bb"], "control characters"),
         (["\ud800"], "control characters"),
@@ -124,7 +124,7 @@ def test_limits_of_signals() -> None:
     assert [one["limit"] for one in body(token_signals(tokens, limit=100))["tokens"]] == [100, 7, 100]
     for call in TOKEN_CALLS[1:]:
         said = refused(lambda call=call: call(tokens))  # type: ignore[misc]
-        assert said == "tokens[1] has a limit, which only token_signals knows"
+        assert said == "tokens[1] has a limit, which only token_signals takes"
 
 
 class Few(IntEnum):

@@ -13,10 +13,10 @@ TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
-        ("/v1/agents", {}, "no price is published for '/v1/agents'"),
-        ("/v1/token-prices?x=1", TOKENS, "no price is published"),
-        ("token-prices", TOKENS, "no price is published"),
-        (None, TOKENS, "no price is published"),
+        ("/v1/agents", {}, "'/v1/agents' has no published price"),
+        ("/v1/token-prices?x=1", TOKENS, "has no published price"),
+        ("token-prices", TOKENS, "has no published price"),
+        (None, TOKENS, "has no published price"),
         ("/v1/token-prices", None, "1 to 5 tokens, not none"),
         ("/v1/token-prices", [TOKENS], "json must be an object"),
         ("/v1/token-prices", {"tokens": "ETH"}, "must be a list"),

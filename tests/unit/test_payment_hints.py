@@ -89,6 +89,6 @@ def test_when_time_is_up_it_says_from_when_on() -> None:
 
 
 def test_plain_http_is_told_apart_from_the_account() -> None:
-    with pytest.raises(ConfigError, match="nothing is paid over plain http") as caught:
+    with pytest.raises(ConfigError, match="payments are never sent over plain http") as caught:
         MarketClient(base_url="http://example.com")
     assert "API key" not in str(caught.value)

@@ -38,7 +38,7 @@ def test_a_body_in_pieces_of_any_size(body: bytes, size: int, coding: str) -> No
 def test_any_other_coding_is_a_problem_that_can_be_printed(coding: str) -> None:
     problem = BodyReader(200, coding).problem
     assert problem is not None
-    assert "only gzip was asked for" in problem
+    assert "only gzip is accepted" in problem
     assert problem.isprintable()
     assert len(problem) < 150
 
@@ -109,7 +109,7 @@ WHOLE = gzip.compress(b'{"id": "acc_1", "plan": "pro"}' * 50, mtime=0)
 
 @given(st.integers(1, len(WHOLE) - 1), st.integers(1, 100))
 def test_gzip_that_is_cut_short_is_a_problem_wherever_it_ends(end: int, size: int) -> None:
-    assert read(WHOLE[:end], size=size)[1] == "its gzip coding is cut short"
+    assert read(WHOLE[:end], size=size)[1] == "its gzip is cut short"
 
 
 def test_an_empty_body_said_to_be_gzip_is_an_empty_body() -> None:
@@ -120,21 +120,21 @@ def test_an_empty_body_said_to_be_gzip_is_an_empty_body() -> None:
     "data", [b'{"id": 1}', b"[]", b"\x1f\x8b\x07\x00", b"<html>", zlib.compress(b"{}"), bytes(100)]
 )
 def test_what_is_no_gzip_is_a_problem(data: bytes) -> None:
-    assert read(data)[:2] == (b"", "its gzip coding is damaged")
+    assert read(data)[:2] == (b"", "its gzip is damaged")
 
 
 @pytest.mark.parametrize("place", [-1, -5, 20])
 def test_damage_is_a_problem(place: int) -> None:
     broken = bytearray(WHOLE)
     broken[place] ^= 0xFF
-    assert read(bytes(broken))[1] == "its gzip coding is damaged"
+    assert read(bytes(broken))[1] == "its gzip is damaged"
 
 
 @given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.integers(1, 400), st.booleans())
 def test_several_members_are_one_body(parts: list[bytes], size: int, cut: bool) -> None:
     data = b"".join(gzip.compress(part, mtime=0) for part in parts)
     if cut:
-        assert read(data[:-1], size=size)[1] == "its gzip coding is cut short"
+        assert read(data[:-1], size=size)[1] == "its gzip is cut short"
     else:
         assert read(data, size=size) == (b"".join(parts), None, len(data))
 
@@ -149,24 +149,24 @@ def test_the_maximum_is_for_all_members_together(size: int) -> None:
 
 def test_members_without_a_result_end() -> None:
     _, problem, taken = read(gzip.compress(b"{}") + gzip.compress(b"") * 500_000)
-    assert problem == "something follows its gzip coding"
+    assert problem == "it has data after the end of its gzip"
     assert taken < MIB
 
 
 def test_a_member_that_is_damaged_is_a_problem() -> None:
-    assert read(WHOLE + WHOLE[:2] + b"\x00" * 20)[1] == "its gzip coding is damaged"
+    assert read(WHOLE + WHOLE[:2] + b"\x00" * 20)[1] == "its gzip is damaged"
 
 
 @pytest.mark.parametrize("more", [b"x", b"\x00", b"\n", b"\x1fx", b"{}"])
 @pytest.mark.parametrize("size", [7, 65_536])
 def test_what_follows_the_coding_is_a_problem(more: bytes, size: int) -> None:
     content, problem, _ = read(gzip.compress(b"{}") + more, size=size)
-    assert (content, problem) == (b"{}", "something follows its gzip coding")
+    assert (content, problem) == (b"{}", "it has data after the end of its gzip")
 
 
 def test_endless_garbage_after_the_coding_is_not_collected() -> None:
     _, problem, taken = read(gzip.compress(b"{}") + bytes(40 * MIB))
-    assert problem == "something follows its gzip coding"
+    assert problem == "it has data after the end of its gzip"
     assert taken <= 2 * 65_536
 
 

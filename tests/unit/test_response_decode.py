@@ -124,7 +124,7 @@ def test_204_where_a_body_is_due() -> None:
 
 def test_another_kind_of_content_is_named() -> None:
     error = refused(lambda: account(b"<html>", kind="text/html; charset=utf-8"))
-    assert "the answer says it is text/html and is not JSON" in error.message
+    assert "the answer (text/html) is not JSON" in error.message
     error = refused(lambda: account(b"<html>", kind="text/\x1b[2J" + "x" * 5000))
     assert r"\x1b" in error.message
 

@@ -145,12 +145,12 @@ def test_whether_a_body_is_an_error_of_the_service(content: Any, expected: tuple
         (500, b"", "", "500: Internal Server Error"),
         (404, b"{}", "application/json", "404: Not Found"),
         (404, b"{}", "application/json; charset=utf-8", "404: Not Found"),
-        (502, b"<html>", "text/html; charset=utf-8", "502: Bad Gateway (answered with text/html, so perhaps not by"),
+        (502, b"<html>", "text/html; charset=utf-8", "502: Bad Gateway (the answer is text/html, so it may not come"),
         (503, told("service_unavailable", ""), "", "503 service_unavailable: Service Unavailable"),
         (599, b"", "", "599: unknown status"),
         (301, b"", "", "301: Moved Permanently: redirects are never followed; check the base URL"),
         (308, b"", "", "308: Permanent Redirect: redirects are never followed"),
-        (502, b"<", "text/\x1b]0;x\x07", r"502: Bad Gateway (answered with text/\x1b]0"),
+        (502, b"<", "text/\x1b]0;x\x07", r"502: Bad Gateway (the answer is text/\x1b]0"),
     ],
 )
 def test_without_a_message_the_status_is_explained(status: int, content: Any, kind: str, text: str) -> None:

@@ -121,7 +121,7 @@ def test_after_an_error_it_says_nothing_more_until_it_is_closed() -> None:
 def test_the_error_says_what_is_wrong_and_can_be_pickled() -> None:
     for what, says in (("line", "a line of the stream"), ("event", "an event of the stream")):
         error = SSELimitError(what, MAX_LINE, b"\x1b[2Jx")
-        assert str(error) == f"longer than 1,048,576 bytes: {says}"
+        assert str(error) == f"{says} is longer than 1,048,576 bytes"
         again = pickle.loads(pickle.dumps(error))  # noqa: S301  # what was written a moment ago
         assert (again.what, again.limit, again.head, str(again)) == (what, MAX_LINE, b"\x1b[2Jx", str(error))
     assert isinstance(error, ValueError)

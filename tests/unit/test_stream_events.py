@@ -88,9 +88,9 @@ def test_another_kind() -> None:
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "it is no JSON"),
-        (b"{", "it is no JSON"),
-        (b"\xff", "it is no JSON"),
+        (b"", "it is not JSON"),
+        (b"{", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
         (b"null", "it has no type"),
         (b'"signal"', "it has no type"),
         (b'{"type": null}', "it has no type"),

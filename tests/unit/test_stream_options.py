@@ -43,7 +43,7 @@ def options(**changes: Any) -> tuple[StreamOptions, CheckpointFile | None]:
 def test_the_usual() -> None:
     asked, file = options()
     assert file is None
-    assert (asked.chain, asked.since, asked.wanted, asked.checkpointed) == (8453, None, None, False)
+    assert (asked.chain, asked.since, asked.predicate, asked.checkpointed) == (8453, None, None, False)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_since_is_a_whole_second(since: Any) -> None:
     ],
 )
 def test_filters(changes: dict[str, Any], yes: dict[str, Any], no: dict[str, Any] | None) -> None:
-    wanted = options(**changes)[0].wanted
+    wanted = options(**changes)[0].predicate
     assert wanted is not None
     assert wanted(listed("s", 1, **yes))
     assert no is None or not wanted(listed("s", 1, **no))
 
 
 def test_filters_together() -> None:
-    wanted = options(min_confidence=0.5, direction="BUY", token="brett")[0].wanted
+    wanted = options(min_confidence=0.5, direction="BUY", token="brett")[0].predicate
     assert wanted is not None
     assert wanted(listed("s", 1))
     for change in ({"confidence": 0.4}, {"direction": "SELL"}, {"token_symbol": "ETH"}):

@@ -22,7 +22,7 @@ from ._replays import listed
 ASKED = StreamOptions(
     chain=CHAIN,
     since=None,
-    wanted=None,
+    predicate=None,
     heartbeats=False,
     unknown_events=False,
     reports=False,

@@ -56,7 +56,7 @@ TABLE: dict[str, tuple[Exception, FailureCause, str]] = {
         "lost",
     ),
     "reset while writing": (httpx.WriteError("x"), FailureCause.LOST, "lost"),
-    "cut short": (httpx.RemoteProtocolError("peer closed connection"), FailureCause.LOST, "broke off: peer closed"),
+    "cut short": (httpx.RemoteProtocolError("peer closed connection"), FailureCause.LOST, "closed early: peer closed"),
     "pipe": (BrokenPipeError(32, "Broken pipe"), FailureCause.LOST, "lost"),
     "anything else": (httpx.TransportError("x"), FailureCause.LOST, "lost"),
 }

@@ -16,7 +16,7 @@ LOST = Failure(FailureCause.LOST)
 HOPELESS = Failure(FailureCause.HOPELESS)
 
 
-def vitals(idle: float = 90.0, draw: float = 0.0) -> Watchdog:
+def watchdog(idle: float = 90.0, draw: float = 0.0) -> Watchdog:
     one = Watchdog(RetryPolicy(), idle, random=lambda: draw)
     one.opened(0.0)
     return one
@@ -35,16 +35,16 @@ def beats(one: Watchdog, *times: float, delay: float = 0.0) -> None:
 
 
 def test_until_an_interval_is_known_the_limit_is_what_was_asked_for() -> None:
-    assert vitals().limit == 90
-    assert vitals(5.0).limit == 5
-    assert vitals(4_000.0).limit == 4_000
-    one = vitals()
+    assert watchdog().limit == 90
+    assert watchdog(5.0).limit == 5
+    assert watchdog(4_000.0).limit == 4_000
+    one = watchdog()
     beats(one, 15)
     assert one.limit == 90
 
 
 def test_three_times_the_longest_interval_of_late() -> None:
-    one = vitals()
+    one = watchdog()
     beats(one, 0, 15, 30)
     assert one.limit == 45
     beats(one, 70)
@@ -55,24 +55,24 @@ def test_three_times_the_longest_interval_of_late() -> None:
 
 def test_an_interval_is_what_heartbeats_say_not_when_they_arrive() -> None:
     """They may have lain in a buffer, all together."""
-    one = vitals()
+    one = watchdog()
     for at in (0, 15, 30):
         one.heartbeat(100.0, START + at)
     assert one.limit == 45
 
 
 def test_the_limit_has_limits() -> None:
-    one = vitals()
+    one = watchdog()
     beats(one, 0, 1, 2)
     assert one.limit == 10
-    one = vitals()
+    one = watchdog()
     beats(one, 0, 599)
     assert one.limit == 600
 
 
 @pytest.mark.parametrize("timestamp", [START + 10, START + 10.5, START - 5, 0.0, START + 10_000, 99_999_999_999.0])
 def test_an_absurd_interval_is_not_learned(timestamp: float) -> None:
-    one = vitals()
+    one = watchdog()
     one.heartbeat(10.0, START + 10)
     one.heartbeat(25.0, timestamp)
     assert one.limit == 90
@@ -80,7 +80,7 @@ def test_an_absurd_interval_is_not_learned(timestamp: float) -> None:
 
 
 def test_an_interval_does_not_reach_over_a_reconnect() -> None:
-    one = vitals()
+    one = watchdog()
     beats(one, 0)
     one.broke_off(10.0)
     one.opened(300.0)
@@ -89,7 +89,7 @@ def test_an_interval_does_not_reach_over_a_reconnect() -> None:
 
 
 def test_a_stream_is_stalled_when_no_event_came_for_longer_than_the_limit() -> None:
-    one = vitals()
+    one = watchdog()
     assert not one.stalled(90.0)
     assert one.stalled(90.1)
     one.event(90.0)
@@ -100,7 +100,7 @@ def test_a_stream_is_stalled_when_no_event_came_for_longer_than_the_limit() -> N
 
 
 def test_bytes_are_no_sign_of_life() -> None:
-    one = vitals()
+    one = watchdog()
     for at in range(0, 90, 5):
         one.read(at, at + 5)
         assert not one.stalled(at + 5)
@@ -109,7 +109,7 @@ def test_bytes_are_no_sign_of_life() -> None:
 
 
 def test_while_nobody_reads_nothing_is_silent() -> None:
-    one = vitals()
+    one = watchdog()
     one.read(0, 10)
     one.event(10)
     one.read(1_000, 1_001)
@@ -122,14 +122,14 @@ def test_while_nobody_reads_nothing_is_silent() -> None:
 
 @pytest.mark.parametrize(("waited", "caught_up"), [(0.0, False), (0.001, False), (0.2, True), (15.0, True)])
 def test_a_read_that_had_to_wait_found_nothing_in_the_buffers(waited: float, caught_up: bool) -> None:
-    one = vitals()
+    one = watchdog()
     assert not one.caught_up
     one.read(5.0, 5.0 + waited)
     assert one.caught_up is caught_up
 
 
 def test_a_read_may_take_what_is_left_of_the_limit() -> None:
-    one = vitals()
+    one = watchdog()
     assert one.patience == 90
     one.read(0, 40)  # nothing but bytes
     assert one.patience == 50
@@ -142,7 +142,7 @@ def test_a_read_may_take_what_is_left_of_the_limit() -> None:
 
 
 def test_an_interval_that_was_learned_counts_for_the_next_read() -> None:
-    one = vitals()
+    one = watchdog()
     for at in (15, 30):
         one.read(at - 15, at)
         beats(one, at)
@@ -151,7 +151,7 @@ def test_an_interval_that_was_learned_counts_for_the_next_read() -> None:
 
 def test_silence_widens_the_limit_to_ten_minutes() -> None:
     """Perhaps this service sends no heartbeats at all; then a quiet chain must not be opened again and again."""
-    one = vitals()
+    one = watchdog()
     limits = []
     for _ in range(20):
         limits.append(one.limit)
@@ -162,7 +162,7 @@ def test_silence_widens_the_limit_to_ten_minutes() -> None:
 
 
 def test_a_heartbeat_brings_the_limit_back() -> None:
-    one = vitals()
+    one = watchdog()
     one.broke_off(0.0, silent=True)
     one.opened(0.0)
     assert one.limit == 180
@@ -173,7 +173,7 @@ def test_a_heartbeat_brings_the_limit_back() -> None:
 
 
 def test_other_ends_widen_nothing() -> None:
-    one = vitals()
+    one = watchdog()
     one.broke_off(50.0)
     assert one.limit == 90
 
@@ -182,18 +182,18 @@ def test_other_ends_widen_nothing() -> None:
 
 
 def test_waits_double_up_to_a_minute() -> None:
-    one = vitals()
+    one = watchdog()
     assert [one.wait(LOST, now=START) for _ in range(8)] == [2, 4, 8, 16, 32, 60, 60, 60]
     assert one.tries == 8
 
 
 def test_an_end_waits_like_a_loss() -> None:
-    assert vitals().wait(None, now=START) == 2
-    assert vitals(draw=1.0).wait(None, now=START) == 2.5
+    assert watchdog().wait(None, now=START) == 2
+    assert watchdog(draw=1.0).wait(None, now=START) == 2.5
 
 
 def test_after_a_minute_of_health_it_counts_from_the_beginning() -> None:
-    one = vitals()
+    one = watchdog()
     for _ in range(4):
         one.wait(LOST, now=START)
     one.opened(100.0)
@@ -209,7 +209,7 @@ def test_after_a_minute_of_health_it_counts_from_the_beginning() -> None:
 def test_twenty_tries_at_most_in_five_minutes_whatever_happens() -> None:
     """Also for a service that takes every connection and cuts it at once, or after a minute of health."""
     for life, health in ((0.0, 0.0), (0.5, 0.0), (59.0, 59.0), (60.0, 60.0)):
-        one = vitals()
+        one = watchdog()
         now, tries = 0.0, []
         while now < 3_600:
             tries.append(now)
@@ -240,33 +240,33 @@ def test_twenty_tries_at_most_in_five_minutes_whatever_happens() -> None:
     ],
 )
 def test_what_the_service_asks_for_is_the_least(failure: Failure, wait: float) -> None:
-    assert vitals().wait(failure, now=START) == wait
+    assert watchdog().wait(failure, now=START) == wait
 
 
 @pytest.mark.parametrize("code", [300, 301, 304, 400, 401, 403, 404, 409, 410, 422, 451, 501, 505])
 def test_what_another_try_cannot_help_is_not_tried(code: int) -> None:
-    assert vitals().wait(status(code), now=START) is None
+    assert watchdog().wait(status(code), now=START) is None
 
 
 @pytest.mark.parametrize("seconds", ["3601", "99999999999"])
 def test_a_wait_of_more_than_an_hour_is_an_error(seconds: str) -> None:
-    assert vitals().wait(status(503, retry_after=seconds), now=START) is None
+    assert watchdog().wait(status(503, retry_after=seconds), now=START) is None
 
 
 @pytest.mark.parametrize(("floor", "wait"), [(0.0, 2), (1.0, 2), (7.5, 7.5), (60.0, 60), (10.0**12, 60)])
 def test_what_the_stream_has_asked_for_counts_up_to_the_cap(floor: float, wait: float) -> None:
-    assert vitals().wait(None, now=START, floor=floor) == wait
+    assert watchdog().wait(None, now=START, floor=floor) == wait
 
 
 @pytest.mark.parametrize("failure", [HOPELESS, status(500)])
 def test_ten_in_a_row_that_look_hopeless_are_the_end(failure: Failure) -> None:
-    one = vitals()
+    one = watchdog()
     assert all(one.wait(failure, now=START) is not None for _ in range(9))
     assert one.wait(failure, now=START) is None
 
 
 def test_one_success_between_them_and_it_is_not() -> None:
-    one = vitals()
+    one = watchdog()
     for _ in range(9):
         one.wait(HOPELESS, now=START)
     one.succeeded()
@@ -274,5 +274,5 @@ def test_one_success_between_them_and_it_is_not() -> None:
 
 
 def test_others_may_go_on_for_ever() -> None:
-    one = vitals()
+    one = watchdog()
     assert all(one.wait(LOST, now=START) is not None for _ in range(10_000))

@@ -166,7 +166,7 @@ class Pipeline:
         needed = endpoint.libraries if endpoint is not None else None
         if market is not None and market.price and request.method == "POST" and has_payment(request):
             needed = TRANSFERS
-        return None if needed is None or needed.are_loaded else needed.load
+        return None if needed is None or needed.loaded else needed.load
 
     def is_behind(self, context: Context, goal: float) -> bool:
         """Do a part of the work that the answer needs after a jump of the clock; whether more was due at `goal`.

@@ -14,7 +14,7 @@ class Libraries:
 
     def __init__(self, *names: str) -> None:
         self._names = names
-        self.are_loaded = False
+        self.loaded = False
 
     def load(self) -> None:
         # They raise the recursion limit so far that deeply nested input would end the process.
@@ -22,7 +22,7 @@ class Libraries:
         for name in self._names:
             import_module(name)
         sys.setrecursionlimit(limit)
-        self.are_loaded = True
+        self.loaded = True
 
 
 TRANSFERS = Libraries("eth_keys.datatypes", "eth_utils.crypto")

@@ -173,7 +173,7 @@ class MockServer(MockService):
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """What SIGINT and SIGTERM set, from the first line of the block on. For the main thread."""
+    """An event that SIGINT and SIGTERM set while the block runs. For the main thread."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

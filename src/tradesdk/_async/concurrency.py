@@ -1,4 +1,4 @@
-"""What waiting is made of. Its blocking twin is written by hand, because the two have nothing in common."""
+"""Semaphore, sleep, interruption and threads for async code. The blocking twin is written by hand."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 
 class Place:
-    """A place among the connections, in a queue, among the creates under way. It is free once this is gone.
+    """A held place: a connection slot, a lock, a create in progress. It is free once this object is gone.
 
-    For calls that a signal's handler may interrupt anywhere, even where they clean up.
+    A weak reference stands for it, because a signal handler may interrupt even a call's clean-up.
     """
 
     __slots__ = ("__weakref__",)
 
 
 class AsyncSemaphore:
-    """A number of places; `take` waits for a free one."""
+    """A semaphore; `take` waits for a free place."""
 
     def __init__(self, places: int) -> None:
         self._free = anyio.Semaphore(places, max_value=places)
@@ -50,7 +50,7 @@ class AsyncSemaphore:
         return True
 
     def give_back(self, place: ReferenceType[Place]) -> None:
-        """Let somebody else have it. Twice does no harm, nor without having taken it."""
+        """Free a place. Does nothing if it is not taken."""
         if place in self._taken:
             self._taken.remove(place)
             self._free.release()
@@ -61,11 +61,11 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 
 class Interrupted(Exception):
-    """Somebody has shut the gate behind which this waited."""
+    """The `Interruptible` was closed."""
 
 
 class AsyncInterruptible:
-    """Lets one consumer in at a time, and can send it away from whatever it waits for."""
+    """Runs one step at a time, and can interrupt it wherever it waits."""
 
     def __init__(self) -> None:
         self.shut = self.foreign = False
@@ -73,9 +73,9 @@ class AsyncInterruptible:
         self._inside: anyio.CancelScope | None = None
 
     async def run(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Do `step`. Raises `Interrupted` when the gate is shut meanwhile."""
+        """Do `step`. Raises `Interrupted` when this is closed meanwhile."""
         if self._inside is not None:
-            raise TradeError("a stream belongs to one consumer: another one is reading it")
+            raise TradeError("a stream has one consumer at a time, and another one is reading it")
         if self.shut:
             raise Interrupted
         with anyio.CancelScope() as self._inside:
@@ -89,15 +89,15 @@ class AsyncInterruptible:
         await clock.sleep_async(seconds)
 
     def watch(self, reading: object) -> None:
-        """Nothing to be kept: whoever waits is cancelled, whatever it reads from."""
+        """Do nothing: closing cancels the step, whatever it reads from."""
 
     def forked(self) -> None:
-        """What is read here belongs to the parent."""
+        """Close it in a forked process: the connection belongs to the parent."""
         self.shut = self.foreign = True
         self._inside = None
 
     def close(self) -> bool:
-        """Shut it. False when somebody is inside, who will see it."""
+        """Close it. False when a step is running: it is interrupted."""
         self.shut = True
         if self._inside is None:
             return True
@@ -106,34 +106,34 @@ class AsyncInterruptible:
 
 
 class AsyncLoopBinding:
-    """The event loop that connections belong to."""
+    """Binds connections to one event loop."""
 
     def __init__(self) -> None:
         self._loop: object = None
 
     def is_new(self) -> bool:
-        """False always; a second event loop is refused, because connections cannot move."""
+        """Always False; a second event loop is refused, because connections cannot move."""
         loop = current_token()
         if self._loop is None:
             self._loop = loop
         elif self._loop != loop:
-            raise TradeError("this client belongs to another event loop: make one inside each asyncio.run()")
+            raise TradeError("this client belongs to another event loop: make a client inside each asyncio.run()")
         return False
 
 
 def shielded() -> AbstractContextManager[object]:
-    """For cleaning up: what waits inside is not cancelled."""
+    """A scope for clean-up: nothing inside is canceled."""
     return anyio.CancelScope(shield=True)
 
 
 async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Clean up to the end, even when cancelled meanwhile; the cancellation goes on afterwards."""
+    """Run `step` to its end, even when canceled meanwhile; then raise the cancellation."""
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
             await step()
         return
     cancelled: BaseException | None = None
-    task = asyncio.create_task(step())  # no scope shields from `task.cancel()`, a task of its own does
+    task = asyncio.create_task(step())  # scopes do not shield from `task.cancel()`, a separate task does
     with anyio.CancelScope(shield=True):
         while not task.done():
             try:
@@ -146,9 +146,9 @@ async def run_to_completion(step: Callable[[], Coroutine[Any, Any, object]]) -> 
 
 
 async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Run what blocks without holding up other tasks.
+    """Run a blocking function in a thread.
 
-    It is never left half done. When the caller is cancelled meanwhile and won't see the result, `undo` gets it.
+    It always runs to its end. If the caller is canceled and does not get the result, `undo` gets it.
     """
     lock = threading.Lock()
     results: list[T] = []
@@ -175,9 +175,9 @@ async def in_thread(function: Callable[[], T], undo: Callable[[T], object] | Non
 
 
 async def run_uninterrupted(function: Callable[[], T]) -> T:
-    """Run what blocks to its end, even for somebody who is cancelled; the cancellation goes on afterwards.
+    """Run a blocking function to its end, even when canceled meanwhile; then raise the cancellation.
 
-    Nothing is waited for between the end of it and the return.
+    There is no await between the end of the function and the return.
     """
     result, cancelled = await _ended(function)
     if cancelled is not None:
@@ -206,7 +206,7 @@ async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
     with anyio.CancelScope(shield=True):
         while not results and not errors:
             try:
-                # No scope shields from `task.cancel()`. The thread goes on all the same, and is asked for once more.
+                # Scopes do not shield from `task.cancel()`. The thread goes on, and the loop waits for it again.
                 await anyio.to_thread.run_sync(run)
                 if not results and not errors:
                     await anyio.sleep(0.002)
@@ -218,11 +218,11 @@ async def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
 
 
 class AsyncKeyedLock:
-    """One at a time for each key."""
+    """A lock for each key."""
 
     def __init__(self) -> None:
         self._of: WeakValueDictionary[str, AsyncSemaphore] = WeakValueDictionary()
 
     def of(self, key: str) -> AsyncSemaphore:
-        """The one place that there is for this key."""
+        """The lock of a key."""
         return self._of.get(key) or self._of.setdefault(key, AsyncSemaphore(1))

@@ -1,8 +1,7 @@
-"""Connections to the service, kept in a last-in-first-out list.
+"""Connection pool: idle connections in a last-in-first-out list.
 
-httpx's own pool looks through every connection for every request, which costs more the more tasks share it. Here a
-request takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections
-age at the bottom.
+httpx's pool goes through all connections for every request, so its cost grows with the number of tasks. Here a request
+takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections expire.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LONGEST_TARGET = 65_536  # as httpx has it
 
 
 class AsyncConnectionPool:
-    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries, no cookies."""
+    """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
@@ -46,7 +45,7 @@ class AsyncConnectionPool:
     async def send(self, outgoing: Outgoing) -> AsyncPooledAnswer:
         if self._home.is_new():
             self._start_afresh()
-        # A stream takes none: it lasts, and a hundred of them would leave none for calls.
+        # A stream takes no place: it lasts, and a hundred of them would leave none for calls.
         place = outgoing.place
         if place is not None and not await self._slots.take(outgoing.timeout["pool"], place):
             raise httpcore.PoolTimeout("no connection became free in time")
@@ -56,7 +55,7 @@ class AsyncConnectionPool:
             connection.place = place
             connection.watch = outgoing.watch
             if connection.watch is not None:
-                connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
+                connection.watch(connection)  # another thread may interrupt the wait for the answer
             connection.give_up = time.monotonic() + outgoing.deadline
             response = await connection.handle_async_request(self._request(outgoing))
         except BaseException:
@@ -84,11 +83,11 @@ class AsyncConnectionPool:
             extensions={"timeout": outgoing.timeout},
         )
 
-    def proves_unsent(self, error: Exception) -> bool:
-        return True
+    def tells_if_sent(self, error: Exception) -> bool:
+        return True  # httpcore's errors are raised as they happen, with no hooks in between
 
     def _start_afresh(self) -> None:
-        # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
+        # In a forked process, using or closing the parent's connections would mix up its answers.
         self._of_parent = self._idle
         self._idle = []
         self._slots = AsyncSemaphore(self._max_connections)
@@ -118,11 +117,11 @@ class AsyncConnectionPool:
         return self._tls
 
     async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
-        """A connection is no longer in use: keep it if it can serve again, else close it.
+        """Keep a connection if it can be used again, else close it.
 
-        What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
+        Unless a `whole` answer was read, the call may have been interrupted anywhere, even inside the library's lock.
         """
-        place = connection.place  # now: once it is back in the list, somebody else may have it
+        place = connection.place  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
         try:
             if connection.is_closed():
@@ -132,12 +131,12 @@ class AsyncConnectionPool:
                 return
             idle = self._idle
             idle.append(connection)
-            if self._closed:  # in the meantime
+            if self._closed:  # by another thread, in between
                 await self.aclose()
                 return
             oldest = next(iter(idle), connection)
             if oldest is not connection and oldest.has_expired():
-                with contextlib.suppress(ValueError):  # it was taken just now
+                with contextlib.suppress(ValueError):  # another thread has just taken it
                     idle.remove(oldest)
                     await oldest.aclose()
         finally:
@@ -151,7 +150,7 @@ class AsyncConnectionPool:
 
 
 def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:
-    """The connection that was used last. Asking whether there is one first would be too late among threads."""
+    """The connection that was used last, or None. Another thread may take it after the check, hence the `except`."""
     try:
         return idle.pop() if idle else None
     except IndexError:
@@ -159,7 +158,7 @@ def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | Non
 
 
 class AsyncPooledAnswer:
-    """An answer on one of these connections; closing it gives the connection back."""
+    """An answer on a pooled connection; closing it gives the connection back."""
 
     coding: str
 
@@ -179,7 +178,7 @@ class AsyncPooledAnswer:
         return self._connection.network_stream or self._connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
+        # Runs to its end even when closed early: an unfinished generator would be cleaned up too late.
         try:
             async for chunk in cast(AsyncIterable[bytes], self._response.stream):
                 if not self._closed:
@@ -199,7 +198,7 @@ class AsyncPooledAnswer:
         whole = False
         try:
             await self._response.aclose()
-            # The body of an answer that may have none would be read as the next answer.
+            # A body where none is allowed would be read as the next answer.
             whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
         finally:
             await self._pool.finished(self._connection, whole=whole)

@@ -1,7 +1,7 @@
-"""Sockets that keep to the deadline of the call they serve.
+"""Connections that respect the deadline of a call.
 
-The HTTP library's timeouts are for one piece at a time: an answer that comes byte by byte, or is announced again and
-again, would outlast any of them.
+The HTTP library's timeouts apply to each piece: an answer that arrives byte by byte, or after endless `1xx` answers,
+would exceed any of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .concurrency import Place, shielded
 
 
 class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
-    """A connection whose every read and write ends by `give_up`, a time of the computer's monotonic clock."""
+    """A connection whose reads and writes end by `give_up`, a time of the system's monotonic clock."""
 
     def __init__(self, origin: httpcore.Origin, ssl_context: ssl.SSLContext | None, keepalive_expiry: float) -> None:
         super().__init__(
@@ -29,24 +29,24 @@ class AsyncDeadlineConnection(httpcore.AsyncHTTPConnection):
             network_backend=_AsyncBackend(self),
         )
         self.give_up = math.inf
-        self.read_timeout: float | None = None  # instead of the request's, once a stream has learned its own
+        self.read_timeout: float | None = None  # replaces the request's, for streams
         self.network_stream: httpcore.AsyncNetworkStream | None = None
         self.watch: Callable[[object], None] | None = None
         self.place: ReferenceType[Place] | None = None
 
     def reads_from(self, stream: httpcore.AsyncNetworkStream) -> None:
-        """It stands, or has become a secure one."""
+        """Set the network stream: after connecting, and again after TLS."""
         self.network_stream = stream
         if self.watch is not None:
             self.watch(stream)
 
     def has_leftover(self) -> bool:
-        """Whether more has come than the answer: it would be taken for the answer to the next request."""
-        http11 = getattr(self._connection, "_h11_state", None)  # the library shows it nowhere else
+        """Whether bytes came after the answer: they would be read as the next answer."""
+        http11 = getattr(self._connection, "_h11_state", None)  # not available elsewhere
         return http11 is not None and bool(http11.trailing_data[0])
 
     def time_left(self, timeout: float | None, expired: type[httpcore.TimeoutException]) -> float | None:
-        """`timeout`, or what is left until `give_up` if that is less."""
+        """`timeout`, at most the seconds left until `give_up`."""
         left = self.give_up - time.monotonic()
         if left <= 0:
             raise expired("the deadline has passed")
@@ -93,7 +93,7 @@ class _AsyncStream(httpcore.AsyncNetworkStream):
         try:
             timeout = self._connection.time_left(timeout, httpcore.ConnectTimeout)
             secure = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # the library closes the socket after errors, but not when it is cancelled
+        except BaseException:  # the library closes the socket after errors, but not when canceled
             with shielded():
                 await self._inner.aclose()
             raise

@@ -38,42 +38,42 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PAID_READ = 90.0
-"""Seconds that a paid answer may take: a settlement waits for a block."""
+"""Seconds to wait for a paid answer: a settlement waits for a block."""
 
 
 class AsyncMarketClient(AsyncMarketMethods):
     """Paid market data on Base tokens: signals, prices, win rates, average prices, top performers, metrics.
 
-    Every paid call is guarded (price, recipient, token, network), budgeted, written down before it is sent, signed
-    once, and never paid twice. Close it, or use it as a context manager. It belongs to one event loop.
+    Every paid call is guarded (price, recipient, token, network), budgeted, recorded before it is sent, signed once,
+    and never paid twice. Close it, or use it as a context manager. It belongs to one event loop.
 
     Args:
-        signer: who pays: `LocalSigner`, or anything with `address` and `sign_digest`; else TRADE_WALLET_KEY. Without
-            one, quotes and what is free still work.
-        budget: what may be spent; with TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, TRADE_BUDGET_TOTAL and the ledger's
-            own budget the strictest of each counts. Without any, only what `max_price=` allows is paid.
-        ledger: where payments are written down; else the file in TRADE_HOME or in the user's data folder. It is
-            closed with the client only when the client opened it.
-        pay_to: the only addresses to pay; else the first one that is paid is remembered, and a change refused.
-        base_url: where the service is; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, or that of `http_client`.
-        send_api_key: send the API key as well, which the service is not known to want.
+        signer: the payer: `LocalSigner`, or anything with `address` and `sign_digest`; else TRADE_WALLET_KEY. Without
+            one, quotes and free calls still work.
+        budget: limits of spending. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY, TRADE_BUDGET_TOTAL and the ledger's own
+            budget also apply; the strictest limit wins. Without any, only calls with `max_price=` are paid.
+        ledger: where payments are recorded; else a file in TRADE_HOME or in the user's data folder. The client closes
+            it only if it opened it.
+        pay_to: the only addresses to pay. By default the first address paid is remembered, and a change is refused.
+        base_url: the service's URL; else TRADE_MARKET_BASE_URL, TRADE_BASE_URL, or that of `http_client`.
+        send_api_key: also send the API key, which the service is not known to need.
         api_key: that key; else TRADE_API_KEY.
-        max_validity: seconds that a signed payment may be valid, at most (default 120, from 10 on).
-        reuse_offers: pay at the first request when the price was seen before: one round trip less.
-        check_tokens: look symbols up in the service's free list before anything is signed (once an hour; addresses and
-            ids with a hyphen pass). A list that cannot be read holds nothing up.
+        max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
+        reuse_offers: pay at the first request when the offer was seen before, which saves a round trip.
+        check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
+            ids with a hyphen pass). If the list cannot be read, the check is skipped.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
-        max_retries: retries per call, 0 to 5 (default 5). A payment is sent again only as the same bytes.
+        max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
-        throttle: wait for the reset when the service says that a rate limit is used up.
+        throttle: wait for the reset when the rate limit is used up.
         allow_insecure: allow plain http to other machines. Nothing is paid there.
-        clock: the time to live by; tests hand in another one.
+        clock: Clock to use (tests pass their own).
         http_client: an httpx or httpx2 client to send with; it is never closed or changed.
 
     Raises:
-        ConfigError: a setting is missing or unusable; it says which.
+        ConfigError: a setting is missing or unusable; the message names it.
 
     Example:
         ```python
@@ -106,11 +106,13 @@ class AsyncMarketClient(AsyncMarketMethods):
     ) -> None:
         settings.http_client(http_client, "AsyncClient")
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
+        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         settings.instance("budget", budget, Budget, 'a Budget, such as Budget(per_day="5.00")')
         settings.instance("ledger", ledger, LedgerStore, "a Ledger")
         if api_key is not None and not send_api_key:
-            raise ConfigError("api_key= is sent only with send_api_key=True: market data is paid, not keyed")
+            raise ConfigError(
+                "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
+            )
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -150,46 +152,47 @@ class AsyncMarketClient(AsyncMarketMethods):
 
     @cached_property
     def quote(self) -> AsyncQuotes:
-        """What calls cost by the published prices, and what the budgets leave: no key, no request."""
+        """Quotes: published prices of calls, and what the budgets leave. No key, no request."""
         return AsyncQuotes(self._paying.quote)
 
     @cached_property
     def dry_run(self) -> AsyncDryRuns:
-        """What calls would sign: the service is asked for its offer; nothing is signed, reserved or paid."""
-        return AsyncDryRuns(self._try)
+        """Dry runs: what calls would sign. Requests the offer; signs, reserves and pays nothing."""
+        return AsyncDryRuns(self._dry_run)
 
     @cached_property
     def batches(self) -> AsyncBatches:
-        """More than five tokens, in batches that are paid one by one."""
+        """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import AsyncBatches
 
         return AsyncBatches(self._deliver, self._paying.recall)
 
     @cached_property
     def payments(self) -> AsyncPayments:
-        """What was paid, and what to do about payments that did not end well."""
+        """Past payments: list, resume, reconcile."""
         from .payment_history import AsyncPayments
 
         return AsyncPayments(self._paying)
 
     @property
     def base_url(self) -> str:
-        """Where the service is, without `/v1`."""
+        """The service's URL, without `/v1`."""
         return self._paying.session.base_url
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit as the last answer told it; None while none has."""
+        """The rate limit in the last answer that had one; None before that."""
         return self._paying.session.throttle.rate_limit
 
     async def _buy(
         self,
-        asked: MarketRequest[T],
+        request: MarketRequest[T],
+        /,
         *,
         max_price: Usd | None = None,
         new_purchase: bool = False,
     ) -> MarketResult[T]:
-        return await self._deliver(asked, lambda result: result, max_price=max_price, new_purchase=new_purchase)
+        return await self._deliver(request, lambda result: result, max_price=max_price, new_purchase=new_purchase)
 
     async def _deliver(
         self,
@@ -203,9 +206,9 @@ class AsyncMarketClient(AsyncMarketMethods):
         most = None if max_price is None else micro_usd("max_price", max_price)
         return await self._paying.buy(asked, finish, max_price=most, new_purchase=new_purchase, job=job)
 
-    async def _try(self, asked: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun:
+    async def _dry_run(self, request: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        return await self._paying.dry_run(asked, max_price=most)
+        return await self._paying.dry_run(request, max_price=most)
 
     def with_options(
         self,
@@ -228,7 +231,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         return copy
 
     async def aclose(self) -> None:
-        """Close the connections, and the ledger if it was opened here. What was handed in stays open."""
+        """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
         if self._owner:
             await self._paying.session.aclose()
             if self._ledger is not None:
@@ -273,4 +276,4 @@ def _recipients(pay_to: Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(checksummed(address) for address in pay_to)
     except (AttributeError, ConfigError):
-        raise InvalidArgumentError("every address of pay_to must be 0x and 40 hexadecimal digits") from None
+        raise InvalidArgumentError("every address in pay_to must be 0x and 40 hexadecimal digits") from None

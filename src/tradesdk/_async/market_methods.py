@@ -1,4 +1,4 @@
-"""The calls for market data, and the same calls as quotes and as dry runs."""
+"""Calls for market data, and the same calls as quotes and dry runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class AsyncMarketMethods(ABC):
-    """Market data about tokens on Base. The price of a call is known before it is made, and is paid at most once."""
+    """Market data about tokens on Base. The price of a call is known before the call, and is paid at most once."""
 
     @abstractmethod
     async def _buy(
-        self, asked: MarketRequest[T], *, max_price: Usd | None = None, new_purchase: bool = False
+        self, request: MarketRequest[T], /, *, max_price: Usd | None = None, new_purchase: bool = False
     ) -> MarketResult[T]: ...
 
     async def token_signals(
@@ -48,16 +48,16 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case;
-                `TokenQuery("BRETT", 50)` gives one a limit of its own.
-            limit: signals of each token, 1 to 100 (the service's default is 10).
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+                `TokenQuery("BRETT", 50)` sets the limit of one token.
+            limit: signals per token, 1 to 100 (the service's default is 10).
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_signals(tokens, limit), max_price=max_price, new_purchase=new_purchase)
 
@@ -77,18 +77,18 @@ class AsyncMarketMethods(ABC):
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
             start: not before this moment: an aware datetime, or Unix seconds (`startDate` on the wire).
             end: not after this moment, the same way (`endDate` on the wire).
-            signal_type: only signals of this type; `ALL` is every type.
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            signal_type: only signals of this type; `ALL` for every type.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        asked = market.signal_history(tokens, start, end, signal_type)
-        return await self._buy(asked, max_price=max_price, new_purchase=new_purchase)
+        request = market.signal_history(tokens, start, end, signal_type)
+        return await self._buy(request, max_price=max_price, new_purchase=new_purchase)
 
     async def token_prices(
         self, tokens: Sequence[str], *, max_price: Usd | None = None, new_purchase: bool = False
@@ -97,14 +97,14 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_prices(tokens), max_price=max_price, new_purchase=new_purchase)
 
@@ -115,14 +115,14 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_win_rate(tokens), max_price=max_price, new_purchase=new_purchase)
 
@@ -133,14 +133,14 @@ class AsyncMarketMethods(ABC):
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.token_avg_prices(tokens), max_price=max_price, new_purchase=new_purchase)
 
@@ -152,14 +152,14 @@ class AsyncMarketMethods(ABC):
         Args:
             sort_by: `winRate` or `ROI`.
             limit: tokens, 1 to 300 (the service's default is 300).
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.top_performers(sort_by, limit), max_price=max_price, new_purchase=new_purchase)
 
@@ -169,14 +169,14 @@ class AsyncMarketMethods(ABC):
         """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06).
 
         Args:
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
             PaymentRefusedError: a guard or a budget refused it; nothing was signed.
-            PaymentOutcomeUnknownError: it may have been paid; `error.payment` says how to go on.
-            PaymentError, APIError: everything else, with `.payment` when one was sent.
+            PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
+            PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         return await self._buy(market.aggregate_metrics(), max_price=max_price, new_purchase=new_purchase)
 
@@ -187,7 +187,7 @@ class AsyncMarketMethods(ABC):
             limit: tokens, 1 to 500 (the service's default is 500).
 
         Raises:
-            APIError: the service refused it or could not be reached.
+            APIError: the service refused the call or could not be reached.
         """
         return await self._buy(market.supported_tokens(limit))
 
@@ -199,31 +199,32 @@ class AsyncMarketMethods(ABC):
         max_price: Usd | None = None,
         new_purchase: bool = False,
     ) -> MarketResult[RawResponse]:
-        """POST any body to an endpoint with a published price; paid, guarded and budgeted like the named calls.
+        """POST any body to an endpoint with a published price; paid, guarded and budgeted like the other methods.
 
         Args:
             path: such as `/v1/token-prices`.
-            json: the body. Where the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
-            max_price: the most that this call may cost, in USD (default: the published price).
-            new_purchase: pay even though an earlier payment for the same call could still be taken.
+            json: the body. If the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
+            max_price: the call may cost at most this much, in USD (default: the published price).
+            new_purchase: pay even if an earlier payment for the same call may still be taken.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
-            PaymentError, APIError: as the named calls.
+            PaymentError, APIError: as for the other methods.
         """
         return await self._buy(market.raw(path, json), max_price=max_price, new_purchase=new_purchase)
 
 
 class AsyncQuoting(Protocol):
-    """Says what a request costs."""
+    """Quotes a request."""
 
-    async def __call__(self, asked: MarketRequest[Any], /) -> Quote: ...
+    async def __call__(self, request: MarketRequest[Any], /) -> Quote: ...
 
 
 class AsyncQuotes:
-    """`client.quote`: what calls cost by the published prices, and what the budgets leave. No key, no request.
+    """`client.quote`: published prices of calls, and what the budgets leave. No key, no request.
 
-    Each method takes what describes the call of the same name, and refuses what that refuses (`InvalidArgumentError`).
+    Each method takes the arguments of the client's method of the same name, without those about payment, and raises
+    `InvalidArgumentError` for the same values.
     """
 
     def __init__(self, quote: AsyncQuoting) -> None:
@@ -273,25 +274,25 @@ class AsyncQuotes:
         return await self._quote(market.raw(path, json))
 
 
-class AsyncRehearsing(Protocol):
-    """Says what would be signed for a request."""
+class AsyncDryRunning(Protocol):
+    """Does a dry run of a request."""
 
-    async def __call__(self, asked: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun: ...
+    async def __call__(self, request: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun: ...
 
 
 class AsyncDryRuns:
-    """`client.dry_run`: what calls would sign. The service is asked for its offer; nothing is signed or reserved.
+    """`client.dry_run`: what calls would sign. Requests the offer; signs, reserves and pays nothing.
 
-    Each method takes what describes the call of the same name, and `max_price`: the most that the call may cost.
+    Each method takes the arguments of the client's method of the same name, including `max_price`.
     """
 
-    def __init__(self, dry_run: AsyncRehearsing) -> None:
+    def __init__(self, dry_run: AsyncDryRunning) -> None:
         self._dry_run = dry_run
 
     async def token_signals(
         self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None, max_price: Usd | None = None
     ) -> DryRun:
-        """Try the newest signals of 1 to 5 tokens (`POST /v1/token-signals`, $0.05 a token)."""
+        """Dry-run the newest signals of 1 to 5 tokens (`POST /v1/token-signals`, $0.05 a token)."""
         return await self._dry_run(market.token_signals(tokens, limit), max_price=max_price)
 
     async def signal_history(
@@ -303,37 +304,37 @@ class AsyncDryRuns:
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
     ) -> DryRun:
-        """Try the signals of 1 to 5 tokens in a period (`POST /v1/signal-history`, $0.05 a token)."""
+        """Dry-run the signals of 1 to 5 tokens in a period (`POST /v1/signal-history`, $0.05 a token)."""
         return await self._dry_run(market.signal_history(tokens, start, end, signal_type), max_price=max_price)
 
     async def token_prices(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
-        """Try the current prices of 1 to 5 tokens (`POST /v1/token-prices`, $0.03 a token)."""
+        """Dry-run the current prices of 1 to 5 tokens (`POST /v1/token-prices`, $0.03 a token)."""
         return await self._dry_run(market.token_prices(tokens), max_price=max_price)
 
     async def token_win_rate(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
-        """Try the win rates of 1 to 5 tokens (`POST /v1/token-win-rate`, $0.03 a token)."""
+        """Dry-run the win rates of 1 to 5 tokens (`POST /v1/token-win-rate`, $0.03 a token)."""
         return await self._dry_run(market.token_win_rate(tokens), max_price=max_price)
 
     async def token_avg_prices(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
-        """Try the average prices of 1 to 5 tokens (`POST /v1/token-avg-prices`, $0.02 a token)."""
+        """Dry-run the average prices of 1 to 5 tokens (`POST /v1/token-avg-prices`, $0.02 a token)."""
         return await self._dry_run(market.token_avg_prices(tokens), max_price=max_price)
 
     async def top_performers(
         self, sort_by: SortBy, *, limit: int | None = None, max_price: Usd | None = None
     ) -> DryRun:
-        """Try the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit)."""
+        """Dry-run the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit)."""
         return await self._dry_run(market.top_performers(sort_by, limit), max_price=max_price)
 
     async def aggregate_metrics(self, *, max_price: Usd | None = None) -> DryRun:
-        """Try the totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
+        """Dry-run the totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
         return await self._dry_run(market.aggregate_metrics(), max_price=max_price)
 
     async def supported_tokens(self, *, limit: int | None = None) -> DryRun:
-        """Try the tokens with market data (`POST /v1/supported-tokens`, free)."""
+        """Dry-run the tokens with market data (`POST /v1/supported-tokens`, free)."""
         return await self._dry_run(market.supported_tokens(limit))
 
     async def request(
         self, path: str, *, json: Mapping[str, Any] | None = None, max_price: Usd | None = None
     ) -> DryRun:
-        """Try any body for an endpoint with a published price, such as `/v1/token-prices`."""
+        """Dry-run any body for an endpoint with a published price, such as `/v1/token-prices`."""
         return await self._dry_run(market.raw(path, json), max_price=max_price)

@@ -25,8 +25,8 @@ T = TypeVar("T")
 _SLACK = 60.0  # seconds that two clocks of one service may be apart
 
 
-class AsyncSender(Protocol):
-    """What a retry needs of the session that it belongs to."""
+class AsyncCaller(Protocol):
+    """The parts of a session that retries use."""
 
     base_url: str
     clock: Clock
@@ -37,17 +37,17 @@ class AsyncSender(Protocol):
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T: ...
     async def attempt(self, request: Request[T], give_up: float) -> T: ...
     def read(self, request: Request[T], response: RawResponse) -> T: ...
-    def alone_with(self, wanted: tuple[object, ...]) -> bool: ...
+    def is_only_create(self, expected: tuple[object, ...]) -> bool: ...
 
 
 class AsyncRetryLoop(Generic[T]):
-    """What follows when the first attempt of a call has failed.
+    """Retries a call after its first attempt failed.
 
-    `began` says when a create began, by the monotonic clock and by the wall.
+    `began`: when a create began, by the monotonic clock and by the wall clock.
     """
 
     def __init__(
-        self, session: AsyncSender, request: Request[T], give_up: float, *, began: tuple[float, float] | None
+        self, session: AsyncCaller, request: Request[T], give_up: float, *, began: tuple[float, float] | None
     ) -> None:
         self._session = session
         self._request = request
@@ -58,29 +58,29 @@ class AsyncRetryLoop(Generic[T]):
         self._pause = 0.0
         self._last: APIError | None = None
 
-    def worth_it(self, problem: BaseException) -> bool:
-        """Whether another attempt is right after `problem`; if not, `problem` is completed for whoever gets it."""
-        if not isinstance(problem, APIError):
+    def should_retry(self, error: BaseException) -> bool:
+        """Whether to retry after `error`. If not, its `retries` and `outcome` are set for the caller."""
+        if not isinstance(error, APIError):
             return False
-        self._last = problem
+        self._last = error
         clock = self._session.clock
-        problem.retries = self._sent_again
-        wait = self._retries.next(failure_of(problem), now=clock.now(), time_left=self._give_up - clock.monotonic())
+        error.retries = self._sent_again
+        wait = self._retries.next(failure_of(error), now=clock.now(), time_left=self._give_up - clock.monotonic())
         if wait is None:
             if self._retries.outcome_unknown:
-                problem.outcome = "unknown"
+                error.outcome = "unknown"
             return False
         self._pause = wait
-        log_retry(problem, wait)
+        log_retry(error, wait)
         return True
 
     async def run(self) -> T:
-        """Wait and try again, until there is a result or an error that is not worth another attempt."""
-        from tenacity import AsyncRetrying, retry_if_exception  # only when something is really sent again
+        """Wait and retry, until there is a result or an error that should not be retried."""
+        from tenacity import AsyncRetrying, retry_if_exception  # imported only when something is sent again
 
         await self._sleep(self._pause)
         result: T = await AsyncRetrying(
-            retry=retry_if_exception(self.worth_it), wait=lambda state: self._pause, sleep=self._sleep, reraise=True
+            retry=retry_if_exception(self.should_retry), wait=lambda state: self._pause, sleep=self._sleep, reraise=True
         )(self._attempt)
         self._session.budget.give_back(self._retries.spent or 1)
         return result
@@ -93,11 +93,11 @@ class AsyncRetryLoop(Generic[T]):
             return await self._look_and_send()
         except APIError:
             raise
-        except Exception as error:  # a client that was closed, a key that is gone: an earlier attempt still counts
+        except Exception as error:  # such as a closed client; an earlier attempt may have succeeded
             if not self._retries.outcome_unknown:
                 raise
-            why = str(error) if isinstance(error, TradeError) else type(error).__name__
-            raise self._ambiguous(f"it may have been carried out, and trying again failed: {why}") from error
+            reason = str(error) if isinstance(error, TradeError) else type(error).__name__
+            raise self._ambiguous(f"an earlier attempt may have succeeded, and the retry failed: {reason}") from error
 
     async def _look_and_send(self) -> T:
         session, request = self._session, self._request
@@ -106,7 +106,7 @@ class AsyncRetryLoop(Generic[T]):
             if found is not None:
                 return found
         if self._last is not None and session.clock.monotonic() >= self._give_up:
-            raise self._last  # nothing is sent when there is no time left for its answer
+            raise self._last  # no time is left for an answer
         self._sent_again += 1
         try:
             return await session.attempt(request, self._give_up)
@@ -116,7 +116,7 @@ class AsyncRetryLoop(Generic[T]):
             raise
 
     async def _look(self, look: CreateLookup[T]) -> T | None:
-        """The thing that an earlier attempt created after all; None when there is none."""
+        """The thing that an earlier attempt created; None when there is none."""
         session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
@@ -124,7 +124,7 @@ class AsyncRetryLoop(Generic[T]):
             new, unsure = await self._matches(look)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and session.alone_with(look.wanted):
+            if len(new) == 1 and not unsure and session.is_only_create(look.expected):
                 session.made.append(new[0].id)
                 found: T = (
                     new[0] if look.fetch is None else await session.call(look.fetch(new[0].id), give_up=self._give_up)
@@ -132,15 +132,13 @@ class AsyncRetryLoop(Generic[T]):
                 url = session.base_url + self._request.target
                 extra = log_fields("create_found", method=self._request.method, url=url)
                 logger.info(
-                    "%s: an earlier attempt had succeeded, nothing was sent again", self._request.path, extra=extra
+                    "%s: an earlier attempt had succeeded; nothing was sent again", self._request.path, extra=extra
                 )
                 return found
         except APIError as error:
-            raise self._ambiguous(
-                f"it is not known whether it was created, and looking for it failed: {error.message}", new
-            ) from error
+            raise self._ambiguous(f"it may have been created; listing to check failed: {error.message}", new) from error
         raise self._ambiguous(
-            "it is not known which was created by this call: there are others like it, or others on their way",
+            "it may have been created; another one like it exists, or is being created, so it cannot be identified",
             new + unsure,
         )
 
@@ -153,7 +151,7 @@ class AsyncRetryLoop(Generic[T]):
         )
 
     async def _matches(self, look: CreateLookup[T]) -> tuple[list[Any], list[Any]]:
-        """What matches and was not created by another call of this client: newer than this call, and perhaps newer."""
+        """Matching items that no other call of this client created: those newer than this call, those perhaps newer."""
         session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
@@ -167,7 +165,7 @@ class AsyncRetryLoop(Generic[T]):
             page, headers = await session.call(with_headers, give_up=self._give_up)
             since, surely_before = self._since(headers)
             for item in page.data:
-                if look.identity(item) != look.wanted or item.id in session.made:
+                if look.identity(item) != look.expected or item.id in session.made:
                     continue
                 created = item.created_at.timestamp()
                 if created >= since:
@@ -177,7 +175,7 @@ class AsyncRetryLoop(Generic[T]):
             cursor = page.next_cursor
             if cursor is None:
                 return new, unsure
-            if cursor in seen:  # the rest of the list is out of reach, so that it may be there
+            if cursor in seen:  # the rest of the list cannot be read, and may contain it
                 raise APIResponseError(
                     "the list repeats a cursor",
                     method="GET",
@@ -187,13 +185,13 @@ class AsyncRetryLoop(Generic[T]):
             seen.add(cursor)
 
     def _since(self, headers: Mapping[str, str]) -> tuple[float, float]:
-        """When the call began by the service's clock, and the moment before which nothing can be its doing.
+        """When the call began by the service's clock, and the time before which it cannot have created anything.
 
-        What is created is stamped in whole seconds, perhaps by another machine than the one that writes `Date`.
+        `created_at` is in whole seconds, and may come from another machine than `Date`.
         """
         clock = self._session.clock
         monotonic, wall = self._began or (clock.monotonic(), clock.now())
-        # The monotonic clock may stand still while a machine sleeps, and the wall's may be put back.
+        # The monotonic clock may stop while a machine sleeps, and the wall clock may be set back.
         ago = max(clock.monotonic() - monotonic, clock.now() - wall)
         since = math.floor(server_now(headers, clock.now()) - ago)
         return since, since - _SLACK if "date" in headers else 0.0

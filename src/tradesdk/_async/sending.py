@@ -1,4 +1,4 @@
-"""What sends a request: connections of our own, or an httpx client. Nobody else asks which of them it is."""
+"""The interface of senders: the SDK's own connections, or an httpx client."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One request.
+    """One request to send.
 
     Attributes:
         target: path and query, quoted, without the path of the base URL.
         timeout: seconds for each part: `connect`, `read`, `write`, `pool`.
-        deadline: seconds for all of it.
-        place: who takes one of the limited places among the connections; None takes none.
-        watch: told of every connection that is read from, for whoever may want to cut it off.
+        deadline: seconds in total.
+        place: the holder of a place among the limited connections; None for no limit.
+        watch: called with every connection that is read from, so that it can be cut off.
         is_stream: whether the answer is a stream of events.
     """
 
@@ -38,7 +38,7 @@ class Outgoing:
 
 
 class AsyncAnswer(Protocol):
-    """An answer whose body is still to be read."""
+    """An answer whose body is not read yet."""
 
     @property
     def status(self) -> int: ...
@@ -46,24 +46,24 @@ class AsyncAnswer(Protocol):
     def headers(self) -> Headers: ...
     @property
     def coding(self) -> str:
-        """How the bytes of the body are coded, such as `gzip`."""
+        """The content encoding of the body, such as `gzip`."""
         ...
 
     @property
     def connection(self) -> object:
-        """What has to be cut off to end a read."""
+        """The connection to cut off to end a read."""
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Once the answer is closed, it comes to its end."""
+        """The chunks of the body. Iterating ends once the answer is closed."""
         ...
 
     def wait_for(self, seconds: float) -> None:
-        """How long each read waits from now on."""
+        """Set how long each read waits from now on, in seconds."""
         ...
 
     async def aclose(self) -> None:
-        """Give the connection back. Doing it again does nothing."""
+        """Give the connection back. Closing again does nothing."""
         ...
 
 
@@ -73,13 +73,13 @@ class AsyncSender(Protocol):
     @property
     def is_closed(self) -> bool: ...
     async def send(self, outgoing: Outgoing) -> AsyncAnswer:
-        """Send it, and read the answer as far as its headers."""
+        """Send a request and read the headers of its answer."""
         ...
 
-    def proves_unsent(self, error: Exception) -> bool:
-        """Whether an error that is raised before a request is sent can only be raised then."""
+    def tells_if_sent(self, error: Exception) -> bool:
+        """Whether the error's class reliably tells if the request was sent."""
         ...
 
     async def aclose(self) -> None:
-        """Close what is ours."""
+        """Close the connections, but not a given client."""
         ...

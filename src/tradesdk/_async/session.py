@@ -1,4 +1,4 @@
-"""Sends a request until it is answered or given up. What to do is decided elsewhere; here it is done."""
+"""Sends requests: headers, rate limit, one attempt, reading the answer. Retries are in `retry_loop`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOOKED_THROUGH = 32 * 1024
+_SEARCHED = 32 * 1024
 
 
 @dataclass
 class AsyncSession:
-    """How a client sends. Copies with other settings share the connections, the throttle and the retry budget."""
+    """Sends a client's requests. Copies with other settings share connections, rate limiter and retry budget."""
 
     base_url: str
     key: ApiKey | None
@@ -47,16 +47,16 @@ class AsyncSession:
     throttle: RateLimiter = field(default_factory=RateLimiter)
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
-    """Ids of what this client created: none of them can be the outcome of another create."""
+    """Ids that this client created: none of them can be the result of another create."""
 
     throttled: bool = False
-    """Whether somebody else asks the throttle."""
+    """Whether the stream's backfill waits for the rate limit by itself."""
 
     watch: Callable[[object], None] | None = None
-    """Told of every connection that is used, for whoever may want to cut it."""
+    """Called with every connection that is used, so that it can be cut off."""
 
     creating: dict[ReferenceType[Place], tuple[object, ...]] = field(default_factory=dict)
-    """What the creates under way want: while there are two alike, what is found may be the other's."""
+    """What the creates in progress expect: with two alike, a match may belong to the other."""
 
     def __post_init__(self) -> None:
         fixed = self.key is None or self.key.fixed
@@ -71,14 +71,14 @@ class AsyncSession:
         return twin
 
     def for_stream(self, watch: Callable[[object], None]) -> AsyncSession:
-        """A copy that waits for nothing by itself, and whose reading can be cut off."""
+        """A copy that does not wait for the rate limit, and whose reads can be cut off."""
         twin = copy.copy(self)
         twin.hold_back, twin.throttled = False, self.hold_back
         twin.watch = watch
         return twin
 
     async def call(self, request: Request[T], *, give_up: float | None = None) -> T:
-        """Send `request`, again if that is right, and read its answer. `give_up` is a monotonic time."""
+        """Send `request`, with retries, and read its answer. `give_up` is a monotonic time."""
         started = self.clock.monotonic()
         if give_up is None:
             give_up = started + self.deadline
@@ -86,29 +86,29 @@ class AsyncSession:
             return await self._call(request, give_up, began=None)
         place = Place()
         try:
-            self.creating[ref(place)] = request.look.wanted
+            self.creating[ref(place)] = request.look.expected
             return await self._call(request, give_up, began=(started, self.clock.now()))
         finally:
             self.creating.pop(ref(place), None)
             del place
 
-    def alone_with(self, wanted: tuple[object, ...]) -> bool:
-        """Whether one create at most wants this now. Of an interrupted one the place is gone, if nothing else."""
-        return [other for place, other in list(self.creating.items()) if place() is not None].count(wanted) <= 1
+    def is_only_create(self, expected: tuple[object, ...]) -> bool:
+        """Whether at most one create in progress expects this. The place of an interrupted one is gone."""
+        return [other for place, other in list(self.creating.items()) if place() is not None].count(expected) <= 1
 
     async def _call(self, request: Request[T], give_up: float, *, began: tuple[float, float] | None) -> T:
         try:
             result = await self.attempt(request, give_up)
         except APIError as error:
-            from .retry_loop import AsyncRetryLoop  # only when something failed
+            from .retry_loop import AsyncRetryLoop  # imported only after a failure
 
-            retrial = AsyncRetryLoop(self, request, give_up, began=began)
-            if not retrial.worth_it(error):
+            retries = AsyncRetryLoop(self, request, give_up, began=began)
+            if not retries.should_retry(error):
                 raise
         else:
             self.budget.give_back(1)
             return result
-        return await retrial.run()
+        return await retries.run()
 
     async def attempt(self, request: Request[T], give_up: float) -> T:
         """Send `request` once and read its answer."""
@@ -116,20 +116,20 @@ class AsyncSession:
             response = await self.exchange(request, give_up)
             if 200 <= response.status < 300:
                 return self.read(request, response)
-        except APIResponseError as error:  # it was carried out, whatever the answer looks like
+        except APIResponseError as error:  # the request was carried out, only its answer is unreadable
             error.outcome = "none" if request.operation in (Operation.READ, Operation.QUERY) else "unknown"
             raise
         raise self.refusal(request, response)
 
     def refusal(self, request: Request[T], response: RawResponse) -> APIStatusError:
-        """The error for an answer that is no success."""
+        """The error for an unsuccessful answer."""
         refused = status_error(request.method, self.base_url + request.target, response, now=self.clock.now())
         if self.key is not None:
             refused.message = self.key.hidden_in(refused.message)
             refused.args = (refused.message,)
             refused.service_code = refused.service_code and self.key.hidden_in(refused.service_code)
         elif refused.status == 401:
-            refused.message += " (no API key was sent; if the service wants it here too: send_api_key=True)"
+            refused.message += " (no API key was sent; to send it: send_api_key=True)"
             refused.args = (refused.message,)
         return refused
 
@@ -141,15 +141,15 @@ class AsyncSession:
         return result
 
     async def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:
-        """Send `request` once, with a payment's header if there is one; any status is an answer."""
+        """Send `request` once, with a payment's header if there is one. Any status counts as an answer."""
         url = self.base_url + request.target
         if self.hold_back:
             await self._wait_for_limit(request, url, give_up)
         if self.sender.is_closed:
-            raise TradeError("this client is closed; make another one")
+            raise TradeError("this client is closed; make a new one")
         clock = self.clock
         started = clock.monotonic()
-        place = Place()  # nothing else holds it
+        place = Place()  # there must be no other reference
         looked: LoggedExchange | None = None
         try:
             outgoing = self._outgoing(request, give_up - started, payment, ref(place))
@@ -162,13 +162,13 @@ class AsyncSession:
             if payment is not None:
                 content = _without(payment, content, success)
             if body.cut_short and success:
-                raise ConnectionError("the gzip coding of the answer is cut short")
+                raise ConnectionError("the gzip of the answer is cut short")
         except Exception as error:
             if not transport_error(error):
                 raise
             lost = connection_error(error, request.method, url)
-            if payment is not None and not self.sender.proves_unsent(error):
-                lost.sent = lost.temporary = True  # money: what is not sure has perhaps arrived
+            if payment is not None and not self.sender.tells_if_sent(error):
+                lost.sent = lost.temporary = True  # a payment that may have arrived counts as sent
             if self.hold_back and not lost.sent:
                 self.throttle.give_back()
             extra = log_fields("request_failed", lost, method=request.method, url=url)
@@ -177,7 +177,7 @@ class AsyncSession:
                 looked.failed(lost.message)
             raise lost from root_cause(error)
         finally:
-            del place  # not when the traceback goes, which somebody may keep
+            del place  # now: a traceback may keep this frame
         ended = clock.monotonic()
         response = RawResponse(status, headers, content)
         self.throttle.observe(headers, now=clock.now(), monotonic=ended)
@@ -208,7 +208,7 @@ class AsyncSession:
                 await self._read(answer, body, give_up)
         except Exception as error:
             if 200 <= answer.status < 300 or not transport_error(error):
-                raise  # else the status says it all, though the explanation is cut short
+                raise  # else the status is enough, though the body is cut short
         finally:
             await answer.aclose()
         return body
@@ -220,9 +220,9 @@ class AsyncSession:
                 break
             cut = late or not body.feed(chunk)
             if cut:
-                await answer.aclose()  # it then ends by itself: nothing is left to be cleaned up later
+                await answer.aclose()  # iterating then ends, so no generator is left unfinished
             else:
-                late = self.clock.monotonic() > give_up  # a piece may be late if it is the last one
+                late = self.clock.monotonic() > give_up  # the last piece may be late
         if late and cut:
             raise TimeoutError("the answer was not complete at the deadline")
 
@@ -264,7 +264,7 @@ class AsyncSession:
             pause = with_jitter(wait)
             if now + pause > give_up:
                 raise RateLimitError(
-                    f"not sent: the rate limit is used up for another {wait:.0f} s, which is past the deadline",
+                    f"not sent: the rate limit resets in {wait:.0f} s, which is after the deadline",
                     method=request.method,
                     url=url,
                     status=429,
@@ -276,12 +276,12 @@ class AsyncSession:
             await sleep(self.clock, pause)
 
     async def aclose(self) -> None:
-        """Close the connections, unless they were handed in."""
+        """Close the connections, but not a given client's."""
         await self.sender.aclose()
 
 
 def _without(payment: Payment, content: bytes, success: bool) -> bytes:
-    """What a service answers to a payment, should it repeat that: errors, logs and the ledger show what it says."""
-    if success and len(content) > _LOOKED_THROUGH and payment.sent()[1] not in content:
-        return content  # long ones are data: looking for parts as well would take longer than reading them
+    """`content` without the signed payment, which a service may repeat: errors, logs and the ledger show answers."""
+    if success and len(content) > _SEARCHED and payment.sent()[1] not in content:
+        return content  # long answers are data: searching them for parts takes longer than reading them
     return payment.hidden_in(content.decode("latin-1")).encode("latin-1")

@@ -27,20 +27,20 @@ ItemT = TypeVar("ItemT", bound=StreamItem)
 
 
 class AsyncSignalStream(Generic[ItemT]):
-    """Signals of a chain as they are generated: a context manager, and an iterator for one consumer.
+    """A live stream of a chain's signals: a context manager, and an iterator for one consumer.
 
-    `client.signals.stream` makes it. Entering connects. It reconnects by itself, reads what was missed from the
-    history, yields nothing twice, and goes on until it is closed or an error ends it.
+    `client.signals.stream` makes it. Entering connects. It reconnects by itself, reads missed signals from the
+    history, yields nothing twice, and continues until it is closed or an error ends it.
 
     Attributes:
         chain: 8453 (Base) or 56 (BNB Chain).
 
     Raises:
-        APIStatusError: the service refuses (401, 403 and others that another try cannot help).
-        StreamError: what was opened is no stream of events.
-        StreamEndedError: the service ended it for good.
-        CheckpointError: the checkpoint cannot be read or written. One that cannot be written ends nothing: ask for the
-            next signal and it is tried again.
+        APIStatusError: the service refuses, and another attempt cannot help (401, 403 and others).
+        StreamError: the answer is not a stream of events.
+        StreamEndedError: the service ended the stream for good.
+        CheckpointError: the checkpoint cannot be read or written. A failed write does not end the stream: asking for
+            the next signal writes again.
 
     Example:
         ```python
@@ -50,58 +50,56 @@ class AsyncSignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: AsyncSession, asked: StreamOptions, checkpoint: CheckpointFile | None) -> None:
-        self.chain = asked.chain
-        self._asked = asked
+    def __init__(self, session: AsyncSession, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
+        self.chain = options.chain
+        self._options = options
         self._interruptible = AsyncInterruptible()
         self._session = session.for_stream(self._interruptible.watch)
         clock = session.clock
-        self._state = StreamState(asked, session.policy, mono=clock.monotonic(), local=clock.now())
+        self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
-        self._connection = AsyncStreamConnection(self._session, self._interruptible, asked.chain)
+        self._connection = AsyncStreamConnection(self._session, self._interruptible, options.chain)
         self._backfill = AsyncBackfill(
-            self._session, self._interruptible, self._state, asked.chain, asked.recovery_timeout
+            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
         )
         self._checkpoint = checkpoint
         self._saving = AsyncSemaphore(1)
-        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
-        self._unsaved = False  # whether the checkpoint lacks an acknowledgement
-        self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
+        self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
+        self._unsaved = False  # whether an acknowledgment is missing in the checkpoint
+        self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
-    # what it has seen
-
     @property
     def stats(self) -> StreamStats:
-        """What it has seen so far."""
+        """Counts and times of the stream so far."""
         return self._state.stats
 
     @property
     def catching_up(self) -> bool:
-        """Whether it is not connected, or still reads from the history what it missed: more may follow at any time."""
+        """Whether it is not connected, or still reads missed signals from the history."""
         return self._state.catching_up
 
     async def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again.
+        """Acknowledge a signal: it does not come again after a restart.
 
-        When this returns it is in the file, so killing the process does not undo it. The file is synced about once a
-        second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also while
-        another task waits for the next. Doing it again does nothing.
+        When this returns, the acknowledgment is in the file and survives a killed process. The file is synced about
+        once a second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also
+        while another task waits for the next. Acknowledging again does nothing.
 
         Raises:
-            CheckpointError: it cannot be written; it will be with the next one that can.
+            CheckpointError: it cannot be written; the next successful write includes it.
             InvalidArgumentError: the stream has no checkpoint.
         """
         if self._checkpoint is None:
-            raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
+            raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
         await self._acknowledge(self._checkpoint, signal)
 
     async def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
         place = Place()
         await self._saving.take(None, ref(place))
         try:
-            behind = self._unsaved  # an earlier one failed, or was interrupted
+            behind = self._unsaved  # an earlier write failed or was interrupted
             self._unsaved |= self._state.acknowledge(signal.id)
             if behind or (self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp))):
                 await self._save_state(checkpoint)
@@ -120,7 +118,7 @@ class AsyncSignalStream(Generic[ItemT]):
     async def _save_state(self, checkpoint: CheckpointFile) -> None:
         state = self._state.state()
         await run_uninterrupted(lambda: checkpoint.save(state))
-        self._kept_from = state.begin
+        self._saved_begin = state.begin
 
     # iterating
 
@@ -129,11 +127,11 @@ class AsyncSignalStream(Generic[ItemT]):
 
     async def __anext__(self) -> ItemT:
         if self._items and self._checkpoint is None and not self._interruptible.shut:
-            return self._items.popleft()  # type: ignore[return-value] # what was asked for
+            return self._items.popleft()  # type: ignore[return-value] # the options decide what comes
         if self._interruptible.foreign:
-            raise TradeError("this stream belongs to the process that this one was forked from: open another one here")
+            raise TradeError("this stream belongs to the parent process: open another one in this process")
         if self._interruptible.shut and not self._entered:
-            raise StopAsyncIteration  # the checkpoint is given back already
+            raise StopAsyncIteration  # the checkpoint is released already
         if self._taken is not None:
             await self._acknowledge_taken()
         if self._interruptible.shut:
@@ -144,12 +142,12 @@ class AsyncSignalStream(Generic[ItemT]):
             except Interrupted:
                 await self._connection.aclose()
                 raise StopAsyncIteration from None
-        if self._checkpoint is not None and self._state.replay.begin < self._kept_from:
-            await self._save(self._checkpoint)  # the first signal showed that it begins earlier
+        if self._checkpoint is not None and self._state.replay.begin < self._saved_begin:
+            await self._save(self._checkpoint)  # the first signal moved the beginning back
         item = self._items.popleft()
-        if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
+        if self._checkpoint is not None and not self._options.manual_ack and isinstance(item, StreamSignal):
             self._taken = item
-        return item  # type: ignore[return-value] # what was asked for
+        return item  # type: ignore[return-value] # the options decide what comes
 
     async def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
@@ -157,10 +155,10 @@ class AsyncSignalStream(Generic[ItemT]):
             self._taken = None
 
     async def _advance(self) -> None:
-        """Until there is something to yield."""
+        """Run until there is something to yield."""
         state, items = self._state, self._items
         if self._over is not None:
-            raise TradeError(f"this stream is over: {self._over}")
+            raise TradeError(f"this stream has failed: {self._over}")
         try:
             if not self._opened:
                 await self._open()
@@ -180,7 +178,7 @@ class AsyncSignalStream(Generic[ItemT]):
             self._over = error
             raise
         except BaseException:
-            # A cancelled read has cut the connection; what it would have brought is found in the history.
+            # A canceled read has closed the connection; the history has what it would have read.
             try:
                 await self._connection.aclose()
             finally:
@@ -212,7 +210,7 @@ class AsyncSignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = await self._connection.read(state.vitals.patience)
+            chunk = await self._connection.read(state.watchdog.patience)
         except APITimeoutError:
             reason, silent = state.silence(), True
         except APIError as error:
@@ -221,24 +219,24 @@ class AsyncSignalStream(Generic[ItemT]):
             if chunk is None:
                 reason = "the service closed it"
             else:
-                told = state.feed(chunk, began, clock.monotonic())
-                if told is None:
+                problem = state.feed(chunk, began, clock.monotonic())
+                if problem is None:
                     return
-                reason, silent = told, True
+                reason, silent = problem, True
         await self._connection.aclose()
         if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
             raise StreamError(
-                f"given up: {reason}",
+                f"gave up reconnecting: {reason}",
                 method="GET",
                 url=self._connection.url,
                 code="stream_lost",
-                retries=state.vitals.tries - 1,
+                retries=state.watchdog.tries - 1,
             )
 
     # opening
 
     async def _open(self) -> None:
-        """For the first time. That keeps to the rules of calls: a few tries, then the error."""
+        """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
         clock, session = self._session.clock, self._session
@@ -270,7 +268,7 @@ class AsyncSignalStream(Generic[ItemT]):
             state = await self._open_checkpoint(self._checkpoint)
         self._state.begin(state)
         self._begun = True
-        if state is None and self._asked.since is None:
+        if state is None and self._options.since is None:
             await self._backfill.before()
 
     async def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
@@ -278,12 +276,12 @@ class AsyncSignalStream(Generic[ItemT]):
 
         def opening() -> None:
             nonlocal found
-            checkpoint.close()  # interrupted, this runs twice
+            checkpoint.close()  # if interrupted, this runs twice
             found = checkpoint.open()
 
         try:
             await run_uninterrupted(opening)
-        except BaseException:  # the next try opens it again
+        except BaseException:  # the next attempt opens it again
             await run_uninterrupted(checkpoint.close)
             raise
         return found
@@ -291,7 +289,7 @@ class AsyncSignalStream(Generic[ItemT]):
     async def _connect(self) -> None:
         clock = self._session.clock
         self._state.connecting(clock.monotonic())
-        headers = await self._connection.open(self._state.vitals.limit, self._state.decoder.last_event_id)
+        headers = await self._connection.open(self._state.watchdog.limit, self._state.decoder.last_event_id)
         self._state.connected(headers, clock.monotonic(), clock.now())
 
     async def _reconnect(self) -> None:
@@ -302,13 +300,13 @@ class AsyncSignalStream(Generic[ItemT]):
             raise
         except APIError as error:
             if not state.disconnected(error.headline, clock.monotonic(), clock.now(), failure=failure_of(error)):
-                error.retries = state.vitals.tries - 1
+                error.retries = state.watchdog.tries - 1
                 raise
 
     # closing
 
     async def aclose(self) -> None:
-        """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
+        """End the stream, from any task: a waiting consumer ends at once. Closing again does nothing."""
         try:
             if self._interruptible.close():
                 await self._connection.aclose()
@@ -324,7 +322,7 @@ class AsyncSignalStream(Generic[ItemT]):
         self._entered = True
         try:
             await self._interruptible.run(self._open)
-        except Interrupted:  # somebody has closed it: there is nothing to iterate
+        except Interrupted:  # it was closed meanwhile: iterating ends at once
             await self._connection.aclose()
         except BaseException:
             try:

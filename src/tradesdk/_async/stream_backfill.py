@@ -19,46 +19,46 @@ from .concurrency import AsyncInterruptible, Interrupted
 if TYPE_CHECKING:
     from .session import AsyncSession
 
-_UNREADABLE = 2  # more tries, for an answer that makes no sense and for a 500
-_SHORT_PATIENCE = 30.0  # seconds; meanwhile the stream is not read
+_UNREADABLE = 2  # retries after unreadable answers and 500s
+_SHORT_PATIENCE = 30.0  # seconds; the stream is not read meanwhile
 
 
 class AsyncBackfill:
-    """Walks through the history, with waits of its own that can be cut short."""
+    """Walks through the history. Its waits can be interrupted."""
 
     def __init__(
         self, session: AsyncSession, gate: AsyncInterruptible, state: StreamState, chain: int, patience: float
     ) -> None:
         self._session = session
         self._interruptible = gate
-        self._follower = state
+        self._state = state
         self._chain = chain
         self._patience = patience
 
     async def before(self) -> None:
-        """What the history has already, before the stream is opened. When it cannot be read, nothing is lost."""
+        """Read what the history has before the stream is opened. A failure is only logged: nothing is lost."""
         session = self._session
         query = {"chain": self._chain, "limit": MAX_PAGE}
         try:
-            page = await self._ask(query, _SHORT_PATIENCE)
+            page = await self._read_page(query, _SHORT_PATIENCE)
         except APIError as error:
             extra = log_fields("history_unread", error, chain=self._chain)
             logger.info("the history could not be read before the stream: %s", error, extra=extra)
             return
         now = session.clock.monotonic()
-        self._follower.told_time(page.headers, now, session.clock.now())
-        self._follower.replay.without(page.signals, complete=page.next_cursor is None)
+        self._state.sync_clock(page.headers, now, session.clock.now())
+        self._state.replay.without(page.signals, complete=page.next_cursor is None)
 
     async def look(self, *, audit: bool) -> None:
-        """One look, or a window of it.
+        """Do one look, or one window of it.
 
         Raises:
-            AuthenticationError: the key is not valid any more.
+            AuthenticationError: the key is no longer valid.
         """
-        session, state = self._session, self._follower
+        session, state = self._session, self._state
         started = session.clock.monotonic()
         look = state.begin_look(started, audit=audit)
-        again = audit or state.looks_again  # then a failure is no gap yet
+        again = audit or state.looks_again  # then a failure is not yet a gap
         patience = min(self._patience, _SHORT_PATIENCE) if again else self._patience
         reason = await self._walk(look, patience)
         ended = session.clock.monotonic()
@@ -68,17 +68,17 @@ class AsyncBackfill:
             state.look_failed(look, reason, ended, audit=audit)
 
     async def _walk(self, look: BackfillWindow, patience: float) -> str | None:
-        """All pages of it; why not, if not. `patience`: seconds that may pass without one."""
-        session, state = self._session, self._follower
+        """Read all pages. Returns why that failed, or None. `patience`: seconds to keep trying for one page."""
+        session, state = self._session, self._state
         give_up = session.clock.monotonic() + patience
         first, last = look.window
         cursor: str | None = None
-        asked: set[str] = set()
+        cursors: set[str] = set()
         tries = odd = 0
         while True:
             query = {"chain": self._chain, "from": first, "to": last, "limit": MAX_PAGE, "cursor": cursor}
             try:
-                page = await self._ask(query, patience)
+                page = await self._read_page(query, patience)
             except AuthenticationError:
                 raise
             except APIError as error:
@@ -91,7 +91,7 @@ class AsyncBackfill:
                 if odd > _UNREADABLE or _final(error) or now + wait > give_up:
                     return f"the history cannot be read: {error.headline} ({error.method} {error.url})"
                 if self._interruptible.shut:
-                    raise Interrupted from None  # this error was made by closing
+                    raise Interrupted from None  # closing caused this error
                 log_retry(error, wait)
                 await self._interruptible.sleep(session.clock, wait)
                 continue
@@ -101,22 +101,22 @@ class AsyncBackfill:
             if not more or page.next_cursor is None:
                 return None
             cursor = page.next_cursor
-            if cursor in asked:
+            if cursor in cursors:
                 return "the history repeats a cursor, so it would never end"
-            asked.add(cursor)
+            cursors.add(cursor)
 
-    async def _ask(self, query: Mapping[str, object], patience: float) -> HistoryPage:
+    async def _read_page(self, query: Mapping[str, object], patience: float) -> HistoryPage:
         session = self._session
         while wait := session.throttle.claim(session.clock.monotonic()) if session.throttled else 0.0:
             wait = with_jitter(wait)
-            if wait > 1:  # else it is hardly one, or the rest of a sleep that ended early
+            if wait > 1:  # else it is too short to log, or the rest of a sleep that ended early
                 log_rate_limit_wait(wait)
             await self._interruptible.sleep(session.clock, wait)
-        asked = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
-        return await session.attempt(asked, session.clock.monotonic() + max(patience, 1.0))
+        page = request("GET", endpoint("signals", "history"), partial(decode_history, self._chain), query=query)
+        return await session.attempt(page, session.clock.monotonic() + max(patience, 1.0))
 
 
 def _final(error: APIError) -> bool:
-    """Whether the history has said no."""
+    """Whether the service refuses the request, so that retrying cannot help."""
     status = getattr(error, "status", 0)
     return not isinstance(error, APIResponseError) and 300 <= status < 500 and status != 429

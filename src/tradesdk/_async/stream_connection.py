@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .session import AsyncSession
 
 _CODINGS = ("", "identity", "gzip", "x-gzip")
-_LONGEST_ID = 1_024  # it is a hint only: the history closes every gap
+_LONGEST_ID = 1_024  # the id is only a hint: gaps are filled from the history
 _ERROR_BODY = 30.0  # seconds for the body of an error
 
 
 class AsyncStreamConnection:
-    """An open connection, or none yet."""
+    """Opens, reads and closes one connection of a stream."""
 
     def __init__(self, session: AsyncSession, gate: AsyncInterruptible, chain: int) -> None:
         self._session = session
@@ -41,17 +41,17 @@ class AsyncStreamConnection:
         self._pieces: Iterator[bytes] = iter(())
 
     async def open(self, read_timeout: float, last_event_id: str) -> Headers:
-        """Open it; the headers of the answer.
+        """Open it. Returns the headers of the answer.
 
         Raises:
-            APIConnectionError: no answer.
-            APIStatusError: an answer that is no success.
-            StreamError: a success that is no stream.
+            APIConnectionError: no answer came.
+            APIStatusError: the service answered with an error status.
+            StreamError: the answer is a success, but not a stream.
         """
         session = self._session
         if session.sender.is_closed:
-            raise TradeError("this client is closed; make another one")
-        # Coded, the service's own buffers would hold events back.
+            raise TradeError("this client is closed; make a new one")
+        # With gzip, the service's buffers would hold events back.
         ours = {b"Accept": b"text/event-stream", b"Accept-Encoding": b"identity"}
         headers = SentHeaders((name, ours.get(name, value)) for name, value in session.header_list(None))
         headers.append((b"Cache-Control", b"no-store"))
@@ -88,7 +88,7 @@ class AsyncStreamConnection:
         if answer.status != 200 or kind != "text/event-stream" or coding not in _CODINGS:
             await self._refuse(answer, kind, coding, looked)
         elif looked is not None:
-            looked.answered(200, answer.headers, None)  # what comes on it is for whoever reads it
+            looked.answered(200, answer.headers, None)  # events are not logged
         self._coding = Gzip() if "gzip" in coding else None
         self._chunks = aiter(answer)
         return answer.headers
@@ -102,7 +102,7 @@ class AsyncStreamConnection:
                 content = (await session.receive(incoming, session.clock.monotonic() + _ERROR_BODY)).content()
         except Exception as error:
             if not transport_error(error):
-                raise  # else what is refused is refused, whatever it said
+                raise  # else the status is enough, though the body is cut short
         finally:
             await self.aclose()
         answer = RawResponse(status, incoming.headers, content)
@@ -114,24 +114,23 @@ class AsyncStreamConnection:
             )
         if not 200 <= status < 300:
             raise session.refusal(self._request, answer)
-        what = f"it is {printable(kind, 60) or 'of no type'}, not text/event-stream"
+        reason = f"its content type is {printable(kind, 60) or 'missing'}, not text/event-stream"
         if kind == "text/event-stream":
-            what = (
-                f"it is coded as {printable(coding, 60)}, and no coding was asked for" if status == 200 else "not 200"
-            )
+            encoding = f"its content encoding is {printable(coding, 60)}; only gzip is accepted"
+            reason = encoding if status == 200 else "its status is not 200"
         raise StreamError(
-            f"the answer ({status}) is no stream of events: {what}", method="GET", url=self.url, response=answer
+            f"the answer ({status}) is not a stream of events: {reason}", method="GET", url=self.url, response=answer
         )
 
     def watch(self) -> None:
-        """Whoever cuts off a read cuts off this one: others may have read in the meantime."""
+        """Make this the connection that closing the stream cuts off: the history's may have been it meanwhile."""
         self._interruptible.watch(None if self._answer is None else self._answer.connection)
 
     async def read(self, patience: float) -> bytes | None:
-        """What comes next; None at the end. `patience`: seconds to wait for it.
+        """The next bytes; None at the end. `patience`: seconds to wait for them.
 
         Raises:
-            APIConnectionError: it broke off. `APITimeoutError`: nothing came.
+            APIConnectionError: the connection was lost. `APITimeoutError`: nothing came.
         """
         if self._answer is not None:
             self._answer.wait_for(patience)
@@ -146,10 +145,10 @@ class AsyncStreamConnection:
             self._pieces = self._coding.undo(chunk)
             for piece in self._pieces:
                 return piece
-            return b""  # nothing yet: whoever waited here for more would not see that nothing is alive
+            return b""  # nothing yet: waiting here for more would hide that no event comes
         except zlib.error:
             raise APIConnectionError(
-                "the gzip coding of the stream is damaged", method="GET", url=self.url, sent=True
+                "the gzip of the stream is damaged", method="GET", url=self.url, sent=True
             ) from None
         except Exception as error:
             if not transport_error(error):
@@ -157,7 +156,7 @@ class AsyncStreamConnection:
             raise connection_error(error, "GET", self.url) from root_cause(error)
 
     async def aclose(self) -> None:
-        """Close it. Doing it again does nothing."""
+        """Close it. Closing again does nothing."""
         answer, self._answer = self._answer, None
         chunks, self._chunks = self._chunks, None
         self._pieces = iter(())
@@ -168,5 +167,5 @@ class AsyncStreamConnection:
     async def _close(self, answer: AsyncAnswer, chunks: Any) -> None:
         await answer.aclose()
         if chunks is not None:
-            async for _ in chunks:  # it comes to its end: no generator is left to be cleaned up
+            async for _ in chunks:  # a generator left unfinished would be cleaned up too late
                 pass

@@ -1,4 +1,4 @@
-"""The records of the log `tradesdk` as fields: `record.event` is one of `LogEvent`. docs/errors.md lists them."""
+"""Fields of the log records of `tradesdk`: `record.event` is one of `LogEvent`. docs/errors.md lists them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LogEvent = Literal[
 
 
 class LogFields(TypedDict, total=False):
-    """The fields that a record may have beside `event`. Texts are printable and without secrets."""
+    """Fields that a record may have besides `event`. Texts are printable and contain no secrets."""
 
     reason: str
     code: ErrorCode
@@ -58,7 +58,7 @@ class LogFields(TypedDict, total=False):
 
 
 def log_fields(event: LogEvent, error: TradeError | None = None, **fields: Unpack[LogFields]) -> dict[str, object]:
-    """`extra=` of a record; `error` fills in `code` and `reason`."""
+    """The `extra=` of a record; `error` fills in `code` and `reason`."""
     if error is None:
         return {"event": event, **fields}
     reason = error.headline if isinstance(error, APIError) else error.message
@@ -66,14 +66,14 @@ def log_fields(event: LogEvent, error: TradeError | None = None, **fields: Unpac
 
 
 def log_retry(error: APIError, wait: float) -> None:
-    """A request failed and is sent again after `wait` seconds."""
+    """Log that a request failed and is sent again after `wait` seconds."""
     reason, url = printable(error.headline, 300), printable(error.url, 300)
     extra = log_fields("retry", error, method=error.method, url=url, wait=wait, tries=error.retries + 1)
     logger.warning("%s (%s %s); trying again in %.1f s", reason, error.method, url, wait, extra=extra)
 
 
 def log_rate_limit_wait(wait: float) -> None:
-    """Nothing is sent for `wait` seconds, until the rate limit is reset."""
+    """Log that nothing is sent for `wait` seconds, until the rate limit resets."""
     reason = "the rate limit is used up"
     extra = log_fields("rate_limit_wait", reason=reason, wait=wait)
     logger.warning("%s; waiting %.1f s for the reset", reason, wait, extra=extra)

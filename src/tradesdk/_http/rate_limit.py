@@ -1,4 +1,4 @@
-"""The rate limit as the client knows it, and how long to hold a request back rather than collect a 429."""
+"""The rate limit on the client's side: how long to hold a request back, to avoid a 429. No I/O."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from .response import rate_limit
 from .retry import reset_time, server_now
 
 _WINDOW = 60.0  # limits are per minute
-_FARTHEST = _WINDOW + 5  # a reset further away is no reset, or is read against a clock that is wrong
+_FARTHEST = _WINDOW + 5  # a reset further away is not believed: it or a clock is wrong
 
 
 class RateLimiter:
-    """Counts what is left of the current window: what the service said last, less what was sent since.
+    """Counts the requests left in the current window: the last number from the service, minus what was sent since.
 
-    When nothing is left, requests wait for the reset. After it the same limit is assumed until an answer says
-    otherwise, so that many waiting tasks do not all start at once.
+    When none are left, requests wait for the reset. After it, the same limit is assumed until an answer names
+    another, so that many waiting tasks do not all start at once.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._limit: str | None = None
-        self._reset: str | None = None  # as the service wrote it
-        self._guessed = False  # that reset is past, and the window that followed is our own guess
+        self._reset: str | None = None  # as in the header
+        self._guessed = False  # that reset is past, and the current window is assumed
         self._left: int | None = None
         self._ends = 0.0  # monotonic time of the reset
         self._latest: Mapping[str, str] | None = None
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """What the last answer said; None while none has said anything."""
+        """The rate limit in the last answer that had one; None before that."""
         return None if self._latest is None else rate_limit(self._latest)
 
     def claim(self, monotonic: float) -> float:
-        """Take one request of the window: 0 when it may be sent now, else the seconds to wait before asking again."""
+        """Take one request from the window. 0 when it may be sent now, else the seconds until the next `claim`."""
         if self._left is None:
             return 0.0
         with self._lock:
@@ -43,7 +43,10 @@ class RateLimiter:
                 if self._limit is None:
                     self._left = None
                     return 0.0
-                self._left, self._guessed = max(1, int(self._limit)), True  # never 0: only an answer can end that
+                self._left, self._guessed = (
+                    max(1, int(self._limit)),
+                    True,
+                )  # with 0, no request would ever get an answer
                 self._ends += _WINDOW * (1 + (monotonic - self._ends) // _WINDOW)
             if self._left is None or self._left > 0:
                 self._left = None if self._left is None else self._left - 1
@@ -51,13 +54,13 @@ class RateLimiter:
             return self._ends - monotonic
 
     def give_back(self) -> None:
-        """The request that was claimed for never reached the service."""
+        """Return a claimed request that never reached the service."""
         with self._lock:
             if self._left is not None and (self._limit is None or self._left < int(self._limit)):
                 self._left += 1
 
     def observe(self, headers: Mapping[str, str], *, now: float, monotonic: float) -> None:
-        """Learn from an answer's headers."""
+        """Read an answer's headers."""
         left, reset = headers.get("x-ratelimit-remaining"), headers.get("x-ratelimit-reset")
         if left is None or reset is None or not (left.isascii() and left.isdigit() and len(left) < 10):
             return
@@ -77,7 +80,7 @@ class RateLimiter:
             ends = monotonic + max(0.0, away)
             guessed = self._guessed and limit == self._limit
             if limit == self._limit and self._reset is not None and not guessed and ends < self._ends - 1:
-                return  # an answer of an older window that arrived late
+                return  # a late answer from an older window
             self._left = min(self._left or 0, int(left)) if guessed else int(left)
             self._limit = (
                 limit if limit is not None and limit.isascii() and limit.isdigit() and len(limit) < 10 else None

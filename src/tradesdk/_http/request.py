@@ -1,4 +1,4 @@
-"""A request as a value: what is asked, how it is checked before it leaves, how its answer is read. No I/O."""
+"""Requests as values: method, path, query, body, and how to read the answer. Checks arguments. No I/O."""
 
 from __future__ import annotations
 
@@ -43,22 +43,21 @@ _OPERATIONS: dict[str, Operation] = {
 
 @dataclass(frozen=True, slots=True)
 class CreateLookup(Generic[T]):
-    """How to find out whether a create happened: what to list, which item is the one, how to read it whole.
+    """How to find out whether a create happened: list, compare, read by id.
 
     Attributes:
-        listing: what to list; its items have `id` and `created_at`.
-        wanted: what tells the thing from others, such as name, wallet and chain.
-        identity: the same of an item of the list.
-        fetch: the request that reads the thing by its id; None when the item itself is it.
+        listing: the list to search; its items have `id` and `created_at`.
+        expected: the identity of the created thing, such as name, wallet and chain.
+        identity: gives the identity of an item of the list.
+        fetch: the request that reads the thing by its id; None when the list's item is the result.
     """
 
     listing: Listing[Any]
-    wanted: tuple[object, ...]
+    expected: tuple[object, ...]
     identity: Callable[[Any], tuple[object, ...]]
     fetch: Callable[[str], Request[T]] | None = None
 
     def id_of(self, created: T) -> str:
-        """The id of what the create answered with."""
         return str(attrgetter("id")(created))
 
 
@@ -68,11 +67,11 @@ class Request(Generic[T]):
 
     Attributes:
         method: GET, POST, PUT, PATCH or DELETE.
-        path: quoted, from `/v1` on.
+        path: quoted, starts with `/v1`.
         decode: makes the result from method, URL and answer.
         query: encoded, without the question mark.
         body: JSON bytes; None for no body.
-        operation: what sending it twice would mean.
+        operation: decides whether it may be sent twice.
         look: for creates: how to find out whether it happened.
     """
 
@@ -95,9 +94,9 @@ class Listing(Generic[M]):
     """A list that is read page by page.
 
     Attributes:
-        path: where it is.
-        item: what it consists of.
-        query: filters, checked and without None.
+        path: the endpoint's path.
+        item: the model of its items.
+        query: filters, checked.
     """
 
     path: str
@@ -120,7 +119,7 @@ def request(
     body: Mapping[str, Any] | None = None,
     look: CreateLookup[T] | None = None,
 ) -> Request[T]:
-    """A request to one of the known endpoints; values that are None are left out of query and body."""
+    """A request to a known endpoint; values that are None are left out of query and body."""
     return Request(
         method,
         path,
@@ -141,7 +140,7 @@ def model_request(
     body: Mapping[str, Any] | None = None,
     look: CreateLookup[M] | None = None,
 ) -> Request[M]:
-    """A request that is answered with one model."""
+    """A request whose answer is one model."""
     return request(method, path, partial(decode_model, model), query=query, body=body, look=look)
 
 
@@ -153,18 +152,20 @@ def raw_request(
     query: Mapping[str, Any] | None = None,
     body: Any = None,
 ) -> Request[T]:
-    """A request to any path; `path` is checked but otherwise taken as it is."""
+    """A request to any path; `path` is checked and sent unchanged."""
     method = method.upper() if isinstance(method, str) else ""
     if method not in _OPERATIONS:
         raise InvalidArgumentError(f"method must be one of {', '.join(_OPERATIONS)}")
     if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
-        raise InvalidArgumentError('path must begin with one slash, like "/v1/account"')
+        raise InvalidArgumentError('path must start with one slash, such as "/v1/account"')
     if "?" in path or "#" in path:
-        raise InvalidArgumentError("path must not contain ? or #; hand the query over as query={...}")
+        raise InvalidArgumentError("path must not contain ? or #; pass the query as query={...}")
     if any(segment in (".", "..") for segment in unquote(path).split("/")):
         raise InvalidArgumentError("path must not contain . or .. as a segment")
     if "\\" in path or not path.isascii() or not path.isprintable() or " " in path:
-        raise InvalidArgumentError("path must be printable ASCII without spaces and backslashes; quote what is not")
+        raise InvalidArgumentError(
+            "path must be printable ASCII without spaces or backslashes; percent-encode other characters"
+        )
     return Request(
         method,
         path,
@@ -201,11 +202,11 @@ def encode_body(body: Any) -> bytes:
         raise InvalidArgumentError(f"the body cannot be sent as JSON: {error}") from None
 
 
-# What callers hand over. Only what the service states is checked; the rest is its business.
+# Checks of arguments. Limits that the service does not document are not checked here.
 
 
 def identifier(name: str, value: str) -> str:
-    """An id that is safe as a path segment; HTTP libraries would fold `..` into another path."""
+    """An id that is safe as a path segment: HTTP libraries would resolve `..` to another path."""
     if not isinstance(value, str):
         raise InvalidArgumentError(f"{name} must be a string, not {type(value).__name__}")
     if not value or value in (".", ".."):
@@ -236,12 +237,12 @@ def optional_text(name: str, value: str | None) -> str | None:
     return None if value is None else required_text(name, value)
 
 
-def shown(value: object) -> str:
-    """A foreign value as an error can show it."""
+def display(value: object) -> str:
+    """A value of any type, as text for an error message."""
     try:
         return printable(repr(value), 40)
     except ValueError:  # an int of more digits than Python prints
-        return f"such {type(value).__name__}"
+        return f"such a large {type(value).__name__}"
 
 
 def _refuse_surrogates(name: str, value: str) -> None:
@@ -252,13 +253,13 @@ def _refuse_surrogates(name: str, value: str) -> None:
 
 
 def comparable(text: str) -> str:
-    """A name as it may come back from a service that trims it or composes its accents."""
+    """A name for comparing: the service may trim it or normalize its accents."""
     return unicodedata.normalize("NFC", text).strip()
 
 
 def chain(name: str, value: int) -> int:
     if isinstance(value, bool) or value not in CHAINS:
-        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {shown(value)}")
+        raise InvalidArgumentError(f"{name} must be 8453 (Base) or 56 (BNB Chain), not {display(value)}")
     return int(value)
 
 
@@ -270,13 +271,13 @@ def page_size(value: int | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
-        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {shown(value)}")
+        raise InvalidArgumentError(f"limit must be 1 to {MAX_PAGE}, not {display(value)}")
     return value
 
 
 def total(value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise InvalidArgumentError(f"max_items must be 0 or more, not {shown(value)}")
+        raise InvalidArgumentError(f"max_items must be 0 or more, not {display(value)}")
     return value
 
 
@@ -284,18 +285,18 @@ def confidence(value: float | None) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {shown(value)}")
+        raise InvalidArgumentError(f"min_confidence must be 0.0 to 1.0, not {display(value)}")
     return float(value)
 
 
 def integer(name: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{name} must be a whole number, not {shown(value)}")
+        raise InvalidArgumentError(f"{name} must be a whole number, not {display(value)}")
     return value
 
 
 def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The fields of `value` that are set. One that the model does not have is refused: it would silently do nothing."""
+    """The fields of `value` that are set. An unknown field is refused: it would silently do nothing."""
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -309,7 +310,7 @@ def settings(name: str, model: type[M], value: M | Mapping[str, Any] | None) -> 
 
 
 def period(start: datetime | float | None, end: datetime | float | None) -> tuple[int | None, int | None]:
-    """Both ends of a period in Unix seconds."""
+    """Start and end in Unix seconds."""
     first, last = moment("start", start), moment("end", end)
     if first is not None and last is not None and first > last:
         raise InvalidArgumentError("start is later than end")
@@ -317,7 +318,7 @@ def period(start: datetime | float | None, end: datetime | float | None) -> tupl
 
 
 def moment(name: str, value: datetime | float | None) -> int | None:
-    """Unix seconds of an aware datetime or of Unix seconds; a naive datetime could mean any time zone."""
+    """Whole Unix seconds. A naive datetime is refused: it could mean any time zone."""
     if value is None:
         return None
     if isinstance(value, datetime):
@@ -330,6 +331,6 @@ def moment(name: str, value: datetime | float | None) -> int | None:
         raise InvalidArgumentError(f"{name} is a date without a time; use datetime(…, tzinfo=UTC)")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_SECOND:
         raise InvalidArgumentError(
-            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {shown(value)}"
+            f"{name} must be an aware datetime or Unix seconds (not milliseconds), not {display(value)}"
         )
     return math.floor(value)

@@ -1,4 +1,4 @@
-"""From status, headers and bytes to a model, a page or an error. No I/O."""
+"""Answers: from status, headers and bytes to a model, a page or an error. No I/O."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 MAX_BODY = 4 * 1024 * 1024
 MAX_ERROR_BODY = 64 * 1024
 _GZIP = b"\x1f\x8b"
-_MAX_MEMBERS = 10_000  # of a gzip body; empty ones would take time without end, and no room
+_MAX_MEMBERS = 10_000  # of a gzip body: empty ones take time and never reach the size limit
 
 
 def rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
-    """The three `X-RateLimit-*` headers; None when none of them is there."""
+    """The three `X-RateLimit-*` headers; None when all are missing."""
     limit = _count(headers.get("x-ratelimit-limit"))
     remaining = _count(headers.get("x-ratelimit-remaining"))
     reset = reset_time(headers)
@@ -41,12 +41,12 @@ def _count(text: str | None) -> int | None:
 
 
 class BodyReader:
-    """Collects the chunks of a body, undoes gzip, and stops at the size limit."""
+    """Collects the chunks of a body, decompresses gzip, and stops at the size limit."""
 
     def __init__(self, status: int, content_encoding: str) -> None:
         self._ok = 200 <= status < 300
         self._room = MAX_BODY if self._ok else MAX_ERROR_BODY
-        self._taken, self._most = 0, 2 * self._room  # gzip hardly grows, but can go on for ever without a result
+        self._taken, self._most = 0, 2 * self._room  # gzip data can be endless and decompress to nothing
         self._chunks: list[bytes] = []
         self._members = 1
         self.problem: str | None = None
@@ -54,10 +54,10 @@ class BodyReader:
         coding = content_encoding.strip().lower()
         self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16) if coding in ("gzip", "x-gzip") else None
         if self._gzip is None and coding not in ("", "identity"):
-            self.problem = f"it is coded as {printable(coding, 60)}, and only gzip was asked for"
+            self.problem = f"its content encoding is {printable(coding, 60)}; only gzip is accepted"
 
     def feed(self, chunk: bytes) -> bool:
-        """Take a chunk; False when nothing more is wanted."""
+        """Take a chunk; False when no more is needed."""
         self._taken += len(chunk)
         if self._gzip is None:
             return self._collect(chunk)
@@ -65,13 +65,13 @@ class BodyReader:
             if self._gzip.eof and chunk:  # another member may follow
                 self._members += 1
                 if not chunk.startswith(_GZIP[: len(chunk)]) or self._members > _MAX_MEMBERS:
-                    self.problem = "something follows its gzip coding"
+                    self.problem = "it has data after the end of its gzip"
                     return False
                 self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
             try:
                 piece = self._gzip.decompress(chunk, self._room + 1)
             except zlib.error:
-                self.problem = "its gzip coding is damaged"
+                self.problem = "its gzip is damaged"
                 return False
             if not self._collect(piece):
                 return False
@@ -91,18 +91,18 @@ class BodyReader:
         return True
 
     def content(self) -> bytes:
-        """What was read. `problem` says what is wrong with it, if anything."""
+        """The body as read. `problem` is then set if something is wrong with it."""
         body = b"".join(self._chunks)
         unfinished = self._gzip is not None and not self._gzip.eof and self._taken > 0
         if unfinished and self.problem is None and self._room >= 0:
-            self.problem, self.cut_short = "its gzip coding is cut short", True
+            self.problem, self.cut_short = "its gzip is cut short", True
         return body
 
 
 def service_error(content: bytes) -> tuple[str | None, str] | None:
-    """Code and message of an error body of the service; None when the body is something else.
+    """Code and message of an error body of the service; None for any other body.
 
-    The account API sends `{"error": {"code", "message"}}`, the market-data API `{"success", "data", "error"}`, without
+    The account API sends `{"error": {"code", "message"}}`, the market-data API `{"success", "data", "error"}` without
     a code.
     """
     try:
@@ -121,7 +121,7 @@ def service_error(content: bytes) -> tuple[str | None, str] | None:
 
 
 def status_error(method: str, url: str, response: RawResponse, *, now: float) -> APIStatusError:
-    """The error for an answer that is no success; `now` is the local time."""
+    """The error for an unsuccessful answer; `now` is the local time."""
     service_code, message = service_error(response.content) or (None, "")
     if not message:
         message = _plain_reason(response)
@@ -141,14 +141,14 @@ def status_error(method: str, url: str, response: RawResponse, *, now: float) ->
 
 
 def failure_of(error: Exception) -> Failure:
-    """What the retry policy needs to know of an error."""
+    """The error as the retry policy takes it."""
     if isinstance(error, APIConnectionError):
         if not error.temporary:
             return Failure(FailureCause.HOPELESS)
         return Failure(FailureCause.LOST if error.sent else FailureCause.NOT_SENT)
     if isinstance(error, APIStatusError) and error.response is not None:
-        told = service_error(error.body) is not None
-        return Failure(FailureCause.STATUS, error.status, error.headers, service_error=told)
+        from_service = service_error(error.body) is not None
+        return Failure(FailureCause.STATUS, error.status, error.headers, service_error=from_service)
     return Failure(FailureCause.HOPELESS)
 
 
@@ -161,12 +161,12 @@ def _plain_reason(response: RawResponse) -> str:
         return f"{phrase}: redirects are never followed; check the base URL"
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if response.content and kind and kind != "application/json":
-        return f"{phrase} (answered with {printable(kind, 60)}, so perhaps not by the service itself)"
+        return f"{phrase} (the answer is {printable(kind, 60)}, so it may not come from the service itself)"
     return phrase
 
 
 def moment_after(now: float, seconds: float | None) -> datetime | None:
-    """`now` plus `seconds` as a moment; None when there is none, or it lies beyond the calendar."""
+    """`now` plus `seconds`; None for None, and for a time beyond the calendar."""
     if seconds is None:
         return None
     try:
@@ -176,19 +176,17 @@ def moment_after(now: float, seconds: float | None) -> datetime | None:
 
 
 def decode_model(model: type[M], method: str, url: str, response: RawResponse) -> M:
-    """The body as one model."""
     result: M = validated(model.__pydantic_validator__.validate_json, model.__name__, method, url, response)
     return result
 
 
 def decode_page(item: type[M], method: str, url: str, response: RawResponse) -> Page[M]:
-    """The body as one page of a list."""
     result: Page[M] = validated(_page_validator(item), f"a page of {item.__name__}", method, url, response)
     return result
 
 
 def decode_nothing(method: str, url: str, response: RawResponse) -> None:
-    """A success needs no body here, and what comes is not read."""
+    """Ignore the body: a success is enough."""
 
 
 def decode_with_headers(
@@ -203,7 +201,6 @@ def decode_with_headers(
 
 
 def decode_raw(method: str, url: str, response: RawResponse) -> RawResponse:
-    """The answer as it came."""
     return response
 
 
@@ -215,9 +212,9 @@ def _page_validator(item: type[Model]) -> Any:
 
 
 def validated(validate: Any, expected: str, method: str, url: str, response: RawResponse) -> Any:
-    """What a model's validator makes of the body; an `APIResponseError` says what it was meant to be."""
+    """The body as a model's validator reads it; else an `APIResponseError` with `expected` in its message."""
     try:
-        return validate(response.content)  # numbers must be finite, says the models' configuration
+        return validate(response.content)
     except ValueError as error:
         reason = _what_is_wrong(error, response)
     raise APIResponseError(f"expected {expected}, but {reason}", method=method, url=url, response=response)
@@ -230,8 +227,8 @@ def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
     try:
         response.json()
     except ValueError as problem:
-        said = f"says it is {printable(kind, 60)} and " if kind and kind != "application/json" else ""
-        return f"the answer {said}is not JSON: {printable(str(problem), 200)}"
+        declared = f"({printable(kind, 60)}) " if kind and kind != "application/json" else ""
+        return f"the answer {declared}is not JSON: {printable(str(problem), 200)}"
     errors = getattr(error, "errors", None)
     if errors is None:
         return printable(str(error), 200)
@@ -239,6 +236,6 @@ def _what_is_wrong(error: ValueError, response: RawResponse) -> str:
     first = details[0]
     where = ".".join(str(part) for part in first["loc"])
     what = printable(where, 120) if where else "the answer"
-    said = printable(first["msg"], 200)
+    message = printable(first["msg"], 200)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return (f"{what}{said.removeprefix('Input')}" if said.startswith("Input ") else f"{what}: {said}") + more
+    return (f"{what}{message.removeprefix('Input')}" if message.startswith("Input ") else f"{what}: {message}") + more

@@ -1,8 +1,7 @@
-"""When a request is sent again, and when: decisions only, no clock and no socket.
+"""Retries: whether a request is sent again, and after how long. No I/O.
 
-A retry waits at least `2**k` seconds (k = 1, 2, …), with jitter upwards, never more than 60 s unless the service itself
-named a later time. What the service names (`Retry-After`, `X-RateLimit-Reset`) is read against the service's own clock
-and gets jitter as well.
+Retry k (1, 2, …) waits at least `2**k` seconds plus jitter, at most 60 s unless the service names a later time. Times
+that the service names (`Retry-After`, `X-RateLimit-Reset`) are read by the service's own clock and get jitter too.
 """
 
 from __future__ import annotations
@@ -12,29 +11,40 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from ..errors import ConfigError
-from .http_date import parse_http_date
 
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _RESET = re.compile(r"[0-9]{9,11}")
 _AGE = re.compile(r"[0-9]{1,9}")
 _COMMA = re.compile(r",(?! ?[0-9]{2}[ -][A-Z])")  # between values, not the one inside a date
-_LONGEST = 1e12  # seconds, beyond the calendar: a wait stays a number however many digits name it
+_LONGEST = 1e12  # seconds, beyond the calendar: a number of any length stays finite
+
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_LONG_DAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_TIME = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
+_DATE_FORMS = (
+    re.compile(rf"{_DAY}, (?P<day>[0-9]{{2}}) {_MONTH} (?P<year>[0-9]{{4}}) {_TIME} GMT"),
+    re.compile(rf"{_LONG_DAY}, (?P<day>[0-9]{{2}})-{_MONTH}-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
+    re.compile(rf"{_DAY} {_MONTH} (?P<day>[0-9 ][0-9]) {_TIME} (?P<year>[0-9]{{4}})"),
+)
 
 
 class Operation(StrEnum):
-    """What a request does, as far as sending it twice is concerned."""
+    """Kinds of requests, by whether they may be sent twice."""
 
     READ = "read"
     """GET: changes nothing."""
     WRITE = "write"
-    """DELETE, PATCH, PUT: twice is the same as once."""
+    """DELETE, PATCH, PUT: sending twice has the effect of once."""
     CREATE = "create"
-    """POST that makes something: twice may make two."""
+    """POST that creates something: sending twice may create two."""
     QUERY = "query"
-    """POST that only asks."""
+    """POST that only reads."""
 
 
 class FailureCause(StrEnum):
@@ -42,11 +52,11 @@ class FailureCause(StrEnum):
 
     STATUS = "status"
     NOT_SENT = "not_sent"
-    """Certainly never reached the service: refused, no connection in time, name resolution failing for now."""
+    """Never reached the service: connection refused or timed out, temporary failure of name resolution."""
     LOST = "lost"
-    """Sent, perhaps only in part, and no complete answer."""
+    """Sent, at least in part, without a complete answer."""
     HOPELESS = "hopeless"
-    """Another try cannot help: certificate, unknown host, bad URL or header, an answer that makes no sense."""
+    """Another attempt cannot help: certificate, unknown host, bad URL or header, unreadable answer."""
 
 
 class RetryAction(StrEnum):
@@ -54,7 +64,7 @@ class RetryAction(StrEnum):
 
     AGAIN = "again"
     LOOK = "look"
-    """Look whether it happened; send it again only if it did not."""
+    """Check whether it happened; send it again only if it did not."""
     RAISE = "raise"
 
 
@@ -63,10 +73,10 @@ class Failure:
     """One failed attempt.
 
     Attributes:
-        cause: what kind of failure.
+        cause: the kind of failure.
         status: the HTTP status when `cause` is STATUS, else 0.
         headers: the answer's headers, with lower-case names.
-        service_error: whether the body was an error of the service itself, not of something in front of it.
+        service_error: whether the service itself sent the error, not a proxy in front of it.
     """
 
     cause: FailureCause
@@ -76,11 +86,11 @@ class Failure:
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether the service may have carried the request out all the same."""
+        """Whether the service may have carried out the request."""
         if self.cause is FailureCause.STATUS:
             if self.status == 503:
                 return not self.service_error
-            return self.status >= 500 and self.status not in (501, 505)  # those two are refused unseen
+            return self.status >= 500 and self.status not in (501, 505)  # these two mean that nothing was carried out
         return self.cause is FailureCause.LOST
 
 
@@ -90,7 +100,7 @@ class RetryWait:
 
     Attributes:
         seconds: the wait, with jitter.
-        server: what the service asked for (0 when it asked for nothing).
+        server: seconds that the service named; 0 when it named none.
     """
 
     seconds: float
@@ -104,7 +114,7 @@ def server_now(headers: Mapping[str, str], local_now: float) -> float:
 
 
 def server_date(headers: Mapping[str, str], local_now: float) -> float | None:
-    """The same; None when there is no usable `Date`."""
+    """`Date` plus `Age`; None when there is no usable `Date`."""
     dates = [parse_http_date(value, now=local_now) for value in _values(headers, "date")]
     known = [date for date in dates if date is not None]
     if not known:
@@ -114,7 +124,7 @@ def server_date(headers: Mapping[str, str], local_now: float) -> float | None:
 
 
 def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
-    """Seconds to wait that the service named, the longest of all; None when it named none."""
+    """Seconds to wait that the service named, the longest of several; None when it named none."""
     now = server_now(headers, local_now)
     named: list[float] = []
     for value in _values(headers, "retry-after"):
@@ -129,34 +139,64 @@ def server_wait(headers: Mapping[str, str], local_now: float) -> float | None:
 
 
 def with_jitter(named: float, random: Callable[[], float] = random.random) -> float:
-    """A wait that the service named: never shorter, and up to a second longer.
-
-    Callers that were told the same moment don't all come back at it.
-    """
+    """A wait that the service named, up to a second longer, so that not all callers return at the same moment."""
     return named + max(0.25, min(named * 0.1, 1.0)) * random()
 
 
 def reset_time(headers: Mapping[str, str]) -> int | None:
-    """`X-RateLimit-Reset` in Unix seconds; None when it is missing or cannot be a time of this era."""
+    """`X-RateLimit-Reset` in Unix seconds; None when it is missing or not a plausible time."""
     return max((int(value) for value in _values(headers, "x-ratelimit-reset") if _RESET.fullmatch(value)), default=None)
 
 
 def _values(headers: Mapping[str, str], name: str) -> list[str]:
-    """The values of a header that should come once; one that came more often is joined by commas."""
+    """The values of a header: repeated headers are joined by commas."""
     text = headers.get(name)
     return [value.strip() for value in _COMMA.split(text)] if text else []
 
 
+def parse_http_date(text: str, *, now: float) -> float | None:
+    """Unix seconds of a date in one of the three HTTP forms, else None. `now` decides the century of two-digit years.
+
+    Stricter than the standard library, which accepts "1 Jan 27 0:0" and "+0500".
+    """
+    text = text.strip()
+    for form in _DATE_FORMS:
+        match = form.fullmatch(text)
+        if match is None:
+            continue
+        second = int(match["second"])
+        if second > 60:
+            return None
+        try:
+            year = int(match["year"])
+            if len(match["year"]) == 2:  # at most 50 years ahead
+                this_year = datetime.fromtimestamp(now, UTC).year
+                year = this_year + (year - this_year + 49) % 100 - 49
+            moment = datetime(
+                year,
+                _MONTHS.index(match["month"]) + 1,
+                int(match["day"]),
+                int(match["hour"]),
+                int(match["minute"]),
+                min(second, 59),
+                tzinfo=UTC,
+            )
+        except (ValueError, OverflowError, OSError):
+            return None
+        return moment.timestamp() + (second == 60)  # a leap second counts as the first second of the next minute
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """When a failed request is sent again. A value: share it, compare it, pass it to a client as `retry=`.
+    """When failed requests are sent again. Pass it to a client as `retry=`; it can be shared and compared.
 
     Attributes:
         max_retries: retries per call, all causes together (0 to 5).
-        base: seconds; retry k waits `base * 2**k`, at least. 1 or more keeps to the service's rules.
-        cap: seconds; the longest wait of our own. A longer one is taken only when the service names it.
-        jitter: the share of the wait that is added at random, upwards only, at least a quarter of a second wide.
-        max_server_wait: seconds; a longer wait named by the service raises at once, with `retry_at` on the error.
+        base: seconds; retry k waits at least `base * 2**k`. The service's rules require 1 or more.
+        cap: seconds; the longest wait, unless the service names a longer one.
+        jitter: random extra wait, as a share of the wait; its range is at least a quarter of a second.
+        max_server_wait: seconds; when the service names a longer wait, the error is raised at once, with `retry_at`.
         max_server_errors: retries after a 500, within `max_retries`.
     """
 
@@ -171,14 +211,14 @@ class RetryPolicy:
         for name in ("max_retries", "max_server_errors"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 5:
-                raise ConfigError(f"{name} must be a whole number from 0 to 5: the service asks for at most 5 retries")
+                raise ConfigError(f"{name} must be a whole number from 0 to 5: the service allows at most 5 retries")
         for name in ("base", "cap", "jitter", "max_server_wait"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise ConfigError(f"{name} must be a finite number, 0 or more")
 
     def action(self, operation: Operation, failure: Failure, retries: int, *, server_errors: int = 0) -> RetryAction:
-        """What to do after `failure`, when `retries` retries (`server_errors` of them after a 500) were made."""
+        """What to do after `failure` and `retries` earlier retries, `server_errors` of them after a 500."""
         if retries >= self.max_retries:
             return RetryAction.RAISE
         again_or_look = RetryAction.LOOK if operation is Operation.CREATE else RetryAction.AGAIN
@@ -214,7 +254,7 @@ class RetryPolicy:
     ) -> RetryWait:
         """How long to wait before retry number `retry` (1, 2, …), at the local time `now`.
 
-        Never shorter than our own backoff, nor than any time the service named on a 429 or 503.
+        At least our own backoff, and at least the wait that the service named on a 429 or 503.
         """
         backoff = min(self.cap, self.base * 2.0 ** min(retry, 64))
         spread = max(backoff * self.jitter, 0.25)
@@ -226,9 +266,9 @@ class RetryPolicy:
 
 
 class RetryBudget:
-    """What a client may spend on retries, so that an outage is not made worse by many calls retrying at once.
+    """Limits the retries of a client, so that many calls retrying at once do not make an outage worse.
 
-    A retry costs 14 tokens, 5 after a 429. A success gives back what its own retries cost, otherwise 1.
+    A retry costs 14 tokens, 5 after a 429. A success gives back what its own retries cost, or 1 if it had none.
     """
 
     def __init__(self, tokens: int = 500) -> None:
@@ -251,7 +291,7 @@ class RetryBudget:
 
 
 class Retries:
-    """The retries of one call: counts them, and says what to do next. Made only after a first failure."""
+    """Counts the retries of one call and decides on the next. Made only after a first failure."""
 
     def __init__(
         self,
@@ -274,7 +314,7 @@ class Retries:
         self.outcome_unknown = False
 
     def next(self, failure: Failure, *, now: float, time_left: float) -> float | None:
-        """Seconds to wait before the next attempt; None when the failure is to be raised."""
+        """Seconds to wait before the next attempt; None to raise the failure."""
         if failure.outcome_unknown and self._operation not in (Operation.READ, Operation.QUERY):
             self.outcome_unknown = True
         action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
@@ -289,6 +329,6 @@ class Retries:
         self.spent += cost
         self.count += 1
         self._server_errors += failure.status == 500
-        # Once an attempt may have created something, every later one has to look first, whatever failed in between.
+        # Once an attempt may have created something, every later one has to check first.
         self.look = self._operation is Operation.CREATE and (action is RetryAction.LOOK or self.look)
         return wait.seconds

@@ -1,4 +1,4 @@
-"""Settings of a client: an argument counts more than the environment, and that more than the default."""
+"""Settings of a client. Arguments win over environment variables, and those over defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}".encode()
 
 _PORTS = {"http": 80, "https": 443}
-_A_DAY = 86400.0  # as long as for ever; sockets take no timeout of more than 24 days
+_A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
@@ -31,13 +31,13 @@ _QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeout:
-    """Seconds that each part of one attempt may take; None waits for ever.
+    """Seconds that each part of one attempt may take; None means no limit.
 
     Attributes:
-        connect: until the connection stands.
-        read: between two pieces of the answer.
-        write: between two pieces of the request.
-        pool: until a connection is free.
+        connect: to open the connection.
+        read: to wait for the next piece of the answer.
+        write: to send the next piece of the request.
+        pool: to wait for a free connection.
     """
 
     connect: float | None = 5.0
@@ -53,13 +53,13 @@ class Timeout:
 
     @classmethod
     def of(cls, value: float | Timeout | None) -> Timeout:
-        """A timeout from what callers hand over: nothing, seconds for every part, or the thing itself."""
+        """A timeout from an argument: None for the defaults, seconds for every part, or a `Timeout`."""
         if value is None:
             return cls()
         return value if isinstance(value, Timeout) else cls(connect=value, read=value, write=value, pool=value)
 
     def within(self, seconds: float) -> dict[str, float | None]:
-        """By part, none longer than `seconds`."""
+        """The seconds of each part, at most `seconds`."""
         seconds = min(max(seconds, 0.001), _A_DAY)
         return {
             part: seconds if value is None else min(value, seconds)
@@ -74,11 +74,11 @@ class Timeout:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where requests to a base URL go, in the bytes that HTTP wants.
+    """The parts of a base URL, as bytes for HTTP.
 
     Attributes:
-        host: an internationalized name is in its ASCII form; an IPv6 address is without brackets.
-        path: of the base URL, without a slash at the end.
+        host: the name in ASCII (IDNA), or the address; IPv6 without brackets.
+        path: the path of the base URL, without a slash at the end.
     """
 
     scheme: bytes
@@ -88,7 +88,7 @@ class Origin:
 
     @classmethod
     def of(cls, base_url: str) -> Origin:
-        """That of a base URL that `base_url()` has checked. Raises `ConfigError` when no host can have that name."""
+        """From a URL that `base_url()` has checked. Raises `ConfigError` for an impossible host name."""
         parts = urlsplit(base_url)
         host = parts.hostname or ""
         try:
@@ -99,7 +99,7 @@ class Origin:
             if host.replace(".", "").isdigit():
                 ipaddress.ip_address(host)
         except ValueError:
-            raise _bad_url(f"the base URL cannot be read: {printable(base_url, 120)}") from None
+            raise _bad_url(f"the base URL has an invalid host: {printable(base_url, 120)}") from None
         path = quote(parts.path, safe="/%:@!$&'()*+,;=~")
         return cls(parts.scheme.encode(), host.encode(), parts.port or _PORTS[parts.scheme], path.encode())
 
@@ -111,7 +111,7 @@ class Origin:
 
 
 class ApiKey:
-    """An API key, or a function that gives it, asked anew for every attempt. It is never printed nor pickled."""
+    """An API key, or a function that returns it and is called before every attempt. Never printed or pickled."""
 
     __slots__ = ("__last", "__source")
 
@@ -128,12 +128,12 @@ class ApiKey:
 
     def header(self) -> bytes:
         """The value of the Authorization header."""
-        self.__last = check_api_key(_asked(self.__source) if callable(self.__source) else self.__source)
+        self.__last = check_api_key(_called(self.__source) if callable(self.__source) else self.__source)
         return b"Bearer " + self.__last.encode("ascii")
 
     def hidden_in(self, text: str) -> str:
-        """`text` without the key, for services that repeat it in what they say."""
-        return text if len(self.__last) < 8 else text.replace(self.__last, "****")  # shorter: part of any word
+        """`text` with the key replaced by `****`: a service may repeat it."""
+        return text if len(self.__last) < 8 else text.replace(self.__last, "****")  # shorter keys may be part of a word
 
     def __repr__(self) -> str:
         return "ApiKey('****')"
@@ -146,29 +146,28 @@ def _bad_key(message: str) -> ConfigError:
     return ConfigError(message, code="invalid_api_key")
 
 
-def _asked(source: Callable[[], str]) -> str:
+def _called(source: Callable[[], str]) -> str:
     try:
         return source()
     except ConfigError:
         raise
-    except Exception as error:  # its text stays with it: it may show the key
+    except Exception as error:  # its text is not repeated: it may contain the key
         raise _bad_key(f"the function given as api_key= raised {type(error).__name__}; nothing was sent") from error
 
 
 def check_api_key(key: object) -> str:
-    """The key if it can be a header; the error never shows it."""
+    """The key, if a header can carry it; the error never shows it."""
     if not isinstance(key, str):
         raise _bad_key(f"the API key must be a string, not {type(key).__name__}")
     if not key:
         raise _bad_key("the API key is empty: set TRADE_API_KEY or pass api_key=")
     if len(key) > _LONGEST_KEY:
         raise _bad_key(
-            f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy only the key",
+            f"the API key has {len(key)} characters; at most {_LONGEST_KEY} are allowed. Copy the key only",
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise _bad_key(
-            "the API key contains a space, a line break or a character that is not ASCII: "
-            "copy it again, without anything around it",
+            "the API key contains a space, a line break or a character that is not ASCII: copy the key only",
         )
     return key
 
@@ -185,8 +184,8 @@ def _bad_url(message: str) -> ConfigError:
     return ConfigError(message, code="invalid_base_url")
 
 
-KEY_IN_THE_OPEN = "the API key would travel in the open. Use https, or allow_insecure=True if that is what you want"
-NOT_PAID_THERE = "nothing is paid over plain http. Use https; http is for this machine"
+KEY_IN_THE_OPEN = "the API key would be sent unencrypted. Use https, or allow_insecure=True to send it anyway"
+NOT_PAID_THERE = "payments are never sent over plain http to another machine. Use https"
 
 
 def base_url(
@@ -199,7 +198,7 @@ def base_url(
 ) -> str:
     """The base URL from the argument, TRADE_BASE_URL or the HTTP client, without `/v1` and without a slash at the end.
 
-    That of the HTTP client comes last: it may be shared with another service, and that one mustn't get the key.
+    The HTTP client's comes last: it may be the URL of another service, which must not get the key.
     """
     url = given
     if url is None:
@@ -212,38 +211,38 @@ def base_url(
 
 
 def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN) -> str:
-    # A password or a key may stand in a URL that was given by mistake; errors must not show it.
-    shown = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
+    # A URL given by mistake may contain a password or a key, which errors must not show.
+    display = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
-        raise _bad_url(f"the base URL contains a space, a backslash or a control character: {shown}")
+        raise _bad_url(f"the base URL contains a space, a backslash or a control character: {display}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise _bad_url(f"the base URL cannot be read: {shown}") from None
+        raise _bad_url(f"the base URL cannot be read: {display}") from None
     if parts.username is not None or parts.password is not None:
         raise _bad_url("the base URL must not contain a user name or password")
     if parts.scheme not in ("https", "http") or not host:
-        raise _bad_url(f"the base URL must look like https://api.example.com, not {shown}")
+        raise _bad_url(f"the base URL must look like https://api.example.com, not {display}")
     if port == 0:
-        raise _bad_url(f"the base URL has port 0: {shown}")
+        raise _bad_url(f"the base URL has port 0: {display}")
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise _bad_url(f"the base URL must not contain ? or #: {shown}")
+        raise _bad_url(f"the base URL must not contain ? or #: {display}")
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise _bad_url(f"the base URL {shown} is not https: {why_https}")
+        raise _bad_url(f"the base URL {display} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
-        raise _bad_url(f"the base URL must not contain . or .. as a segment: {shown}")
+        raise _bad_url(f"the base URL must not contain . or .. as a segment: {display}")
     path = parts.path.rstrip("/")
     last = path.rpartition("/")[2]
     if last == "v1":
         path = path[: -len("/v1")].rstrip("/")
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
-        raise _bad_url(f"the base URL ends in /{last}, but this version speaks v1 only")
+        raise _bad_url(f"the base URL ends in /{last}, but this client supports /v1 only")
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def market_base_url(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
-    """The base URL for market data from the argument or TRADE_MARKET_BASE_URL; None: that of the account API."""
+    """The base URL for market data from the argument or TRADE_MARKET_BASE_URL; None to use the account API's."""
     if given is not None:
         return given
     return (os.environ if environ is None else environ).get("TRADE_MARKET_BASE_URL", "").strip() or None
@@ -263,20 +262,20 @@ def is_loopback(host: str) -> bool:
 
 
 def deadline(seconds: float) -> float:
-    """The total time of one call with its retries, checked."""
+    """The checked `deadline`: seconds for one call with its retries."""
     if not _is_number(seconds) or not seconds > 0:
         raise ConfigError("deadline must be more than 0 seconds")
     return float(seconds) if seconds <= sys.float_info.max else math.inf
 
 
-def instance(name: str, value: object, kind: type, said: str) -> None:
-    """Refuse a setting of the wrong type when it is given, not when it is first used."""
+def instance(name: str, value: object, kind: type, expected: str) -> None:
+    """Refuse a setting of the wrong type at once, not when it is first used."""
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be {said}, not {type(value).__name__}")
+        raise ConfigError(f"{name} must be {expected}, not {type(value).__name__}")
 
 
 def http_client(given: object, kind: str) -> None:
-    """Refuse what is no client of httpx or httpx2 of this flavor. Neither library is loaded for that."""
+    """Refuse anything but this kind of httpx or httpx2 client. Neither library is imported for the check."""
     bases = () if given is None else type(given).__mro__
     if bases and not any(
         base.__name__ == kind and base.__module__.partition(".")[0] in ("httpx", "httpx2") for base in bases
@@ -285,17 +284,17 @@ def http_client(given: object, kind: str) -> None:
 
 
 def policy(given: RetryPolicy, max_retries: int | None) -> RetryPolicy:
-    """The policy with another number of retries, if one is given."""
+    """The policy, with `max_retries` replaced if given."""
     if max_retries is None:
         return given
     return replace(given, max_retries=max_retries)
 
 
 def data_folder(of: str) -> Path:
-    """`TRADE_HOME`, or else the platform's folder for data of `trade`. It need not be there.
+    """`TRADE_HOME`, else the platform's data folder for `trade`. It may not exist yet.
 
     Raises:
-        ConfigError: there is no home folder for `of`.
+        ConfigError: the user has no home folder; `of` names what needs it.
     """
     from pathlib import Path
 
@@ -307,4 +306,4 @@ def data_folder(of: str) -> Path:
 
         return user_data_path("trade", appauthor=False)
     except RuntimeError:
-        raise ConfigError(f"there is no home folder for {of}: set TRADE_HOME to a folder") from None
+        raise ConfigError(f"no home folder found for {of}: set TRADE_HOME to a folder") from None

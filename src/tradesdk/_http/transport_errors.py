@@ -1,4 +1,4 @@
-"""The errors of httpcore, httpx and httpx2 in our own words. Their classes have the same names, so names decide."""
+"""Errors of httpcore, httpx and httpx2 as ours. The three name their classes alike, so names are compared."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "httpx2"})
 
 
 def transport_error(error: Exception) -> bool:
-    """Whether an HTTP library raised it for a request, or let it through from a layer below."""
+    """Whether an HTTP library, or a layer below it, raised it for a request."""
     return isinstance(error, OSError | UnicodeError) or next(_names(error), None) is not None
 
 
 def before_sending(error: Exception) -> bool:
-    """Whether its class says that nothing was sent."""
+    """Whether its class shows that nothing was sent."""
     names = set(_names(error))
     return not names.isdisjoint({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 
 
 def connection_error(error: Exception, method: str, url: str) -> APIConnectionError:
-    """Our error for an attempt that got no complete answer."""
+    """The SDK's error for an attempt without a complete answer."""
     sent, temporary, message = _explain(error)
     late = isinstance(error, TimeoutError) or "TimeoutException" in _names(error)
     kind = APITimeoutError if late else APIConnectionError
@@ -35,14 +35,14 @@ def connection_error(error: Exception, method: str, url: str) -> APIConnectionEr
 
 
 def _names(error: Exception) -> Iterator[str]:
-    """The names of its class and base classes, as far as an HTTP library defines them."""
+    """The names of its class and base classes that an HTTP library defines."""
     for one in type(error).__mro__:
         if one.__module__.partition(".")[0] in _LIBRARIES:
             yield one.__name__
 
 
 def _explain(error: Exception) -> tuple[bool, bool, str]:
-    """Whether it was (perhaps) sent, whether another try could help, and what to say."""
+    """Whether it may have been sent, whether another attempt could help, and the message."""
     causes = list(_causes(error))
     reason = printable(str(causes[-1]) or str(error) or type(error).__name__, 200)
     for name in _names(error):
@@ -50,7 +50,7 @@ def _explain(error: Exception) -> tuple[bool, bool, str]:
             case "ConnectTimeout":
                 return False, True, "no connection in time"
             case "PoolTimeout":
-                return False, True, "no connection became free in time: more requests at once than connections"
+                return False, True, "no connection became free in time: there are more requests than connections"
             case "ReadTimeout":
                 return True, True, "no answer in time"
             case "WriteTimeout":
@@ -64,7 +64,7 @@ def _explain(error: Exception) -> tuple[bool, bool, str]:
             case "UnsupportedProtocol" | "LocalProtocolError" | "InvalidURL":
                 return False, False, f"the request cannot be sent: {reason}"
             case "RemoteProtocolError":
-                return True, True, f"the connection broke off: {reason}"
+                return True, True, f"the connection was closed early: {reason}"
     if isinstance(error, UnicodeError):
         return False, False, f"the request cannot be sent: {reason}"
     if isinstance(error, TimeoutError):
@@ -81,14 +81,14 @@ def _unconnected(causes: list[BaseException], reason: str) -> tuple[bool, bool, 
                 return False, True, "the host name could not be resolved for now"
             return False, False, "unknown host: check the base URL"
     if "WRONG_VERSION_NUMBER" in reason:
-        reason += " (does it speak plain http?)"
+        reason += " (is the base URL a plain http server?)"
     elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        reason = "nothing listens there; is the base URL right, and the service running?"
+        reason = "connection refused; check that the base URL is right and the service is running"
     return False, True, f"could not connect: {reason}"
 
 
 def _code(error: Exception) -> ErrorCode | None:
-    """What tells apart why no connection was made; None: the code of the class."""
+    """The code for a failed connection; None for the code of the class."""
     if "ConnectError" not in _names(error):
         return None
     for cause in _causes(error):
@@ -102,12 +102,12 @@ def _code(error: Exception) -> ErrorCode | None:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """What lies at the bottom, such as the refused connection; the layers between say the same in more words."""
+    """The first cause, such as the refused connection; the layers between only repeat it."""
     return list(_causes(error))[-1]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    # Not `__context__`: that may be what the caller was busy with, which is no business of ours.
+    # Not `__context__`: that may be an unrelated error that the caller was handling.
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

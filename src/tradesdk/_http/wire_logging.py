@@ -1,16 +1,15 @@
-"""Requests and answers as they travel, for whoever looks for a fault; secrets are left out.
+"""Logs whole requests and answers, for debugging. Secrets are replaced by `****`.
 
-Off unless it is asked for: `logging.getLogger("tradesdk.wire").setLevel(logging.DEBUG)`. It is not enough that
-`tradesdk` logs at DEBUG: bodies are large, and hold what an account has and does. Every record has what it says as a
-dictionary as well, in `record.wire`:
+Off by default: turn it on with `logging.getLogger("tradesdk.wire").setLevel(logging.DEBUG)`. `tradesdk` at DEBUG is not
+enough, because bodies are large and show what an account has and does. `record.wire` is a dictionary:
 
 | `event` | other fields |
 |---|---|
-| `request` | `method`, `url`, `headers`, `body` (None: there is none), `bytes` |
-| `answer` | `method`, `url`, `status`, `headers`, `body` (None: a stream, which goes on), `bytes`, `seconds` |
+| `request` | `method`, `url`, `headers`, `body` (None: no body), `bytes` |
+| `answer` | `method`, `url`, `status`, `headers`, `body` (None: a stream), `bytes`, `seconds` |
 | `failure` | `method`, `url`, `problem`, `seconds` |
 
-`headers` is a dictionary of lower-case names. Where a secret was, there is `****`.
+`headers` is a dictionary with lower-case names.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HIDDEN = "****"
 LONGEST_BODY = 4 * 1024
 """Bytes of a body that a log line shows."""
 
-_SHORTEST = 8  # shorter ones are part of any word
+_SHORTEST = 8  # shorter secrets may be part of a word
 _NAMES = re.compile(r"auth|cookie|secret|token|api[-_]?key|signature|passw|^x-payment$", re.IGNORECASE)
 _HARMLESS = {"www-authenticate", "proxy-authenticate"}
 _SIGNATURE = re.compile(r"(?<![0-9a-fA-F])(0[xX])?[0-9a-fA-F]{128}(?:[0-9a-fA-F]{2})?(?![0-9a-fA-F])")
@@ -40,7 +39,7 @@ _FIELD = re.compile(
 
 
 class LoggedExchange:
-    """One request and what came of it, in the log. Nothing of it is ever put into a message of an error."""
+    """Logs one request and its result. None of this gets into error messages."""
 
     def __init__(
         self,
@@ -54,27 +53,27 @@ class LoggedExchange:
         self._monotonic, self._began = monotonic, monotonic()
         self._secrets = sorted(_secrets_of(pairs), key=len, reverse=True)
         self._about = {"method": method, "url": self._without(url)}
-        self._log("request", headers=self._shown(pairs), **self._content(body))
+        self._log("request", headers=self._redacted(pairs), **self._content(body))
 
     def answered(self, status: int, headers: Mapping[str, str], content: bytes | None) -> None:
-        """The answer has come; `content` None is that of a stream."""
-        shown = self._shown(headers.items())
-        self._log("answer", status=status, headers=shown, **self._content(content), seconds=self._seconds())
+        """Log the answer; `content` is None for a stream."""
+        pairs = self._redacted(headers.items())
+        self._log("answer", status=status, headers=pairs, **self._content(content), seconds=self._seconds())
 
     def failed(self, problem: str) -> None:
-        """There is no answer."""
+        """Log that no answer came."""
         self._log("failure", problem=self._without(problem), seconds=self._seconds())
 
     def _seconds(self) -> float:
         return round(self._monotonic() - self._began, 6)
 
-    def _shown(self, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-        shown: dict[str, str] = {}
+    def _redacted(self, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+        headers: dict[str, str] = {}
         for name, value in pairs:
             name = name.lower()
-            said = HIDDEN if is_secret(name) else self._without(value)
-            shown[name] = f"{shown[name]}, {said}" if name in shown else said
-        return shown
+            text = HIDDEN if is_secret(name) else self._without(value)
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
+        return headers
 
     def _content(self, content: bytes | None) -> dict[str, Any]:
         if content is None:
@@ -85,53 +84,53 @@ class LoggedExchange:
         return redacted(text, self._secrets)
 
     def _log(self, event: str, **fields: Any) -> None:
-        said = {"event": event, **self._about, **fields}
-        wire.debug("%s", _Text(said), extra={"wire": said})
+        record = {"event": event, **self._about, **fields}
+        wire.debug("%s", _Text(record), extra={"wire": record})
 
 
 class _Text:
-    """The same for people, made when a handler wants it."""
+    """The record as text, formatted only when a handler prints it."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self._said = said
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._record = record
 
     def __str__(self) -> str:
-        said = self._said
-        where = f"{said['method']} {said['url']}"
-        if said["event"] == "failure":
-            return f"{where}: {said['problem']} (after {said['seconds'] * 1000:.0f} ms)"
-        if said["event"] == "answer":
-            where += f": {said['status']} in {said['seconds'] * 1000:.0f} ms"
-        lines = [where, *(f"{name}: {value}" for name, value in said["headers"].items())]
-        if said["body"]:
-            lines += ["", cut(said["body"])]
+        record = self._record
+        where = f"{record['method']} {record['url']}"
+        if record["event"] == "failure":
+            return f"{where}: {record['problem']} (after {record['seconds'] * 1000:.0f} ms)"
+        if record["event"] == "answer":
+            where += f": {record['status']} in {record['seconds'] * 1000:.0f} ms"
+        lines = [where, *(f"{name}: {value}" for name, value in record["headers"].items())]
+        if record["body"]:
+            lines += ["", cut(record["body"])]
         return "\n".join(lines)
 
 
 def cut(body: str, most: int = LONGEST_BODY) -> str:
-    """`body`, at most `most` bytes of it, and how many there are more."""
+    """The first `most` bytes of `body`, and how many more there are."""
     content = body.encode("utf-8", "replace")
     if len(content) <= most:
         return body
-    shown = content[:most].decode("utf-8", "ignore")
-    return f"{shown}… ({len(content) - len(shown.encode()):,} more bytes)"
+    start = content[:most].decode("utf-8", "ignore")
+    return f"{start}… ({len(content) - len(start.encode()):,} more bytes)"
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a header of this name is nobody's business."""
+    """Whether a header of this name has a secret value."""
     return name.lower() not in _HARMLESS and _NAMES.search(name) is not None
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """`text` without `secrets`, as they are or as JSON and URLs write them, and without what is one by its looks.
+    """`text` with `secrets` replaced by `****`, also in their JSON and URL forms.
 
-    That is a signature of 64 or 65 bytes in hexadecimal, and the value of a field of JSON such as `signature`. A secret
-    of fewer than 8 characters is part of any word and is left.
+    Also replaced: signatures of 64 or 65 bytes in hexadecimal, and values of JSON fields such as `signature`. Secrets
+    of fewer than 8 characters stay: they may be part of a word.
     """
     text = _FIELD.sub(rf"\g<1>{HIDDEN}", text)
     text = _SIGNATURE.sub(rf"\g<1>{HIDDEN}", text)
-    looked = [form for secret in secrets for form in _forms(secret)]
-    while found := [form for form in looked if form in text]:  # again: what is left may have grown together
+    forms = [form for secret in secrets for form in _forms(secret)]
+    while found := [form for form in forms if form in text]:  # again: a replacement may complete another secret
         for form in found:
             text = text.replace(form, HIDDEN)
     return text
@@ -146,7 +145,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _secrets_of(pairs: Iterable[tuple[str, str]]) -> set[str]:
-    """The values of the headers that are secret; of `Bearer KEY` the key, of cookies each value."""
+    """The values of secret headers, their words (the key in `Bearer KEY`) and the values of cookies."""
     found = set()
     for name, value in pairs:
         if is_secret(name):

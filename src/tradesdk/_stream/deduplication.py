@@ -1,7 +1,7 @@
-"""Which signals were seen, which may be missing, what to ask the history for and in which order to yield. No I/O.
+"""Deduplication and backfill: which signals are new, which may be missing, and the order to yield them in. No I/O.
 
-All times are Unix seconds of the service. A stream gives no place to go on from, so every time it is opened again the
-history is asked for what came in between: a `BackfillWindow`. What it finds and was not seen is released oldest first.
+All times are Unix seconds of the service. The service cannot resume a stream, so after every reconnect two "looks" read
+the history for what came in between, each in one or more `BackfillWindow`s. New signals are yielded oldest first.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .seen_ids import SeenIds
 from .server_clock import A_DAY, AHEAD
 
 OVERLAP = 10.0
-"""Seconds that every look reaches back behind the position: signals needn't arrive in the order of their times."""
+"""Seconds before the position that every look includes: signals may arrive out of the order of their times."""
 AUDITED_PAGES = 20
-"""Pages that an audit reads at most: it must not use up the rate limit where there are very many signals."""
+"""Pages that an audit reads at most, so that it does not use up the rate limit."""
 SURELY_KEPT = 30.0
-"""Seconds that every history is taken to keep: on a quiet chain the last signal may be older than all that it has."""
-_MOST_KEPT = 1_000  # ids that a checkpoint names so that the next run can look for what the stream left out
+"""Seconds that every history is assumed to keep. On a quiet chain the last signal may be older than the history."""
+_MOST_KEPT = 1_000  # ids in a checkpoint, so that the next run can look for what the stream left out
 _FIELDS = len(StreamSignal.model_fields)
-_SECOND = 1.0  # the time of the service is known from dates without fractions
+_SECOND = 1.0  # the service's time comes from dates in whole seconds
 MOST_HELD = 10_000
-"""Signals that a look holds at once. A longer one is read in several windows, the oldest first."""
+"""Signals that a look holds in memory. A longer one is read in several windows, the oldest first."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class BackfillWindow:
     """One walk through the history, newest first as the service lists it.
 
     Attributes:
-        start: from when on; `until`: up to when, None for no end.
-        cut: what is not newer than this is released when the walk is done.
-        holds: whether it waits for the rest to come live.
-        end: until when something may be missing if the walk fails.
-        anchor: when a signal was that the history must have, unless it keeps too little; -inf: nothing is known of one.
+        start, until: the period; `until` is None for no end.
+        cut: signals up to this time are released when the walk is done.
+        holds: whether newer ones wait to come live.
+        end: the end of the gap if the walk fails.
+        anchor: time of a signal that the history must contain unless it was dropped; -inf when none is known.
     """
 
     start: float
@@ -55,7 +55,7 @@ class BackfillWindow:
     fresh: int = 0
     marks: list[float] = field(default_factory=list)
     released: int = 0
-    prints: dict[str, int] = field(default_factory=dict)
+    fingerprints: dict[str, int] = field(default_factory=dict)
     audit: bool = False
     pages_left: float = math.inf
     oldest: float = math.inf
@@ -63,19 +63,19 @@ class BackfillWindow:
 
     @property
     def begin(self) -> float:
-        """How far it walks: to the anchor, if that is older than what it looks for."""
+        """Where the walk ends: at the start, or at the anchor if that is older."""
         return self.start if self.anchor == -math.inf else min(self.start, self.anchor)
 
     @property
     def window(self) -> tuple[int, int | None]:
-        """`from` and `to` of the requests, each a second further: the service may mean it without its ends."""
+        """`from` and `to` of the requests, each a second wider: the service may exclude the ends."""
         return max(0, math.floor(self.begin) - 1), None if self.until is None else math.floor(self.until) + 1
 
-    def hold(self, signal: Signal, when: float, print_: int) -> None:
-        """Found, and not seen before."""
-        if len(self.prints) >= MOST_HELD:
-            self.prints.clear()
-        self.prints[signal.id] = print_
+    def hold(self, signal: Signal, when: float, fingerprint: int) -> None:
+        """Keep a signal that was not seen before."""
+        if len(self.fingerprints) >= MOST_HELD:
+            self.fingerprints.clear()
+        self.fingerprints[signal.id] = fingerprint
         if self.fresh % (MOST_HELD // 2) == 0:
             self.marks.append(when)
         self.fresh += 1
@@ -83,38 +83,38 @@ class BackfillWindow:
 
     @property
     def truncated(self) -> bool:
-        """Whether it found more than it holds; then the newest were let go, and another window follows."""
+        """Whether it found more than it holds: the newest were dropped, and another window follows."""
         return self.fresh > len(self.found)
 
     def windows(self) -> list[float | None]:
-        """Where the walks end that follow it, each for about half of what fits; the last has no end."""
+        """The ends of the walks that follow, each for about half of what fits; None for the last."""
         left = self.fresh - len(self.found)
-        # Marks stand every half a load, from the newest on.
+        # There is a mark every half load, starting with the newest.
         ends = [mark for place, mark in enumerate(self.marks) if 0 < place * (MOST_HELD // 2) < left]
         return [*reversed(ends), None]
 
 
 class Deduplicator:
-    """What one stream has seen. `wanted` keeps back signals that nobody asked for."""
+    """Remembers what one stream has seen. Only signals that match `predicate` are yielded."""
 
     def __init__(
-        self, *, settle: float, wanted: Callable[[Signal], bool] | None = None, acknowledging: bool = False
+        self, *, settle: float, predicate: Callable[[Signal], bool] | None = None, acknowledging: bool = False
     ) -> None:
         self._settle = settle
-        self._wanted = wanted
+        self._predicate = predicate
         self._acknowledging = acknowledging
-        self._plain = wanted is None and not acknowledging
+        self._plain = predicate is None and not acknowledging
         self.begin = self.position = 0.0
         self._through = 0.0  # nothing is missing before
         self._seen = SeenIds()
         self._newest = -math.inf
-        self._heard = -math.inf  # the latest signal that came live: what lies in buffers, or is sent again, is newer
-        self._reached = -math.inf  # up to when the stream has brought everything, by its heartbeats and our looks
-        self._told = -math.inf  # up to when it was said that signals may be missing
+        self._heard = -math.inf  # the latest live signal; what is still in buffers, or sent again, is newer
+        self._reached = -math.inf  # nothing older can come live, by the heartbeats and the looks
+        self._reported = -math.inf  # the end of the last gap
         self.ahead = AHEAD
-        self._windows: list[float | None] = []  # where the walks of a long look end that are still to come
-        self._unaudited: tuple[float, float] | None = None  # up to when, of an audit up to when
-        self._before: dict[str, float] = {}
+        self._windows: list[float | None] = []  # ends of the walks that are left of a long look
+        self._unaudited: tuple[float, float] | None = None  # an audit that ran out of pages: where to continue, its cut
+        self._before: dict[str, float] = {}  # ids in the history before the stream was opened
         self._listed: tuple[float, float] | None = None  # the oldest and the newest of them
         self._guessed = False
         self._waiting: deque[tuple[float, Signal]] = deque()
@@ -124,21 +124,21 @@ class Deduplicator:
     # where it begins
 
     def start(self, begin: float) -> None:
-        """Signals are wanted from `begin` on."""
+        """Begin with signals from `begin` on."""
         self.begin = self.position = self._through = float(math.floor(begin))
 
-    def start_here(self, now: float, *, told: bool) -> None:
-        """Signals are wanted from now on. `told`: the service has told the time; else the history may do so."""
+    def start_here(self, now: float, *, synced: bool) -> None:
+        """Begin with signals from `now` on. `synced`: `now` is the service's time; else the history's newest counts."""
         self._guessed = True
-        self.start(self._listed[1] if self._listed is not None and not told else now)
+        self.start(self._listed[1] if self._listed is not None and not synced else now)
         if self._listed is not None and self._listed[0] <= self.begin - OVERLAP:
-            # What the history had before is known, so that a look may reach back.
+            # What the history had before is known, so a look may reach back.
             self.begin = max(0.0, self.begin - OVERLAP)
 
     def without(self, signals: Collection[Signal], *, complete: bool) -> None:
-        """These were in the history before the stream was opened. They count only if they come live.
+        """Exclude signals that were in the history before the stream was opened, unless they come live.
 
-        `complete`: there were no others.
+        `complete`: the history had no others.
         """
         times = [unix(signal.timestamp) for signal in signals]
         self._before = dict(zip((signal.id for signal in signals), times, strict=True))
@@ -148,18 +148,18 @@ class Deduplicator:
         self._listed = oldest, max(times, default=0.0)
 
     def not_before(self, when: float) -> None:
-        """The first that comes live shows how late it is, if the place to begin was only guessed."""
+        """Begin earlier if the first live event is older than a guessed beginning."""
         if not self._guessed or self._heard != -math.inf or not self.begin - A_DAY <= when < self.begin:
             return
-        # What was listed before the stream was opened bounds it: a single late one must not bring yesterday's back.
+        # Not before what the history listed: one late signal must not bring back yesterday's.
         oldest, newest = self._listed or (self.begin, self.begin)
         bound = max(newest - OVERLAP, oldest)
         if bound < self.begin:
             self.start(max(when, bound))
 
     def not_after(self, now: float, *, away: float | None = None) -> bool:
-        """Whether the position was ahead of the service's time. It is put back: what lies before it would be passed
-        over. Ten seconds are allowed, because the clocks of several servers differ.
+        """Whether the position was ahead of the service's time. It is put back, because signals before it would be
+        skipped. Ten seconds are tolerated, because clocks of servers differ.
 
         `away`: seconds since the last event; None when there was none yet.
         """
@@ -170,16 +170,16 @@ class Deduplicator:
         return True
 
     def _put_back(self, position: float) -> None:
-        """To before everything that may not have been seen. What is known by its id does not come again."""
+        """Go back to before everything that may not have been seen. Known ids are not yielded again."""
         self.position = self._through = position
-        self._newest = self._heard = self._reached = self._told = -math.inf
+        self._newest = self._heard = self._reached = self._reported = -math.inf
         self._unaudited, self._guessed = None, False
         self._seen.put_back(position, position - OVERLAP - 1)
 
     def resume(self, state: CheckpointState) -> bool:
-        """Go on where a checkpoint stands. False when its position cannot be right: it begins again then."""
+        """Continue from a checkpoint. False when its position cannot be right; the stream then starts over."""
         self.begin = state.begin
-        # A position was reached by a signal, and `state` names one that was acknowledged there.
+        # A signal set the position, and `state` names one that was acknowledged there.
         marks = [when for _, when in state.handled if when > state.begin]
         sound = state.position <= state.begin + OVERLAP or any(when >= state.position - OVERLAP for when in marks)
         self.position = self._through = state.position if sound else state.begin
@@ -194,14 +194,14 @@ class Deduplicator:
     # what comes
 
     def live(self, signal: StreamSignal, now: float, out: deque[StreamItem]) -> bool:
-        """A signal of the stream. False when its id was there before, with other content."""
-        fields = signal.__dict__  # to ask a model for an attribute takes five times as long
-        if len(fields) > _FIELDS:  # the service has sent marks of ours
+        """Take a signal from the stream. False when its id came before with other content."""
+        fields = signal.__dict__  # attributes of a model take five times as long
+        if len(fields) > _FIELDS:  # the service sent fields with the names of our marks
             for name in MARKS:
                 vars(signal).pop(name, None)
         seen = self._seen
         signal_id = fields["id"]
-        known = seen.prints.get(signal_id)
+        known = seen.fingerprints.get(signal_id)
         when = unix(fields["timestamp"])
         if known is not None:
             if self._heard < when <= now + self.ahead:
@@ -209,7 +209,7 @@ class Deduplicator:
             self.duplicates += 1
             return self._agrees(signal, when, known)
         if self._plain and not self._waiting and self._newest <= when <= now + _SECOND and when >= self.begin:
-            # Nearly always. The same as below, without asking for what is not there.
+            # The usual case: as below, without the checks that do not apply.
             self._newest = self._heard = when
             position = self.position
             if when > position:
@@ -227,7 +227,7 @@ class Deduplicator:
         return agrees
 
     def heartbeat(self, timestamp: float, now: float, out: deque[StreamItem]) -> None:
-        """The stream has reached this time: what should have come before will not come any more."""
+        """Take a heartbeat: signals before its time will no longer come live."""
         self.not_before(timestamp)
         self._reached = max(self._reached, min(timestamp, now))
         if self._waiting and timestamp <= now + self.ahead:
@@ -236,7 +236,7 @@ class Deduplicator:
     # looking back
 
     def look(self, now: float, *, attached: float | None = None) -> BackfillWindow:
-        """After the stream was opened again at `attached`; without it, the first of the two looks."""
+        """The window to read after a reconnect at `attached`; without it, the first of the two looks."""
         settled = now - self._settle - 1
         start = max(self.position - OVERLAP, self.begin)
         cut = settled if attached is None else math.floor(attached)
@@ -244,22 +244,22 @@ class Deduplicator:
         return BackfillWindow(start, cut, now, until, holds=attached is not None, anchor=self._anchor(start, settled))
 
     def _anchor(self, start: float, settled: float) -> float:
-        """The time of a signal that a history from `start` on must have; -inf when there is none."""
-        # After a restart those that were acknowledged stand in `ahead`, with their times.
+        """The time of a signal that a history from `start` on must contain; -inf when there is none."""
+        # After a restart the acknowledged ones are in `ahead`, with their times.
         seen = max((when for when in self._seen.ahead.values() if when <= settled), default=-math.inf)
         seen = max(seen, self._newest)
         if seen == -math.inf and self._before and self._listed is not None and self._listed[0] < math.inf:
-            return self._listed[1]  # nothing was seen yet, but something was there before
+            return self._listed[1]  # nothing was seen yet, but the history had signals before
         return seen if start <= seen <= settled else -math.inf
 
     def audit(self, now: float) -> BackfillWindow:
-        """For what the stream left out without a word. One that ran out of pages is gone on with."""
+        """The window to read for signals that the stream left out. Continues an audit that ran out of pages."""
         start = max(self._through - OVERLAP, self.begin)
         until, cut = self._unaudited or (None, now - self._settle - 1)
         return BackfillWindow(start, cut, now, until, holds=until is None, audit=True, pages_left=AUDITED_PAGES)
 
     def add(self, look: BackfillWindow, signals: Collection[Signal]) -> tuple[bool, list[Signal]]:
-        """A page of the history. Whether to read on, and what comes again with other content."""
+        """Take a page of the history. Returns whether to read on, and conflicts: known ids with other content."""
         conflicts = []
         look.pages_left -= 1
         newest = -math.inf
@@ -267,13 +267,13 @@ class Deduplicator:
             when = unix(signal.timestamp)
             newest = max(newest, when)
             look.oldest = min(look.oldest, when)
-            known = self._seen.prints.get(signal.id)
+            known = self._seen.fingerprints.get(signal.id)
             if known is not None:
                 if not self._agrees(signal, when, known):
                     conflicts.append(signal)
-            elif signal.id in look.prints:  # no fault by itself: the list grows while it is read
-                if look.prints[signal.id] not in (0, fingerprint(signal, when)):
-                    look.prints[signal.id] = 0
+            elif signal.id in look.fingerprints:  # no error by itself: the list grows while it is read
+                if look.fingerprints[signal.id] not in (0, fingerprint(signal, when)):
+                    look.fingerprints[signal.id] = 0
                     self.conflicts += 1
                     conflicts.append(signal)
             elif (
@@ -285,17 +285,17 @@ class Deduplicator:
         return (not signals or newest >= look.begin) and look.pages_left > 0, conflicts
 
     def found(self, look: BackfillWindow, now: float, out: deque[StreamItem]) -> Gap | None:
-        """The walk is done. A gap when the history does not reach back to what was seen, or is in no order and too
-        long to be sorted here.
+        """Finish a walk. Returns a gap when the history does not reach back to what was seen, or is unordered and too
+        long to sort.
         """
         before = self.position
-        # An id that comes twice in one walk is no fault: the list grows while it is read.
+        # An id may come twice in one walk: the list grows while it is read.
         signals = list({signal.id: (when, signal) for when, signal in reversed(look.found)}.values())
         ordered = all(older[0] <= newer[0] for older, newer in pairwise(signals))
         signals.sort(key=itemgetter(0))
         last = look.cut if look.until is None else min(look.cut, look.until)
         if look.pages_left <= 0:
-            last = min(last, self.position)  # what is newer would overtake what was not read
+            last = min(last, self.position)  # newer ones would come before what was not read
         place = bisect_right(signals, last, key=itemgetter(0))
         for when, signal in signals[:place]:
             self._take(signal, when, now, out, replayed=True)
@@ -304,42 +304,42 @@ class Deduplicator:
         if look.holds:
             self._reached = max(self._reached, look.cut)
         if look.truncated or (look.until is not None and not look.audit):
-            reason = "the history is in no order, and too long to be sorted"
+            reason = "the history is unordered and too long to sort"
             return gap if ordered else Gap(utc(max(self.begin, look.start)), utc(max(before, look.end)), reason)
         if look.pages_left <= 0:
             self._unaudited = look.oldest, look.cut
             return None
         if look.holds:
             self._hold(signals[place:], now, out)
-        # Other looks begin where the stream stood, and know nothing of what it left out before.
+        # Other looks start at the position, and do not find what the stream left out before it.
         if look.audit or (look.holds and look.start <= self._through):
-            self._through = max(self._through, min(look.cut, look.end, self.position))  # clocks may be wrong
+            self._through = max(self._through, min(look.cut, look.end, self.position))  # min: clocks may be wrong
             self._unaudited = None
         return gap
 
     def _out_of_reach(self, look: BackfillWindow, position: float) -> Gap | None:
-        """What the history has let go already: it shows nothing as old as what was seen last."""
+        """The gap when the history has already dropped signals: it has nothing as old as the last one seen."""
         if look.oldest <= look.anchor or look.anchor == -math.inf or not (look.holds or look.released):
             return None
         kept = look.end - SURELY_KEPT
-        # Where something is shown, a last signal that is younger than that should be, too.
+        # A history that is not empty should contain a last signal younger than `kept`.
         if max(look.anchor, self._heard, self._reached) >= kept and (look.oldest == math.inf or look.anchor < kept):
             return None
-        start, end = max(position, self._told), min(look.oldest, look.end)
+        start, end = max(position, self._reported), min(look.oldest, look.end)
         if end <= start:
             return None
-        self._told = end
-        return Gap(utc(start), utc(end), "the history does not reach back to the last signal before")
+        self._reported = end
+        return Gap(utc(start), utc(end), "the history does not reach back to the last signal seen")
 
     def _hold(self, signals: list[tuple[float, Signal]], now: float, out: deque[StreamItem]) -> None:
-        """These will probably come live. Those dated in a time to come would wait for ever, and others behind them."""
+        """Keep signals that may come live. None wait if one is dated in the future: it would block the others."""
         ahead = bool(signals) and signals[-1][0] > now + self.ahead
         self._waiting = deque(() if ahead else signals)
         for when, signal in signals if ahead else ():
             self._take(signal, when, now, out, replayed=True)
 
     def goes_on(self, look: BackfillWindow) -> bool:
-        """Whether another walk belongs to this look, because there is more than is held at once."""
+        """Whether another walk belongs to this look, because it found more than it holds."""
         more = look.truncated and look.released > 0
         if look.audit or (look.until is None and not more):
             return False
@@ -350,11 +350,11 @@ class Deduplicator:
         return True
 
     def end_look(self) -> None:
-        """It is over, or cannot be gone on with."""
+        """Drop the walks that are left."""
         self._windows = []
 
     def failed(self, look: BackfillWindow, reason: str, now: float, out: deque[StreamItem]) -> Gap:
-        """The walk broke off: what it has found is the newest part, and before that there is a gap."""
+        """Finish a walk that failed: it found the newest part, and before that there is a gap."""
         start, end, through = self.position, look.end, self._through
         newest_first = all(newer[0] >= older[0] for newer, older in pairwise(look.found))
         if look.found and look.until is None and not look.truncated and newest_first:
@@ -373,27 +373,27 @@ class Deduplicator:
 
     @property
     def waiting(self) -> int:
-        """Signals that the history has and the stream will perhaps still bring."""
+        """The number of signals from the history that may still come live."""
         return len(self._waiting)
 
     # what was taken
 
     def acknowledge(self, signal_id: str) -> bool:
-        """The consumer is done with it. False when it was not waited for."""
+        """Mark a signal as done. False when it is unknown or done already."""
         return self._unacknowledged.pop(signal_id, None) is not None
 
     def state(self) -> CheckpointState:
-        """Where a restart goes on: everything that was not acknowledged comes again, and nothing else."""
+        """What a restart needs, so that exactly the signals that were not acknowledged come again."""
         position = min(self._unacknowledged.values(), default=self.position)
-        # Of what is older nobody knows any more what was acknowledged.
+        # For older ones it is no longer known what was acknowledged.
         position = max(self.begin, min(max(position, self._seen.forgotten + OVERLAP + 1), self.position))
-        # What the stream has left out since the last audit is looked for by the next run, unless that is very much.
+        # The next run audits from the last audit on, unless that takes too many ids.
         unaudited = max(self.begin, min(position, max(self._through, self._seen.forgotten + OVERLAP + 1)))
         if len(list(islice(self._seen.since(unaudited - OVERLAP), _MOST_KEPT + 1))) <= _MOST_KEPT:
             position = unaudited
         handled = self._handled(position)
         if position > self.begin + OVERLAP and not any(when >= position - OVERLAP for _, when in handled):
-            # Nothing bears the position out: `resume` would not trust it.
+            # No signal confirms the position: `resume` would not trust it.
             last = next((when for each, when in self._seen.since(-math.inf) if each not in self._unacknowledged), None)
             position = self.begin if last is None else max(self.begin, min(position, last + OVERLAP))
             handled = self._handled(position)
@@ -408,7 +408,7 @@ class Deduplicator:
 
     def _take(self, signal: Signal, when: float, now: float, out: deque[StreamItem], *, replayed: bool = False) -> None:
         late = when < self._newest
-        if when <= now + self.ahead:  # else it is dated in a time to come, and says nothing about where we are
+        if when <= now + self.ahead:  # else it is dated in the future, and tells nothing about the position
             if not late:
                 self._newest = when
             reached = min(when, now + _SECOND)
@@ -419,7 +419,7 @@ class Deduplicator:
         if self._seen.add(signal.id, when, fingerprint(signal, when), max(self.position, self._newest)):
             reached = self.position if self._heard == -math.inf else min(self.position, self._heard)
             self._seen.forget(min(reached, next(iter(self._unacknowledged.values()), reached)))
-        if self._wanted is not None and not self._wanted(signal):
+        if self._predicate is not None and not self._predicate(signal):
             self.filtered += 1
             return
         self.signals += 1
@@ -430,10 +430,10 @@ class Deduplicator:
             self.late += late
             out.append(marked(signal, replayed=replayed, late=late))
         else:
-            out.append(signal)  # type: ignore[arg-type] # it came live
+            out.append(signal)  # type: ignore[arg-type] # a live signal is a StreamSignal
 
     def _overtake(self, signal: StreamSignal, when: float, now: float, out: deque[StreamItem]) -> bool:
-        """What the history has before `signal`, and did not come before it, will not come any more.
+        """Release what the history has before `signal`: it will no longer come live.
 
         False when the history has `signal` itself with other content.
         """
@@ -455,12 +455,12 @@ class Deduplicator:
 
     def _take_waiting(self, now: float, out: deque[StreamItem]) -> None:
         when, signal = self._waiting.popleft()
-        if signal.id not in self._seen.prints:  # another look may have released it
+        if signal.id not in self._seen.fingerprints:  # another look may have released it
             self._take(signal, when, now, out, replayed=True)
 
     def _agrees(self, signal: Signal, when: float, known: int) -> bool:
         if not known or known == fingerprint(signal, when):
             return True
         self.conflicts += 1
-        self._seen.prints[signal.id] = 0  # said once
+        self._seen.fingerprints[signal.id] = 0  # report a conflict once
         return False

@@ -1,4 +1,4 @@
-"""What the stream and the history send, from bytes to models. What cannot be read is kept as it came. No I/O."""
+"""Events of the stream and pages of the history, from bytes to models. Unreadable ones keep their bytes. No I/O."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ Event: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | InvalidEvent
 
 @cache
 def signal_reader() -> Any:
-    """From the bytes of an event to a signal; built when the first one comes."""
+    """The function from an event's bytes to a signal; built for the first event."""
     StreamSignal.model_rebuild()
     return StreamSignal.__pydantic_validator__.validate_json
 
 
 def read_other(raw: bytes, problem: ValidationError) -> Event:
-    """An event that `signal_reader` could not read. Its kind stands in its JSON; its name means nothing."""
-    # Bytes that are no UTF-8: the standard has them replaced.
+    """Read an event that `signal_reader` could not. Its kind is in its JSON; the SSE event name is ignored."""
+    # The standard replaces bytes that are not UTF-8.
     text = raw.decode("utf-8", "replace")
     content = text.encode() if "\ufffd" in text else raw
     try:
         body = parse_json(content)
     except ValueError as error:
-        return _invalid(f"it is no JSON: {error}", raw)
+        return _invalid(f"it is not JSON: {error}", raw)
     kind = body.get("type") if isinstance(body, dict) else None
     if not isinstance(kind, str):
         return _invalid("it has no type", raw)
@@ -64,7 +64,7 @@ def of_another_chain(signal: Signal, raw: bytes) -> InvalidEvent:
 
 
 def conflict(signal: Signal, raw: bytes | None = None) -> InvalidEvent:
-    """An id that came again with other content; without `raw` in the history."""
+    """An event for an id that came again with other content. Without `raw`, the history sent it."""
     content = signal.model_dump_json().encode() if raw is None else raw
     reason = f"the id {printable(signal.id, 100)!r} came again with other content"
     return InvalidEvent(reason, content[:MAX_RAW], "history" if raw is None else "stream")
@@ -75,7 +75,7 @@ def _invalid(reason: str, raw: bytes) -> InvalidEvent:
 
 
 def explained(error: ValidationError) -> str:
-    """The first thing that is wrong, without what stands there."""
+    """The first problem, without the value."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
@@ -87,7 +87,7 @@ class HistoryPage:
 
     Attributes:
         invalid: items that could not be read.
-        headers: of the answer; they tell the service's time.
+        headers: the answer's headers, for the service's time.
     """
 
     signals: list[Signal]
@@ -97,7 +97,7 @@ class HistoryPage:
 
 
 def decode_history(chain: int, method: str, url: str, response: RawResponse) -> HistoryPage:
-    """A page, without those of its items that cannot be read: one bad price must not hide ninety-nine signals."""
+    """A page, without items that cannot be read: one bad price must not hide ninety-nine signals."""
     invalid: list[InvalidEvent] = []
     try:
         page = decode_page(Signal, method, url, response)
@@ -143,13 +143,13 @@ def _item_by_item(response: RawResponse) -> tuple[list[Signal], str | None, list
 
 
 class Gzip:
-    """Undoes gzip as it comes, in pieces of a size that cannot fill the memory."""
+    """Decompresses gzip as it arrives, in pieces of limited size."""
 
     def __init__(self) -> None:
         self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     def undo(self, chunk: bytes) -> Iterator[bytes]:
-        """The pieces that `chunk` holds. Raises `zlib.error` when it is damaged."""
+        """The decompressed pieces of `chunk`. Raises `zlib.error` when it is damaged."""
         while chunk:
             piece = self._gzip.decompress(chunk, _AT_ONCE)
             chunk = self._gzip.unconsumed_tail
@@ -163,11 +163,11 @@ class Gzip:
 
 
 def unix(moment: datetime) -> float:
-    """Unix seconds. For UTC, which it nearly always is, in half the time of `timestamp()`."""
+    """Unix seconds; for UTC in half the time of `timestamp()`."""
     zone = moment.tzinfo
     if zone is None or zone.utcoffset(None):
         return moment.timestamp()
-    # A float always: it is compared with others, and with an int that takes longer.
+    # Always a float: comparing a float with an int takes longer.
     whole = moment.toordinal() * 86_400 + moment.hour * 3_600 + moment.minute * 60 + moment.second - _1970
     micro = moment.microsecond
     return whole + micro / 1e6 if micro else whole
@@ -178,7 +178,7 @@ def utc(moment: float) -> datetime:
 
 
 def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
-    """The signal as a stream yields it, with our marks."""
+    """The signal as a stream yields it, with the marks `replayed` and `late`."""
     if not isinstance(signal, StreamSignal):
         fields = {name: getattr(signal, name) for name in type(signal).model_fields}
         extra = {name: value for name, value in (signal.model_extra or {}).items() if name not in ("type", *MARKS)}
@@ -187,6 +187,6 @@ def marked(signal: Signal, *, replayed: bool, late: bool) -> StreamSignal:
 
 
 def fingerprint(signal: Signal, when: float) -> int:
-    """What tells it from another signal with the same id."""
+    """A hash of the content, to detect another signal with the same id."""
     of = signal.__dict__
     return hash((of["token_address"], of["direction"], of["confidence"], of["price_usd"], when, of["token_symbol"]))

@@ -1,4 +1,4 @@
-"""What a consumer asks a stream for, checked before anything is opened. No I/O."""
+"""Options of a stream, checked before it is opened. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .._http.request import chain as checked_chain
-from .._http.request import confidence, moment, required_text, shown
+from .._http.request import confidence, display, moment, required_text
 from .._http.settings import ApiKey
 from ..errors import InvalidArgumentError
 from ..models.signals import Signal
@@ -18,17 +18,17 @@ from .checkpoint import CheckpointFile, default_path, fingerprint
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a consumer asked for; checked.
+    """The arguments of `signals.stream`, checked.
 
     Attributes:
         since: Unix seconds; None means from now on.
-        wanted: which signals; None means all.
+        predicate: selects signals; None means all.
         heartbeats, unknown_events, reports: what is yielded besides signals.
     """
 
     chain: int
     since: int | None
-    wanted: Callable[[Signal], bool] | None
+    predicate: Callable[[Signal], bool] | None
     heartbeats: bool
     unknown_events: bool
     reports: bool
@@ -59,21 +59,21 @@ def stream_options(
     recovery_timeout: float,
     max_reconnects: int | None,
 ) -> tuple[StreamOptions, CheckpointFile | None]:
-    """The arguments of `signals.stream`, and the checkpoint that they name."""
+    """Check the arguments of `signals.stream`; returns them with the checkpoint that they name."""
     chain = checked_chain("chain", chain)
-    wanted = _wanted(confidence(min_confidence), direction, token)
+    predicate = _predicate(confidence(min_confidence), direction, token)
     first = moment("since", since)
     if max_reconnects is not None and (
         isinstance(max_reconnects, bool) or not isinstance(max_reconnects, int) or max_reconnects < 0
     ):
-        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {shown(max_reconnects)}")
+        raise InvalidArgumentError(f"max_reconnects must be 0 or more, not {display(max_reconnects)}")
     file = _checkpoint_file(checkpoint, base_url, key, chain)
     if manual_ack and file is None:
-        raise InvalidArgumentError("manual_ack=True needs a checkpoint=, which remembers what was acknowledged")
-    asked = StreamOptions(
+        raise InvalidArgumentError("manual_ack=True needs checkpoint=, to store acknowledgments")
+    options = StreamOptions(
         chain=chain,
         since=first,
-        wanted=wanted,
+        predicate=predicate,
         heartbeats=heartbeats,
         unknown_events=unknown_events,
         reports=reports,
@@ -84,7 +84,7 @@ def stream_options(
         manual_ack=manual_ack,
         checkpointed=file is not None,
     )
-    return asked, file
+    return options, file
 
 
 def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
@@ -93,23 +93,23 @@ def _seconds(name: str, value: float, *, least: float = 0.0) -> float:
     return float(value)
 
 
-def _wanted(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
+def _predicate(least: float | None, direction: str | None, token: str | None) -> Callable[[Signal], bool] | None:
     if direction is not None and direction not in ("BUY", "SELL"):
-        raise InvalidArgumentError(f"direction must be BUY or SELL, not {shown(direction)}")
+        raise InvalidArgumentError(f"direction must be BUY or SELL, not {display(direction)}")
     name = None if token is None else required_text("token", token).strip().casefold()
-    if name == "":  # it would match nothing, and nobody would know
+    if name == "":  # it would silently match nothing
         raise InvalidArgumentError("token must not be blank")
     if least is None and direction is None and name is None:
         return None
 
-    def wanted(signal: Signal) -> bool:
+    def matches(signal: Signal) -> bool:
         return (
             (least is None or signal.confidence >= least)
             and (direction is None or signal.direction == direction)
             and (name is None or name in (signal.token_address.casefold(), signal.token_symbol.casefold()))
         )
 
-    return wanted
+    return matches
 
 
 def _checkpoint_file(
@@ -118,7 +118,7 @@ def _checkpoint_file(
     if checkpoint is False or checkpoint is None:
         return None
     if not isinstance(checkpoint, str | os.PathLike | bool) or checkpoint == "":
-        raise InvalidArgumentError("checkpoint must be a file, or True for the usual place")
+        raise InvalidArgumentError("checkpoint must be a file path, or True for the default path")
     whose = "" if key is None else fingerprint(key.header().decode("ascii").removeprefix("Bearer "))
     path = default_path(base_url, whose, chain) if isinstance(checkpoint, bool) else checkpoint
     return CheckpointFile(path, base_url=base_url, key_fingerprint=whose, chain=chain)

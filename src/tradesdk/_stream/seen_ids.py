@@ -1,7 +1,7 @@
-"""Ids that were seen: by a stream, and for how long they are remembered; by a walk through pages. No I/O.
+"""Ids seen by a stream, and by a walk through pages. No I/O.
 
-Times are the service's Unix seconds. Those of a stream are forgotten by its own progress, not by the clock: on a quiet
-chain the last signal may be days old, and the next look into the history finds it all the same.
+Times are Unix seconds of the service. A stream forgets ids by its own progress, not by the clock: on a quiet chain the
+last signal may be days old, and the next look into the history still finds it.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ REMEMBERED = 900.0
 """Seconds that ids are remembered, counted back from the position."""
 MOST_REMEMBERED = 50_000
 _EVERY = 64  # ids
-_MOST_EMPTY = 1000  # pages, one after the other
+_MOST_EMPTY = 1000  # pages in a row
 
 
 class SeenIds:
-    """Ids in the order in which they came, each with a fingerprint of what it stood for (0: not known)."""
+    """Ids in the order of arrival, each with a fingerprint of its signal (0: unknown)."""
 
     def __init__(self) -> None:
-        # Numbers and strings only: tuples by the ten thousand would keep the garbage collector busy.
-        self.prints: dict[str, int] = {}
+        # Numbers and strings only: thousands of tuples would keep the garbage collector busy.
+        self.fingerprints: dict[str, int] = {}
         self.ahead: dict[str, float] = {}
-        """Those dated in a time to come, with that time: every look finds them again until it has come."""
-        self._late: dict[str, float] = {}  # those dated before their mark, with that time
+        """Times of ids dated in the future: every look finds them again until then."""
+        self._late: dict[str, float] = {}  # times of ids dated before their mark
         self.forgotten = -math.inf
-        """Of what is not newer than this, nobody knows whether it was seen."""
+        """Up to this time it is no longer known what was seen."""
         self._ids: deque[str] = deque()
         self._marks: deque[float] = deque()
 
-    def add(self, signal_id: str, when: float, print_: int, reached: float) -> bool:
-        """One of that time was seen when the stream had `reached` another, which never goes back.
+    def add(self, signal_id: str, when: float, fingerprint: int, reached: float) -> bool:
+        """Add an id dated `when`, seen when the stream had `reached` a time, which never goes back.
 
-        Whether to `forget` some.
+        Returns whether it is time to `forget` some.
         """
         if when < reached:
             self._late[signal_id] = when
-        self.prints[signal_id] = print_
+        self.fingerprints[signal_id] = fingerprint
         self._ids.append(signal_id)
         self._marks.append(reached)
         return not len(self._ids) % _EVERY
 
     def forget(self, position: float) -> None:
-        """Let go of those that no look from `position` on can find, but for the newest: a checkpoint may name it."""
+        """Forget ids that no look from `position` on can find. The newest stays: a checkpoint may name it."""
         bound = position - REMEMBERED
         ids, marks = self._ids, self._marks
         for _ in range(len(ids) - 1):
@@ -56,13 +56,13 @@ class SeenIds:
                 ids.append(oldest)
                 marks.append(newest)
                 continue
-            del self.prints[oldest]
+            del self.fingerprints[oldest]
             self._late.pop(oldest, None)
             when = self.ahead.pop(oldest, mark)
             self.forgotten = max(self.forgotten, mark, when if when <= newest else mark)
 
     def put_back(self, position: float, forgotten: float) -> None:
-        """The stream begins again there; what is newer and was seen is now dated in a time to come."""
+        """Start over from `position`; newer ids are then dated in the future."""
         self.forgotten = min(self.forgotten, forgotten)
         for signal_id, mark in zip(self._ids, self._marks, strict=True):
             when = self._late.get(signal_id, mark)
@@ -72,7 +72,7 @@ class SeenIds:
         self._marks = deque(min(mark, position) for mark in self._marks)
 
     def since(self, start: float) -> Iterator[tuple[str, float]]:
-        """Those that a look from `start` on may find, the last that came first, with their times."""
+        """Ids that a look from `start` on may find, with their times, the latest arrival first."""
         for signal_id, mark in zip(reversed(self._ids), reversed(self._marks), strict=True):
             if mark < start:
                 break
@@ -82,10 +82,10 @@ class SeenIds:
 
 
 class Repeats:
-    """Finds pages that come again, in memory that doesn't grow with the list.
+    """Detects pages that repeat, in memory that does not grow with the list.
 
-    Kept are the first thousand ids, for a list that begins again, and one later page, for a circle further on: it is
-    replaced after 1, 2, 4, 8, … pages, and so stands inside a circle of any length at some time (R. P. Brent).
+    It keeps the first thousand ids, to detect a list that starts over, and one later page, to detect a later loop. That
+    page is replaced after 1, 2, 4, 8, … pages, so a loop of any length is found (R. P. Brent).
     """
 
     def __init__(self) -> None:
@@ -95,8 +95,8 @@ class Repeats:
         self._empty = 0
 
     def nothing_new(self, ids: list[str]) -> bool:
-        """Whether this page has only items that came before, as far as is known; or is empty, as a thousand before."""
-        if not ids:  # a service that filters what it has read may have a few
+        """Whether a page has only items that came before, or is empty like the thousand pages before it."""
+        if not ids:  # a service that filters after reading may send a few
             self._empty += 1
             return self._empty > _MOST_EMPTY
         self._empty = 0

@@ -1,7 +1,7 @@
-"""An event stream from bytes to events, as the HTML standard reads it (`text/event-stream`). Pure: it is fed.
+"""Server-sent events (`text/event-stream`) from bytes to events, as the HTML standard defines. No I/O.
 
-Data stays bytes. All that matters here is ASCII: line ends, the colon, names of fields. UTF-8 hides no ASCII byte, not
-even where it is broken, so decoding what was cut out gives what cutting up the decoded stream would have given.
+Data stays bytes. Only ASCII matters here: line ends, the colon, names of fields. No ASCII byte is part of another UTF-8
+character, even in broken UTF-8, so it makes no difference whether bytes are decoded before or after splitting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 MAX_LINE = 1024 * 1024
 MAX_EVENT = 4 * 1024 * 1024
 HEAD = 64 * 1024
-LONGEST_RETRY = 10**15  # milliseconds; also what keeps a server from having us convert a megabyte of digits
+LONGEST_RETRY = 10**15  # milliseconds; a server could send a megabyte of digits
 
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
 _LF, _CR, _SPACE = b"\n\r "
@@ -49,22 +49,22 @@ class ServerSentEvent:
 
 
 class SSELimitError(ValueError):
-    """A line or an event is longer than allowed. Nobody knows where it ends, so the stream cannot be read on.
+    """A line or an event is too long. Its end is unknown, so the rest of the stream cannot be read.
 
     Attributes:
-        what: "line", or "event" for the joined data of one.
-        limit: how many bytes were allowed.
-        head: how it begins, at most 64 KiB.
+        what: "line", or "event" for the joined data of an event.
+        limit: bytes allowed.
+        head: its first bytes, at most 64 KiB.
     """
 
     def __init__(self, what: str, limit: int, head: bytes) -> None:
-        super().__init__(what, limit, head)  # all of them, so that it can be pickled
+        super().__init__(what, limit, head)  # all arguments, for pickling
         self.what = what
         self.limit = limit
         self.head = head
 
     def __str__(self) -> str:
-        return f"longer than {self.limit:,} bytes: {'an event' if self.what == 'event' else 'a line'} of the stream"
+        return f"{'an event' if self.what == 'event' else 'a line'} of the stream is longer than {self.limit:,} bytes"
 
 
 class SSEDecoder:
@@ -75,12 +75,11 @@ class SSEDecoder:
         max_event: bytes that the joined data of an event may have.
 
     Attributes:
-        last_event_id: the id from which a server would go on. It changes with the empty line that ends an event, also
-            of one without data.
-        retry: milliseconds to wait before connecting again, as the server said last; None when it said nothing.
+        last_event_id: the id to resume from. It changes at the empty line that ends an event, even one without data.
+        retry: milliseconds to wait before connecting again, the last that the server named; None when it named none.
             At most 10**15.
         comments: number of comment lines.
-        error: set when a limit was passed. What came before it was returned, and nothing more will be.
+        error: set when a limit was exceeded. Events before it were returned; there will be no more.
     """
 
     __slots__ = (
@@ -109,19 +108,19 @@ class SSEDecoder:
         self.error: SSELimitError | None = None
         self._max_line = max_line
         self._max_event = max_event
-        self._short = min(max_line - len(b"data: "), max_event)  # data of one line up to this passes neither
-        self._only_lines = False  # neither a byte order mark nor the end has to be thought of
-        self._start = b""  # of the stream, while it may still become a byte order mark
+        self._short = min(max_line - len(b"data: "), max_event)  # data of one line up to this keeps both limits
+        self._only_lines = False  # past the byte order mark, and neither closed nor failed
+        self._start = b""  # the first bytes, while they may still become a byte order mark
         self._ended = False
-        self._after_cr = False  # an LF that comes now belongs to the CR before it
-        self._line = bytearray()  # has not ended yet
-        self._begun = False  # lines came after the last empty one
-        self._data: bytes | bytearray | None = None  # of the event that has not ended yet; None without a data line
+        self._after_cr = False  # the next LF belongs to the CR before it
+        self._line = bytearray()  # the unfinished line
+        self._begun = False  # whether lines came after the last empty one
+        self._data: bytes | bytearray | None = None  # of the unfinished event; None without a data line
         self._event = ""
         self._id = ""
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that `chunk` completes. A CR ends its line at once, whatever may follow.
+        """The events that `chunk` completes. A CR ends its line at once.
 
         Raises:
             RuntimeError: after `close`.
@@ -129,7 +128,7 @@ class SSEDecoder:
         return self._events(chunk, ServerSentEvent)
 
     def data(self, chunk: bytes) -> list[bytes]:
-        """The same without types and ids: only the data of each event, which costs less."""
+        """Like `feed`, but only the data of each event, which is faster."""
         return self._events(chunk, None)
 
     def _events(self, chunk: bytes, make: Callable[[bytes, str, str], Any] | None) -> list[Any]:
@@ -154,7 +153,7 @@ class SSEDecoder:
             self._line.clear()
         events: list[Any] = []
         if not self._begun and chunk[:6] == b"data: ":
-            # Nearly always: whole events of one data line each. What is not that falls out as a part with an LF.
+            # The usual case: whole events of one data line each. A part with an LF is something else.
             if chunk[-2:] == b"\n\n":
                 parts = chunk[6:-2].split(b"\n\ndata: ")
                 rest = b""
@@ -188,14 +187,14 @@ class SSEDecoder:
         return events
 
     def close(self) -> None:
-        """The stream has ended: an unfinished event is dropped."""
+        """End the stream; an unfinished event is dropped."""
         self._ended = True
         self._stop()
 
     def _lines_of(self, chunk: bytes) -> bytes:
-        """`chunk` without the byte order mark of the stream; nothing while it may be part of one, or after an error."""
+        """`chunk` without a byte order mark; empty while it may be part of one, or after an error."""
         if self._ended:
-            raise RuntimeError("the stream has ended, and a new one needs a new decoder")
+            raise RuntimeError("the stream has ended; use a new decoder for a new stream")
         if self.error is not None:
             return b""
         chunk = self._start + chunk
@@ -207,13 +206,13 @@ class SSEDecoder:
         return chunk.removeprefix(_MARK)
 
     def _keep(self, part: bytes) -> None:
-        """More of a line that has not ended."""
+        """Add to the unfinished line."""
         self._line += part
         if len(self._line) > self._max_line:
             self._fail("line", self._max_line, self._line)
 
     def _read(self, lines: list[bytes], events: list[Any], make: Callable[[bytes, str, str], Any] | None) -> None:
-        """Take whole lines in, and add the events that they end."""
+        """Read whole lines, and append the events that they complete."""
         data, longest = self._data, self._max_line
         for line in lines:
             if not line:  # the end of an event
@@ -247,7 +246,7 @@ class SSEDecoder:
                 if 0 not in value:
                     self._id = value.decode("utf-8", "replace")
             elif name == b"retry":
-                if value.isdigit():  # of bytes: 0 to 9 only, and at least one
+                if value.isdigit():  # bytes.isdigit: 0 to 9 only
                     self.retry = min(int(value.lstrip(b"0")[:17] or b"0"), LONGEST_RETRY)
             elif not name:
                 self.comments += 1
@@ -255,12 +254,12 @@ class SSEDecoder:
         self._begun = bool(lines[-1])
 
     def _fail(self, what: str, limit: int, offender: bytes | bytearray) -> None:
-        # No more than the limit itself, so that it does not depend on how the bytes were cut.
+        # At most the limit, so that it does not depend on how the bytes were split.
         self.error = SSELimitError(what, limit, bytes(offender[: min(HEAD, limit)]))
         self._stop()
 
     def _stop(self) -> None:
-        """Nothing is kept, and no more is taken."""
+        """Drop everything and take no more."""
         self._only_lines = False
         self._start = b""
         self._event = self._id = ""

@@ -1,4 +1,4 @@
-"""A live stream as a value: it is fed with bytes and answers, and says what to do next and what to yield. No I/O."""
+"""The state machine of a live stream: takes bytes and answers, decides the next action and what to yield. No I/O."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from .sse import SSEDecoder
 AUDIT_EVERY = 300.0
 _AT_ONCE = 64  # events
 AUDIT_AGAIN = 60.0
-"""Seconds until one that was too long for one time is gone on with."""
+"""Seconds until an audit that ran out of pages continues."""
 _AUDIT_SOON = 30.0
-_SLOW = 1.0  # seconds that a first connection may take without anything being missed meanwhile
+_SLOW = 1.0  # seconds; if the first connection takes longer, signals may have been missed
 
 HEALTHY = 60.0
-"""Seconds of life after which failures are counted from the beginning again."""
+"""Seconds of life after which failures are counted from zero."""
 _TIMES = 3
-_LEAST, _MOST = 10.0, 600.0  # seconds of silence that are never too many, and always
+_LEAST, _MOST = 10.0, 600.0  # bounds of the silence limit, in seconds
 _LEAST_READ = 0.1  # seconds
 _LEARNED_FROM = 8  # intervals
-_LONGEST_NAMED = 3_600.0  # seconds that the service may ask for; beyond that it is an error, not a wait
+_LONGEST_NAMED = 3_600.0  # seconds; a longer wait named by the service is an error
 _HOPELESS_IN_A_ROW = 10
-_READY = 0.005  # seconds that a read takes for which everything was there
+_READY = 0.005  # seconds; a read that took longer had to wait for data
 
 
 class Watchdog:
-    """The life of one stream over all its connections.
+    """Detects dead connections and counts failures, over all connections of one stream.
 
-    Only events count as life, not bytes: a proxy can send comments for ever.
+    Only events count as life, not bytes: a proxy can send comments forever.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Watchdog:
         self._opened: float | None = None
         self.alive = 0.0
         """When the last event came, or the connection was opened."""
-        self._silent_from = 0.0  # the same, but for the time in which nobody was reading
+        self._silent_from = 0.0  # the same, plus the time in which nothing was being read
         self._read_at = 0.0
         self._heartbeat: float | None = None
         self._had_heartbeat = False
         self.tries = 0
         self.caught_up = False
-        """Whether the last read had to wait, so that nothing more lay in the buffers."""
+        """Whether the last read had to wait, so the buffers were empty."""
 
     @property
     def limit(self) -> float:
@@ -86,7 +86,7 @@ class Watchdog:
 
     @property
     def patience(self) -> float:
-        """Seconds that the next read may take: what is left of the limit after the silence so far."""
+        """Seconds that the next read may take: what is left of the limit."""
         return max(_LEAST_READ, self.limit - (self._read_at - self._silent_from))
 
     def opened(self, now: float) -> None:
@@ -95,17 +95,17 @@ class Watchdog:
         self._had_heartbeat = self.caught_up = False
 
     def read(self, began: float, ended: float) -> None:
-        """Somebody has read. Between two reads nobody was listening, so that was no silence of the service."""
+        """Record a read. Time between reads does not count as silence of the service."""
         self._silent_from += began - self._read_at
         self._read_at = ended
         self.caught_up = ended - began > _READY
 
     def event(self, now: float) -> None:
-        """A signal, or another event that could be read."""
+        """Record a readable event other than a heartbeat."""
         self.alive = self._silent_from = now
 
     def heartbeat(self, now: float, timestamp: float) -> None:
-        """A heartbeat. The interval is learned from what they say themselves: they may have lain in a buffer."""
+        """Record a heartbeat. The interval comes from their timestamps: heartbeats may wait in a buffer."""
         self.alive = self._silent_from = now
         self._silent = 0
         self._had_heartbeat = True
@@ -114,11 +114,11 @@ class Watchdog:
         self._heartbeat = timestamp
 
     def stalled(self, now: float) -> bool:
-        """Whether it has been silent too long, whatever bytes came."""
+        """Whether no event came for too long, even if bytes did."""
         return now - self._silent_from > self.limit
 
     def broke_off(self, now: float, *, silent: bool = False) -> None:
-        """The connection is over."""
+        """Record the end of a connection. `silent`: because no event came."""
         if self._opened is not None and self.alive - self._opened >= HEALTHY:
             self.tries = 0
         if silent and not self._had_heartbeat:
@@ -126,14 +126,14 @@ class Watchdog:
         self._opened = None
 
     def succeeded(self) -> None:
-        """It could be opened."""
+        """Record that a connection was opened."""
         self._hopeless = 0
 
     def wait(self, failure: Failure | None, *, now: float, floor: float = 0.0) -> float | None:
-        """Seconds until the next try; None when there is to be none.
+        """Seconds until the next attempt; None to give up.
 
-        `failure`: why opening it failed; None when a connection that was open has ended. `now`: the local time.
-        `floor`: seconds that the service has asked for on the stream.
+        `failure`: why opening failed; None when an open connection ended. `now`: the local time. `floor`: seconds that
+        the service named in the stream (`retry:`).
         """
         self.tries += 1
         failure = failure or Failure(FailureCause.LOST)
@@ -141,7 +141,7 @@ class Watchdog:
             self._hopeless += 1
             if self._hopeless >= _HOPELESS_IN_A_ROW:
                 return None
-        elif not _passing(failure):
+        elif not _temporary(failure):
             return None
         wait = self._policy.wait(self.tries, failure, now=now, random=self._random)
         if wait.server > _LONGEST_NAMED:
@@ -149,17 +149,16 @@ class Watchdog:
         return max(wait.seconds, min(floor, self._policy.cap))
 
 
-def _passing(failure: Failure) -> bool:
-    """Whether another try may help."""
+def _temporary(failure: Failure) -> bool:
     return failure.cause is not FailureCause.STATUS or failure.status in (429, 502, 503, 504) or failure.status > 505
 
 
 class Reports:
-    """`wanted`: whether reports are yielded too, among the `items`."""
+    """Logs and counts what happens to a stream. If `enabled`, reports are also yielded, among the `items`."""
 
-    def __init__(self, chain: int, wanted: bool, items: deque[StreamItem]) -> None:
+    def __init__(self, chain: int, enabled: bool, items: deque[StreamItem]) -> None:
         self._chain = chain
-        self._wanted = wanted
+        self._enabled = enabled
         self._items = items
         self.stats = StreamStats()
 
@@ -180,34 +179,32 @@ class Reports:
     def unknown(self, item: UnknownEvent) -> None:
         self.stats = replace(self.stats, unknown=self.stats.unknown + 1)
         extra = log_fields("stream_unknown_event", chain=self._chain, type=printable(item.type, 60))
-        logger.info("the stream sent an event of the unknown kind %.60r", item.type, extra=extra)
+        logger.info("the stream sent an event of unknown type %.60r", item.type, extra=extra)
 
     def invalid(self, item: InvalidEvent) -> None:
         self.stats = replace(self.stats, invalid=self.stats.invalid + 1)
         extra = log_fields("stream_invalid_event", chain=self._chain, source=item.source, reason=item.reason)
-        logger.warning(
-            "%s of chain %d sent what cannot be read: %s", item.source, self._chain, item.reason, extra=extra
-        )
+        logger.warning("%s of chain %d sent an invalid event: %s", item.source, self._chain, item.reason, extra=extra)
         self._report(item)
 
     def gap(self, gap: Gap) -> None:
-        """It comes before what was found behind it; nothing else waits to be yielded."""
+        """Report a gap before the items that follow it; no earlier item is waiting."""
         self.stats = replace(self.stats, gaps=self.stats.gaps + 1)
         chain, start, end = self._chain, gap.start, gap.end
         extra = log_fields("stream_gap", chain=chain, start=start, end=end, reason=gap.reason)
         logger.warning(
             "signals of chain %d may be missing from %s to %s: %s", chain, start, end, gap.reason, extra=extra
         )
-        if self._wanted:
+        if self._enabled:
             self._items.appendleft(gap)
 
-    def put_back(self, position: float, start: float, reason: str) -> None:
+    def position_reset(self, position: float, start: float, reason: str) -> None:
         item = PositionReset(utc(position), utc(start), reason)
         extra = log_fields(
             "stream_position_reset", chain=self._chain, position=item.position, start=item.start, reason=reason
         )
         logger.warning(
-            "chain %d: the position %s was put back to %s: %s",
+            "chain %d: the position %s was reset to %s: %s",
             self._chain,
             item.position,
             item.start,
@@ -219,13 +216,13 @@ class Reports:
     def audited(self) -> None:
         self.stats = replace(self.stats, audits=self.stats.audits + 1)
 
-    def not_looked(self, reason: str) -> None:
-        """The history could not be read, and will be asked again."""
+    def history_unread(self, reason: str) -> None:
+        """Log that the history could not be read and will be read again."""
         extra = log_fields("history_unread", chain=self._chain, reason=reason)
         logger.warning("chain %d: %s", self._chain, reason, extra=extra)
 
     def _report(self, item: Report) -> None:
-        if self._wanted:
+        if self._enabled:
             self._items.append(item)
 
 
@@ -233,7 +230,7 @@ class NextAction(Enum):
     """What a stream needs next."""
 
     YIELD = "yield"
-    """Hand out what is there."""
+    """Yield the items."""
     CONNECT = "connect"
     WAIT = "wait"
     LOOK = "look"
@@ -244,14 +241,16 @@ class NextAction(Enum):
 
 
 class StreamState:
-    """One stream over all its connections. `mono` is a monotonic time, `local` the local wall's."""
+    """One stream over all its connections. `mono` is a monotonic time, `local` the local wall clock's."""
 
-    def __init__(self, asked: StreamOptions, policy: RetryPolicy, *, mono: float, local: float) -> None:
-        self._asked = asked
+    def __init__(self, options: StreamOptions, policy: RetryPolicy, *, mono: float, local: float) -> None:
+        self._options = options
         self._lock = threading.Lock()  # signals may be acknowledged from other threads
         self.items: deque[StreamItem] = deque()
-        self.replay = Deduplicator(settle=asked.settle, wanted=asked.wanted, acknowledging=asked.checkpointed)
-        self.vitals = Watchdog(policy, asked.idle_timeout)
+        self.replay = Deduplicator(
+            settle=options.settle, predicate=options.predicate, acknowledging=options.checkpointed
+        )
+        self.watchdog = Watchdog(policy, options.idle_timeout)
         self.decoder = SSEDecoder()
         self.attached = False
         self.clock = ServerClock(mono=mono, local=local)
@@ -261,38 +260,38 @@ class StreamState:
         self._lag = 0.0  # of the last heartbeat of this connection
         self._first_look = False
         self._audit_at = mono + AUDIT_EVERY
-        self._said: set[int] = set()
-        self._reports = Reports(asked.chain, asked.reports, self.items)
-        self._last: tuple[StreamSignal, float] | None = None  # that came live, and when
+        self._reported: set[int] = set()  # hashes of the history's invalid items
+        self._reports = Reports(options.chain, options.reports, self.items)
+        self._last: tuple[StreamSignal, float] | None = None  # the last live signal, and when it came
         self.rest: list[bytes] = []
-        """Events that have come and were not taken in yet, the last one first."""
+        """Events that were read but not processed yet, the last one first."""
         self._fed_at = mono
         self.flowing = False
-        """Whether there is nothing to do but to read. False also when that has to be found out by `step`."""
+        """True when reading is the only thing to do; if False, `step` decides."""
         self._looks_at_start = False
-        self._asked_at: float | None = None  # when it was asked for the first time
-        self._asked_again = False
+        self._first_attempt_at: float | None = None
+        self._attempted_again = False
 
-    def told_time(self, headers: Mapping[str, str], mono: float, local: float) -> None:
-        """An answer tells the service's time."""
+    def sync_clock(self, headers: Mapping[str, str], mono: float, local: float) -> None:
+        """Set the service's clock by an answer."""
         self.clock.answered(headers, mono, local)
         self.replay.ahead = self.clock.tolerance
 
     # where it begins
 
     def begin(self, state: CheckpointState | None) -> None:
-        """Before it is opened for the first time; without a time to go on from it begins when it is open."""
+        """Set where to begin, before the first connection. With neither checkpoint nor `since`: when it is open."""
         if state is not None:
             if not self.replay.resume(state):
-                self._reports.put_back(state.position, self.replay.position, "no signal was acknowledged there")
-        elif self._asked.since is not None:
-            self.replay.start(self._asked.since)
-        self._looks_at_start = state is not None or self._asked.since is not None
+                self._reports.position_reset(state.position, self.replay.position, "no signal was acknowledged there")
+        elif self._options.since is not None:
+            self.replay.start(self._options.since)
+        self._looks_at_start = state is not None or self._options.since is not None
 
     # what to do
 
     def step(self, mono: float) -> tuple[NextAction, float]:
-        """What is needed now; for a wait, the seconds."""
+        """The next action and, for a wait, its seconds."""
         if self.items:
             return NextAction.YIELD, 0.0
         if self.rest:
@@ -303,31 +302,31 @@ class StreamState:
             return NextAction.LOOK, 0.0
         if self._settle_at is not None:
             return (NextAction.WAIT, self._settle_at - mono) if self._settle_at > mono else (NextAction.LOOK, 0.0)
-        # What lies in a buffer comes before an audit: it would be taken for left out.
-        if mono >= self._audit_at and (self.vitals.caught_up or self._is_up_to_date(mono)):
+        # Buffered events first: an audit would take them for left out.
+        if mono >= self._audit_at and (self.watchdog.caught_up or self._is_up_to_date(mono)):
             return NextAction.AUDIT, 0.0
         self.flowing = True
         return NextAction.READ, 0.0
 
     def _is_up_to_date(self, mono: float) -> bool:
-        """Where signals never stop coming, no read has to wait; their times show how far it is."""
-        return self._last is not None and self.clock.now(mono) - unix(self._last[0].timestamp) < self._asked.settle
+        """Whether the last signal is recent. On a busy stream no read has to wait, so times decide."""
+        return self._last is not None and self.clock.now(mono) - unix(self._last[0].timestamp) < self._options.settle
 
     # the connection
 
     def connecting(self, mono: float) -> None:
-        """It is being opened. What is published from the first time on is wanted, however many tries it takes."""
-        self._asked_again = self._asked_at is not None
-        if self._asked_at is None:
-            self._asked_at = mono
+        """Record an attempt to connect. Signals count from the first attempt on."""
+        self._attempted_again = self._first_attempt_at is not None
+        if self._first_attempt_at is None:
+            self._first_attempt_at = mono
 
     def connected(self, headers: Mapping[str, str], mono: float, local: float) -> None:
-        """It is open."""
-        self.told_time(headers, mono, local)
+        """Record that the stream is open."""
+        self.sync_clock(headers, mono, local)
         first = self._reports.stats.connects == 0
-        away = None if first else mono - self.vitals.alive
-        self.vitals.opened(mono)
-        self.vitals.succeeded()
+        away = None if first else mono - self.watchdog.alive
+        self.watchdog.opened(mono)
+        self.watchdog.succeeded()
         last_id, retry = self.decoder.last_event_id, self.decoder.retry
         self.decoder = SSEDecoder()
         self.decoder.last_event_id, self.decoder.retry = last_id, retry
@@ -335,64 +334,64 @@ class StreamState:
         self._reports.connected()
         replay, position = self.replay, self.replay.position
         if first and not self._looks_at_start:
-            asked = self._attached_at if self._asked_at is None else self.clock.now(self._asked_at)
-            replay.start_here(asked, told=self.clock.told)
-            self._looks_at_start = self._asked_again or self._attached_at - asked > _SLOW
-        elif self.clock.told and replay.not_after(self._attached_at, away=away):
-            self._reports.put_back(position, replay.position, "it is ahead of the service's time")
+            start = self._attached_at if self._first_attempt_at is None else self.clock.now(self._first_attempt_at)
+            replay.start_here(start, synced=self.clock.synced)
+            self._looks_at_start = self._attempted_again or self._attached_at - start > _SLOW
+        elif self.clock.synced and replay.not_after(self._attached_at, away=away):
+            self._reports.position_reset(position, replay.position, "it is ahead of the service's time")
         if not first or self._looks_at_start:
             self._first_look = True
-            self._settle_at = mono + self._asked.settle
+            self._settle_at = mono + self._options.settle
         self._lag = 0.0
         self.attached = True
 
     def disconnected(
         self, reason: str, mono: float, local: float, *, failure: Failure | None = None, silent: bool = False
     ) -> bool:
-        """It is not, or no longer. False when it should not be opened again.
+        """Record a lost or failed connection. False when it should not be opened again.
 
-        `failure`: why it could not be opened; `silent`: it was open, and nothing came.
+        `failure`: why it could not be opened. `silent`: it was open, but no event came.
         """
         self._detach(mono, silent=silent)
-        wait = self.vitals.wait(failure, now=local, floor=(self.decoder.retry or 0) / 1000)
-        most = self._asked.max_reconnects
-        if wait is None or (most is not None and self.vitals.tries > most):
+        wait = self.watchdog.wait(failure, now=local, floor=(self.decoder.retry or 0) / 1000)
+        most = self._options.max_reconnects
+        if wait is None or (most is not None and self.watchdog.tries > most):
             return False
         self._due = mono + wait
-        self._reports.disconnected(reason, wait, self.vitals.tries)
+        self._reports.disconnected(reason, wait, self.watchdog.tries)
         return True
 
     def interrupted(self, mono: float) -> None:
-        """The consumer was cancelled while it read: the connection is lost with it."""
+        """Record that the consumer was canceled while reading, which closed the connection."""
         if self.attached:
             self._detach(mono)
-            # The first one costs nothing; who does it all the time must not open a stream every second.
-            self._due = mono + (self.vitals.wait(None, now=0.0) or 0.0) if self.vitals.tries else mono
-            self.vitals.tries = max(1, self.vitals.tries)
+            # No wait the first time; repeated cancellations must not open a stream every second.
+            self._due = mono + (self.watchdog.wait(None, now=0.0) or 0.0) if self.watchdog.tries else mono
+            self.watchdog.tries = max(1, self.watchdog.tries)
 
     def _detach(self, mono: float, *, silent: bool = False) -> None:
         self.attached = self.flowing = False
         self.rest = []
         self.replay.end_look()
-        self.vitals.broke_off(mono, silent=silent)
+        self.watchdog.broke_off(mono, silent=silent)
         self.decoder.close()
 
     # what comes
 
     def feed(self, chunk: bytes, began: float, mono: float) -> str | None:
-        """Bytes of the stream, from a read that `began` then and has ended. A reason when it cannot be read on."""
-        vitals = self.vitals
-        vitals.read(began, mono)
+        """Take bytes from a read that began at `began` and ended at `mono`. Returns why to disconnect, or None."""
+        watchdog = self.watchdog
+        watchdog.read(began, mono)
         self._fed_at = mono
         events = self.decoder.data(chunk)
         if mono >= self._audit_at:
             self.flowing = False
-        if len(events) > _AT_ONCE and self.decoder.error is None and not vitals.stalled(mono):
+        if len(events) > _AT_ONCE and self.decoder.error is None and not watchdog.stalled(mono):
             events.reverse()
             self.rest = events
             self.go_on()
             return None
-        if not self._take_in(events) and vitals.stalled(mono):
+        if not self._take_in(events) and watchdog.stalled(mono):
             return self.silence("bytes, but no event")
         if self.decoder.error is not None:
             self._reports.invalid(InvalidEvent(str(self.decoder.error), self.decoder.error.head))
@@ -400,27 +399,27 @@ class StreamState:
         return None
 
     def silence(self, what: str = "nothing came") -> str:
-        """Why it counts as dead."""
+        """Why the connection counts as dead."""
         if self._is_stale:
-            return f"the heartbeats are {self._lag:.0f} s old, which is more than {self.vitals.limit:.0f} s"
-        return f"{what} for {self.vitals.limit:.0f} s"
+            return f"the heartbeats are {self._lag:.0f} s old, which is more than {self.watchdog.limit:.0f} s"
+        return f"{what} for {self.watchdog.limit:.0f} s"
 
     @property
     def _is_stale(self) -> bool:
-        """Whether the last heartbeat has lain somewhere. One of another day has no time to believe."""
-        return self.vitals.limit < self._lag < A_DAY
+        """Whether the last heartbeat was delayed. One that is a day old has a wrong time instead."""
+        return self.watchdog.limit < self._lag < A_DAY
 
     def go_on(self) -> None:
-        """Take in some of the `rest`: with few at a time the garbage collector finds nothing to do."""
+        """Process some of the `rest`: small portions do not trigger the garbage collector."""
         events = self.rest[: -_AT_ONCE - 1 : -1]
         del self.rest[-_AT_ONCE:]
         self._take_in(events)
 
     def _take_in(self, events: list[bytes]) -> bool:
-        """Whether a signal was among them."""
+        """Process events. Returns whether there was a signal."""
         mono = self._fed_at
         now = self.clock.now(mono)
-        chain, live, read, items = self._asked.chain, self.replay.live, signal_reader(), self.items
+        chain, live, read, items = self._options.chain, self.replay.live, signal_reader(), self.items
         last: StreamSignal | None = None
         with self._lock:
             for data in events:
@@ -437,16 +436,16 @@ class StreamState:
                     self._reports.invalid(conflict(signal, data))
         if last is None:
             return False
-        if not self.clock.told:
+        if not self.clock.synced:
             self.clock.event(unix(last.timestamp), mono)
-        self.vitals.event(mono)
+        self.watchdog.event(mono)
         self._last = last, now
         return True
 
     def _other(self, item: Event, mono: float, raw: bytes) -> None:
-        if isinstance(item, StreamSignal):  # with bytes in it that had to be replaced
-            self.vitals.event(mono)
-            if item.chain_id != self._asked.chain:
+        if isinstance(item, StreamSignal):  # it had bytes that are not UTF-8
+            self.watchdog.event(mono)
+            if item.chain_id != self._options.chain:
                 self._reports.invalid(of_another_chain(item, raw))
             elif not self.replay.live(item, self.clock.now(mono), self.items):
                 self._reports.invalid(conflict(item, raw))
@@ -456,15 +455,15 @@ class StreamState:
             now = self.clock.now(mono)
             self._lag = now - when
             if not self._is_stale:
-                self.vitals.heartbeat(mono, when)
+                self.watchdog.heartbeat(mono, when)
             self.replay.heartbeat(when, now, self.items)
             self._reports.heartbeat(max(0.0, self._lag))
-            if self._asked.heartbeats:
+            if self._options.heartbeats:
                 self.items.append(item)
         elif isinstance(item, UnknownEvent):
-            self.vitals.event(mono)
+            self.watchdog.event(mono)
             self._reports.unknown(item)
-            if self._asked.unknown_events:
+            if self._options.unknown_events:
                 self.items.append(item)
         else:
             self._reports.invalid(item)
@@ -473,18 +472,18 @@ class StreamState:
 
     @property
     def looks_again(self) -> bool:
-        """Whether the look that is due is the first of two."""
+        """Whether the next look is the first of two."""
         return self._first_look
 
     @property
     def catching_up(self) -> bool:
-        """Whether there may be signals that are not read yet from the history."""
+        """Whether the history may have signals that were not read yet."""
         return (
             self._first_look or self._settle_at is not None or (not self.attached and self._reports.stats.connects > 0)
         )
 
     def begin_look(self, mono: float, *, audit: bool = False) -> BackfillWindow:
-        """What to ask the history for."""
+        """The window of the history to read."""
         now = self.clock.now(mono)
         if audit:
             return self.replay.audit(now)
@@ -492,20 +491,20 @@ class StreamState:
         return self.replay.look(now, attached=attached)
 
     def add(self, look: BackfillWindow, page: HistoryPage, mono: float, local: float) -> bool:
-        """A page of it. Whether to read on."""
-        self.told_time(page.headers, mono, local)
+        """Take a page of the history. Returns whether to read on."""
+        self.sync_clock(page.headers, mono, local)
         with self._lock:
             more, conflicts = self.replay.add(look, page.signals)
         for signal in conflicts:
             self._reports.invalid(conflict(signal))
         for invalid in page.invalid:
-            if hash(invalid.raw) not in self._said and len(self._said) < 10_000:  # every look finds it again
-                self._said.add(hash(invalid.raw))
+            if hash(invalid.raw) not in self._reported and len(self._reported) < 10_000:  # every look finds it again
+                self._reported.add(hash(invalid.raw))
                 self._reports.invalid(invalid)
         return more and page.next_cursor is not None
 
     def looked(self, look: BackfillWindow, mono: float, *, audit: bool = False) -> None:
-        """The walk is done. One that found too much at once goes on after that has been handed out."""
+        """Finish a walk. If it found more than it holds, another walk follows once the items are yielded."""
         with self._lock:
             gap = self.replay.found(look, self.clock.now(mono), self.items)
         if gap is not None:
@@ -514,9 +513,9 @@ class StreamState:
             self._look_is_over(mono, audit=audit)
 
     def look_failed(self, look: BackfillWindow, reason: str, mono: float, *, audit: bool = False) -> None:
-        """The history could not be read."""
+        """Finish a walk that could not read the history."""
         if audit or self._first_look:
-            self._reports.not_looked(reason)  # the second look will find what this would have
+            self._reports.history_unread(reason)  # no gap yet: a later look reads the same period
         else:
             with self._lock:
                 gap = self.replay.failed(look, reason, self.clock.now(mono), self.items)
@@ -538,12 +537,12 @@ class StreamState:
     # what goes out
 
     def acknowledge(self, signal_id: str) -> bool:
-        """The consumer is done with it. False when it was not waited for."""
+        """Mark a signal as done. False when it is unknown or done already."""
         with self._lock:
             return self.replay.acknowledge(signal_id)
 
     def state(self) -> CheckpointState:
-        """What a checkpoint has to keep."""
+        """The state that a checkpoint stores."""
         with self._lock:
             return self.replay.state()
 

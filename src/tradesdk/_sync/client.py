@@ -36,21 +36,21 @@ class TradeClient:
     Close it, or use it as a context manager. Threads may share it.
 
     Args:
-        api_key: the key, or a function that gives it and is asked before every attempt; else TRADE_API_KEY.
-        base_url: where the service is, with or without `/v1`; else TRADE_BASE_URL; else that of `http_client`. It is
+        api_key: the key, or a function that returns it and is called before every attempt; else TRADE_API_KEY.
+        base_url: the service's URL, with or without `/v1`; else TRADE_BASE_URL; else that of `http_client`. It must be
             https, or http to this machine.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5); short for `retry=RetryPolicy(max_retries=…)`.
         deadline: seconds that one call may take with all its retries (default 180).
         retry: when a failed request is sent again.
-        throttle: wait for the reset when the rate limit is used up, rather than collect an error.
+        throttle: wait for the reset when the rate limit is used up, instead of failing.
         allow_insecure: allow plain http to other machines.
-        clock: the time to live by; tests hand in another one.
-        http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; our authentication,
-            timeouts and no-redirects rule win. It is never closed or changed.
+        clock: Clock to use (tests pass their own).
+        http_client: an httpx or httpx2 client to send with. Its headers, proxies and hooks apply; the SDK's
+            authentication, timeouts and no-redirects rule win. It is never closed or changed.
 
     Raises:
-        ConfigError: a setting is missing or unusable; it says which.
+        ConfigError: a setting is missing or unusable; the message names it.
 
     Example:
         ```python
@@ -78,7 +78,7 @@ class TradeClient:
         of_client = "" if http_client is None else str(http_client.base_url)
         url = settings.base_url(base_url, allow_insecure=allow_insecure, of_client=of_client)
         settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
-        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number there is max_retries")
+        settings.instance("retry", retry, RetryPolicy, "a RetryPolicy; for a number use max_retries=")
         self._owner = True
         self._session = Session(
             base_url=url,
@@ -93,7 +93,7 @@ class TradeClient:
 
     @cached_property
     def account(self) -> AccountResource:
-        """Who the key belongs to, and what is used up."""
+        """The key's account and its usage."""
         from .resources.account import AccountResource
 
         return AccountResource(self._session)
@@ -135,12 +135,12 @@ class TradeClient:
 
     @property
     def base_url(self) -> str:
-        """Where the service is, without `/v1`."""
+        """The service's URL, without `/v1`."""
         return self._session.base_url
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The rate limit as the last answer told it; None while none has."""
+        """The rate limit in the last answer that had one; None before that."""
         return self._session.throttle.rate_limit
 
     def request(
@@ -148,12 +148,12 @@ class TradeClient:
     ) -> RawResponse:
         """Send any request, with the same authentication, retries and errors as all others.
 
-        A POST whose answer is lost is not sent again, because what it does is not known here.
+        A POST whose answer is lost is not sent again, because its effect is unknown.
 
         Args:
             method: GET, POST, PUT, PATCH or DELETE.
-            path: from `/v1` on, quoted where needed.
-            query: its values are quoted here; None is left out.
+            path: starts with `/v1`, percent-encoded where needed.
+            query: parameters; their values get encoded, None is left out.
             json: the body.
         """
         return self._session.call(raw_request(method, path, decode_raw, query=query, body=json))
@@ -176,7 +176,7 @@ class TradeClient:
         return copy
 
     def close(self) -> None:
-        """Close the connections. An `http_client` that was handed in stays open."""
+        """Close the connections. A given `http_client` stays open."""
         if self._owner:
             self._session.close()
 
@@ -200,7 +200,7 @@ class TradeClient:
 
 
 def open_sender(base_url: str, http_client: HttpClient | None) -> Sender:
-    """Connections of our own, unless there is a client to use or the environment names a proxy."""
+    """The SDK's own connections, unless there is a client to use or the environment names a proxy."""
     origin = settings.Origin.of(base_url)
     if http_client is not None:
         from .httpx_sender import HttpxSender
@@ -213,10 +213,10 @@ def open_sender(base_url: str, http_client: HttpClient | None) -> Sender:
         from .httpx_sender import HttpxSender, NoCookies
 
         try:
-            # It finds the proxies, and the hosts that need none, by itself.
+            # httpx reads the proxies, and the hosts that need none, from the environment.
             return HttpxSender(base_url, httpx.Client(cookies=NoCookies()), owned=True)
         except (httpx.InvalidURL, ImportError, ValueError):
-            raise ConfigError("the proxy that the environment names cannot be used: http and https ones can") from None
+            raise ConfigError("the environment names an unusable proxy: only http and https proxies work") from None
     from .connection_pool import ConnectionPool
 
     return ConnectionPool(origin)

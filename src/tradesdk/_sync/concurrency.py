@@ -1,4 +1,4 @@
-"""What waiting is made of. Its twin in `_async` is written by hand as well, because the two have nothing in common."""
+"""Semaphore, sleep and interruption for blocking code. The twin in `_async` is also written by hand."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from ..errors import TradeError
 
 T = TypeVar("T")
 
-_LOOK_AGAIN = 0.05  # seconds; a holder that is gone tells nobody
+_LOOK_AGAIN = 0.05  # seconds; there is no notice when a holder is gone
 
 
 class Place:
-    """A place among the connections, in a queue, among the creates under way. It is free once this is gone.
+    """A held place: a connection slot, a lock, a create in progress. It is free once this object is gone.
 
-    For calls that a signal's handler may interrupt anywhere, even where they clean up.
+    A weak reference stands for it, because a signal handler may interrupt even a call's clean-up.
     """
 
     __slots__ = ("__weakref__",)
 
 
 class Semaphore:
-    """A number of places; `take` waits for a free one.
+    """A semaphore; `take` waits for a free place.
 
-    A signal's handler may raise between any two steps, and so before anything is given back. Therefore nothing here
-    holds a lock, and the places taken are not counted: they are those whose holders are still alive.
+    A signal handler may raise between any two steps, so a place may never be given back. Therefore nothing here holds a
+    lock, and there is no counter: a place is taken while its holder is alive.
     """
 
     def __init__(self, places: int) -> None:
         self._places = places
         self._taken: set[ReferenceType[Place]] = set()
-        self._freed: SimpleQueue[None] = SimpleQueue()  # for those who wait: look again
+        self._freed: SimpleQueue[None] = SimpleQueue()  # wakes waiting threads
 
     def take(self, timeout: float | None, place: ReferenceType[Place]) -> bool:
         """Take a place; False when none became free within `timeout` seconds."""
@@ -62,7 +62,7 @@ class Semaphore:
                     return False
 
     def give_back(self, place: ReferenceType[Place]) -> None:
-        """Let somebody else have it. Twice does no harm, nor without having taken it."""
+        """Free a place. Does nothing if it is not taken."""
         self._taken.discard(place)
         if self._freed.qsize() < self._places:
             self._freed.put(None)
@@ -73,33 +73,33 @@ def sleep(clock: Clock, seconds: float) -> None:
 
 
 class Interrupted(Exception):
-    """Somebody has shut the gate behind which this waited."""
+    """The `Interruptible` was closed."""
 
 
 class Interruptible:
-    """Lets one consumer in at a time, and can send it away from whatever it waits for."""
+    """Runs one step at a time, and can interrupt it wherever it waits."""
 
     def __init__(self) -> None:
         self.shut = self.foreign = False
         bind(self)
         self._inside = False
-        # Both may be wanted by a signal's handler that interrupts this very thread: an Event would wait for itself.
+        # A signal handler in this same thread may need both: an Event would deadlock.
         self._lock = threading.RLock()
-        self._wake = threading.Lock()  # held until the gate is shut
+        self._wake = threading.Lock()  # held until this is closed
         self._wake.acquire()
         self._reading: object = None
 
     def run(self, step: Callable[[], T]) -> T:
-        """Do `step`. Raises `Interrupted` when the gate is shut meanwhile."""
+        """Do `step`. Raises `Interrupted` when this is closed meanwhile."""
         if self._inside:
-            raise TradeError("a stream belongs to one consumer: another one is reading it")
-        self._inside = True  # before looking at `shut`, as `close` does it the other way round
+            raise TradeError("a stream has one consumer at a time, and another one is reading it")
+        self._inside = True  # before reading `shut`: `close` does both in the other order
         try:
             if self.shut:
                 raise Interrupted
             return step()
         except Exception:
-            if self.shut:  # its connection was taken away
+            if self.shut:  # `close` cut off its connection
                 raise Interrupted from None
             raise
         finally:
@@ -113,7 +113,7 @@ class Interruptible:
             raise Interrupted
 
     def watch(self, reading: object) -> None:
-        """What is read from here on: a connection, its network stream, or something with `close`; None: nothing."""
+        """Set what `close` cuts off: a connection, a network stream or anything with `close`; None for nothing."""
         with self._lock:
             self._reading = reading
             if not self.shut:
@@ -121,17 +121,17 @@ class Interruptible:
         cut_off(reading)
 
     def forked(self) -> None:
-        """What is read here belongs to the parent."""
+        """Close it in a forked process: the connection belongs to the parent."""
         self.shut = self.foreign = True
         self._lock, self._reading, self._inside = threading.RLock(), None, False
 
     def close(self) -> bool:
-        """Shut it. False when somebody is inside, who will see it."""
+        """Close it. False when a step is running: it is interrupted."""
         with self._lock:
             first, self.shut = not self.shut, True
             reading, inside = self._reading, self._inside
         if first:
-            with suppress(RuntimeError):  # a signal's handler was here in between
+            with suppress(RuntimeError):  # a signal handler has closed it in between
                 self._wake.release()
         if inside:
             cut_off(reading)
@@ -139,7 +139,7 @@ class Interruptible:
 
 
 class LoopBinding:
-    """The process that connections belong to."""
+    """Binds connections to one process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -150,17 +150,17 @@ class LoopBinding:
 
 
 def shielded() -> AbstractContextManager[object]:
-    """Nothing to shield from: a thread is not cancelled."""
+    """Do nothing: a thread is not canceled."""
     return nullcontext()
 
 
 def run_to_completion(step: Callable[[], object]) -> None:
-    """Clean up: a thread is not cancelled."""
+    """Run `step`: a thread is not canceled."""
     step()
 
 
 def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-    """Run what blocks: nothing else waits for this thread. When a signal keeps the result back, `undo` gets it."""
+    """Run a blocking function. If a signal handler raises and the result is lost, `undo` gets it."""
     results: list[T] = []
     try:
         results.append(function())
@@ -172,7 +172,7 @@ def in_thread(function: Callable[[], T], undo: Callable[[T], object] | None = No
 
 
 def run_uninterrupted(function: Callable[[], T]) -> T:
-    """Run what blocks, once more when a signal interrupts it. Twice does no harm."""
+    """Run a blocking function, and again when a signal interrupts it. It must be safe to run twice."""
     result, interrupted = _ended(function)
     if interrupted is not None:
         raise interrupted
@@ -189,14 +189,14 @@ def _ended(function: Callable[[], T]) -> tuple[T, BaseException | None]:
 
 
 class KeyedLock:
-    """One at a time for each key."""
+    """A lock for each key."""
 
     def __init__(self) -> None:
-        # By process: in a forked one nobody would give those of the parent back.
+        # By process: in a forked process the parent's locks would never be released.
         self._of: dict[int, tuple[threading.Lock, WeakValueDictionary[str, Semaphore]]] = {}
 
     def of(self, key: str) -> Semaphore:
-        """The one place that there is for this key."""
+        """The lock of a key."""
         guard, turns = self._of.setdefault(os.getpid(), (threading.Lock(), WeakValueDictionary()))
         with guard:
             return turns.get(key) or turns.setdefault(key, Semaphore(1))

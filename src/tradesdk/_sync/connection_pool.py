@@ -1,9 +1,8 @@
 # Generated from src/tradesdk/_async/connection_pool.py by scripts/unasync.py: change that file instead.
-"""Connections to the service, kept in a last-in-first-out list.
+"""Connection pool: idle connections in a last-in-first-out list.
 
-httpx's own pool looks through every connection for every request, which costs more the more tasks share it. Here a
-request takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections
-age at the bottom.
+httpx's pool goes through all connections for every request, so its cost grows with the number of tasks. Here a request
+takes the connection that was used last and puts it back on top: the cost stays flat, and surplus connections expire.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LONGEST_TARGET = 65_536  # as httpx has it
 
 
 class ConnectionPool:
-    """HTTP/1.1 straight to the service: no proxies, no redirects, no retries, no cookies."""
+    """Sends by HTTP/1.1, directly: no proxies, no redirects, no retries, no cookies."""
 
     def __init__(self, origin: Origin, *, max_connections: int = 100, keepalive_expiry: float = 5.0) -> None:
         self._origin = origin
@@ -47,7 +46,7 @@ class ConnectionPool:
     def send(self, outgoing: Outgoing) -> PooledAnswer:
         if self._home.is_new():
             self._start_afresh()
-        # A stream takes none: it lasts, and a hundred of them would leave none for calls.
+        # A stream takes no place: it lasts, and a hundred of them would leave none for calls.
         place = outgoing.place
         if place is not None and not self._slots.take(outgoing.timeout["pool"], place):
             raise httpcore.PoolTimeout("no connection became free in time")
@@ -57,7 +56,7 @@ class ConnectionPool:
             connection.place = place
             connection.watch = outgoing.watch
             if connection.watch is not None:
-                connection.watch(connection)  # whoever waits for the answer may want to be woken by another thread
+                connection.watch(connection)  # another thread may interrupt the wait for the answer
             connection.give_up = time.monotonic() + outgoing.deadline
             response = connection.handle_request(self._request(outgoing))
         except BaseException:
@@ -85,11 +84,11 @@ class ConnectionPool:
             extensions={"timeout": outgoing.timeout},
         )
 
-    def proves_unsent(self, error: Exception) -> bool:
-        return True
+    def tells_if_sent(self, error: Exception) -> bool:
+        return True  # httpcore's errors are raised as they happen, with no hooks in between
 
     def _start_afresh(self) -> None:
-        # In a forked process the old connections belong to the parent: using or closing them would mix up its answers.
+        # In a forked process, using or closing the parent's connections would mix up its answers.
         self._of_parent = self._idle
         self._idle = []
         self._slots = Semaphore(self._max_connections)
@@ -119,11 +118,11 @@ class ConnectionPool:
         return self._tls
 
     def finished(self, connection: DeadlineConnection, *, whole: bool) -> None:
-        """A connection is no longer in use: keep it if it can serve again, else close it.
+        """Keep a connection if it can be used again, else close it.
 
-        What was not read as a `whole` may have been interrupted anywhere, even where the library holds its own lock.
+        Unless a `whole` answer was read, the call may have been interrupted anywhere, even inside the library's lock.
         """
-        place = connection.place  # now: once it is back in the list, somebody else may have it
+        place = connection.place  # read now: once it is back in the list, another call may use it
         connection.watch = connection.read_timeout = None
         try:
             if connection.is_closed():
@@ -133,12 +132,12 @@ class ConnectionPool:
                 return
             idle = self._idle
             idle.append(connection)
-            if self._closed:  # in the meantime
+            if self._closed:  # by another thread, in between
                 self.close()
                 return
             oldest = next(iter(idle), connection)
             if oldest is not connection and oldest.has_expired():
-                with contextlib.suppress(ValueError):  # it was taken just now
+                with contextlib.suppress(ValueError):  # another thread has just taken it
                     idle.remove(oldest)
                     oldest.close()
         finally:
@@ -152,7 +151,7 @@ class ConnectionPool:
 
 
 def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
-    """The connection that was used last. Asking whether there is one first would be too late among threads."""
+    """The connection that was used last, or None. Another thread may take it after the check, hence the `except`."""
     try:
         return idle.pop() if idle else None
     except IndexError:
@@ -160,7 +159,7 @@ def _taken(idle: list[DeadlineConnection]) -> DeadlineConnection | None:
 
 
 class PooledAnswer:
-    """An answer on one of these connections; closing it gives the connection back."""
+    """An answer on a pooled connection; closing it gives the connection back."""
 
     coding: str
 
@@ -178,7 +177,7 @@ class PooledAnswer:
         return self._connection.network_stream or self._connection
 
     def __iter__(self) -> Iterator[bytes]:
-        # Closed early, it still comes to its end: a generator that is left in the middle is cleaned up too late.
+        # Runs to its end even when closed early: an unfinished generator would be cleaned up too late.
         try:
             for chunk in cast(Iterable[bytes], self._response.stream):
                 if not self._closed:
@@ -198,7 +197,7 @@ class PooledAnswer:
         whole = False
         try:
             self._response.close()
-            # The body of an answer that may have none would be read as the next answer.
+            # A body where none is allowed would be read as the next answer.
             whole = self._whole and not (self.status in _NO_BODY and _announces_body(self._response))
         finally:
             self._pool.finished(self._connection, whole=whole)

@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/httpx_sender.py by scripts/unasync.py: change that file instead.
-"""Sends through an httpx or httpx2 client: one that a caller gave, or ours where the environment names a proxy."""
+"""Sends through an httpx or httpx2 client: a given one, or the SDK's own if the environment names a proxy."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class HttpClient(Protocol):
 
 
 class NoCookies(CookieJar):
-    """Keeps none, and takes no lock for it: an interrupt in the library's own would leave that locked."""
+    """Ignores cookies without a lock: an interrupt inside the library's own jar would leave it locked."""
 
     def extract_cookies(self, response: object, request: object) -> None: ...
 
 
 class HttpxSender:
-    """`owned`: whether closing this closes the client."""
+    """Sends through `client`. `owned`: whether closing this closes the client."""
 
     def __init__(self, base_url: str, client: HttpClient, *, owned: bool) -> None:
         self._base_url = base_url
@@ -67,12 +67,12 @@ class HttpxSender:
             if outgoing.is_stream:
                 return self._open(outgoing, url, options)
             request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
-            request.url = type(request.url)(url)  # default parameters of that client would replace the query
+            request.url = type(request.url)(url)  # the client's default parameters would replace the query
             response = self._client.send(request, stream=True, auth=None, follow_redirects=False)
             return HttpxAnswer(response, outgoing, owned=self._owned)
         except Exception as error:
-            if type(error).__name__ == "HTTPStatusError":  # by a hook of the client: the status is what counts
-                return HttpxAnswer(error.response, outgoing, owned=self._owned)  # type: ignore[attr-defined] # what the name says
+            if type(error).__name__ == "HTTPStatusError":  # raised by a hook: the answer is there
+                return HttpxAnswer(error.response, outgoing, owned=self._owned)  # type: ignore[attr-defined] # known by its name
             _forget_request(error)
             raise
 
@@ -82,15 +82,15 @@ class HttpxSender:
 
         options["headers"] = httpx.Headers(outgoing.headers)
         path, _, query = url.partition("?")
-        # As parameters: those of the client would replace a query in the URL.
+        # The query as parameters: the client's own would replace a query in the URL.
         client: Any = self._client
         opening = connect_sse(
             client, "GET", path, params=parse_qsl(query), auth=None, follow_redirects=False, **options
         )
         return HttpxAnswer((opening.__enter__()).response, outgoing, owned=self._owned, opening=opening)
 
-    def proves_unsent(self, error: Exception) -> bool:
-        # Hooks may raise what they like, and after the answer.
+    def tells_if_sent(self, error: Exception) -> bool:
+        # A response hook may raise anything, after the request was sent.
         return before_sending(error) and not self._client.event_hooks.get("response")
 
     def close(self) -> None:
@@ -99,15 +99,14 @@ class HttpxSender:
 
 
 class HttpxAnswer:
-    """A response of httpx. It is read to its end after closing: what is left in the middle is cleaned up too late."""
+    """A response of httpx. Iterating runs to the end even after closing: see `PooledAnswer`."""
 
     def __init__(self, response: Any, outgoing: Outgoing, *, owned: bool, opening: Any = None) -> None:
         self._response = response
         self._opening = opening
         self._owned = owned
         self._closed = False
-        self._stream: Any = None  # whose reads wait as long as `wait_for` says
-        self._timeouts: dict[str, float | None] = {}
+        self._stream: Any = None  # set by `wait_for`: it has its read timeout replaced
         self.status: int = response.status_code
         self.headers = Headers(
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
@@ -118,7 +117,7 @@ class HttpxAnswer:
 
     @property
     def coding(self) -> str:
-        # What a hook of the client has read, it has decoded as well.
+        # If a hook has read the body, it is decoded already.
         return "" if self._response.is_stream_consumed else self.headers.get("content-encoding", "")
 
     def __iter__(self) -> Iterator[bytes]:
@@ -134,7 +133,7 @@ class HttpxAnswer:
                 if not self._closed:
                     yield chunk
                 if self._closed and not self._owned:
-                    break  # somebody else's stream may go on for ever
+                    break  # another stream's body may never end
         except Exception as error:
             if not self._closed:
                 _forget_request(error)
@@ -145,16 +144,16 @@ class HttpxAnswer:
                 close()
 
     def wait_for(self, seconds: float) -> None:
-        """How long each read waits from now on.
+        """Set how long each read waits from now on.
 
-        The HTTP library looks at the timeout when a body begins: it would not count until the next one.
+        The HTTP library reads the timeout only when a body begins, so the network stream's `read` is replaced.
         """
-        self._timeouts = self._response.request.extensions["timeout"]
-        self._timeouts["read"] = seconds
+        timeouts = self._response.request.extensions["timeout"]
+        timeouts["read"] = seconds
         stream = self._response.extensions.get("network_stream")
-        # A connection of HTTP/2 is read by other calls too.
+        # Not for HTTP/2: other calls read from the same connection.
         if self._stream is None and stream is not None and self._response.http_version.startswith("HTTP/1"):
-            read, timeouts = stream.read, self._timeouts
+            read = stream.read
             stream.read = lambda max_bytes, timeout=None: read(max_bytes, timeouts["read"])
             self._stream = stream
 
@@ -172,7 +171,7 @@ class HttpxAnswer:
 
 
 class _Trace:
-    """The HTTP library tells what it does. A connection that is used again is not seen."""
+    """Passes new connections to `watch`, from the HTTP library's trace. A reused connection is not in the trace."""
 
     def __init__(self, watch: Any) -> None:
         self._watch = watch
@@ -183,7 +182,7 @@ class _Trace:
 
 
 def _forget_request(error: Exception) -> None:
-    """The request that was sent has the API key in its headers."""
+    """Remove the headers from the error's request: they contain the API key."""
     request = getattr(error, "_request", None)
     if request is not None:
         error.request = type(request)(request.method, request.url)  # type: ignore[attr-defined] # httpx's own errors

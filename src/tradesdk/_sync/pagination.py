@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/pagination.py by scripts/unasync.py: change that file instead.
-"""Walks a list page by page."""
+"""Pagination: lists as iterators of items and pages."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="Model")
 
-_id_of = attrgetter("id")  # what is listed has one
+_id_of = attrgetter("id")  # all listed models have one
 
 
 class Pager(Generic[M]):
-    """A list of the service. Iterating over it gives all items; a page is fetched when an item of it is needed.
+    """A list of the service. Iterating gives all items; a page is fetched when one of its items is needed.
 
-    Every iteration starts at the beginning (or at `cursor`). A pager belongs to one consumer. When a page cannot be
-    fetched, the iterator stays where it is: asking it for the next item tries that page again.
+    Every iteration starts at the beginning (or at `cursor`). A pager has one consumer at a time. When a page cannot be
+    fetched, the iterator keeps its position: asking for the next item fetches that page again.
 
     Example:
         ```python
@@ -57,22 +57,22 @@ class Pager(Generic[M]):
         return _Items(self._pages())
 
     def page(self) -> Page[M]:
-        """The first page, with `data` and `next_cursor`; the next one is the first page of a list at that cursor."""
+        """The first page, with `data` and `next_cursor`. For the next page, pass that as `cursor=` to `list`."""
         for page in self._pages():
             return page
         return Page(data=[], next_cursor=self._cursor)  # max_items=0
 
     def pages(self) -> Iterator[Page[M]]:
-        """The pages, each with `data` and `next_cursor`. With `max_items`, the last page asks only for what is missing.
+        """The pages, each with `data` and `next_cursor`. With `max_items`, the last page has only as many as needed.
 
         Raises:
-            APIResponseError: a cursor came twice, a page has only items that came before, or a thousand pages are
-                empty: the walk would never end (`code` is `pagination_loop`).
+            APIResponseError: a cursor came twice, a page has only items that came before, or more than a thousand pages
+                in a row are empty, so the list would never end (`code` is `pagination_loop`).
         """
         return self._pages()
 
     def first(self) -> M | None:
-        """The first item; None when the list is empty. Asks for one item only."""
+        """The first item; None when the list is empty. Fetches one item only."""
         single = Pager(self._session, self._listing, limit=1, cursor=self._cursor, max_items=self._max_items)
         for item in single:
             return item
@@ -122,7 +122,7 @@ class Pager(Generic[M]):
         return f"<{type(self).__name__} of {self._listing.item.__name__} at {self._listing.path}>"
 
 
-# Iterators, not generators: leaving one early needs no clean-up, and after an error the page can be asked for again.
+# Iterators, not generators: stopping early needs no clean-up, and after an error the page can be fetched again.
 
 
 class _Pages(Generic[M]):
@@ -134,7 +134,7 @@ class _Pages(Generic[M]):
         self._limit = limit
         self._cursor = cursor
         self._left = max_items
-        self._asked: set[str] = set()
+        self._cursors: set[str] = set()
         self._repeats = Repeats()
         self._done = False
 
@@ -144,25 +144,25 @@ class _Pages(Generic[M]):
     def __next__(self) -> Page[M]:
         if self._done or self._left == 0:
             raise StopIteration
-        if self._cursor is not None and self._cursor in self._asked:
+        if self._cursor is not None and self._cursor in self._cursors:
             raise self._loop("the list repeats a cursor")
         limit = self._limit if self._left is None else min(self._limit, self._left)
         page = self._session.call(self._listing.page(limit=limit, cursor=self._cursor))
         if page.next_cursor is not None and self._repeats.nothing_new(list(map(_id_of, page.data))):
             raise self._loop("the list has new cursors and no new items")
         if self._left is not None:
-            if len(page.data) > self._left:  # more than was asked for
+            if len(page.data) > self._left:  # more than the limit of the request
                 page = page.model_copy(update={"data": page.data[: self._left]})
             self._left -= len(page.data)
         if self._cursor is not None:
-            self._asked.add(self._cursor)
+            self._cursors.add(self._cursor)
         self._cursor = page.next_cursor
         self._done = self._cursor is None
         return page
 
-    def _loop(self, what: str) -> APIResponseError:
+    def _loop(self, problem: str) -> APIResponseError:
         return APIResponseError(
-            f"{what}, so it would never end",
+            f"{problem}, so it would never end",
             method="GET",
             url=self._session.base_url + self._listing.path,
             code="pagination_loop",

@@ -28,20 +28,20 @@ ItemT = TypeVar("ItemT", bound=StreamItem)
 
 
 class SignalStream(Generic[ItemT]):
-    """Signals of a chain as they are generated: a context manager, and an iterator for one consumer.
+    """A live stream of a chain's signals: a context manager, and an iterator for one consumer.
 
-    `client.signals.stream` makes it. Entering connects. It reconnects by itself, reads what was missed from the
-    history, yields nothing twice, and goes on until it is closed or an error ends it.
+    `client.signals.stream` makes it. Entering connects. It reconnects by itself, reads missed signals from the
+    history, yields nothing twice, and continues until it is closed or an error ends it.
 
     Attributes:
         chain: 8453 (Base) or 56 (BNB Chain).
 
     Raises:
-        APIStatusError: the service refuses (401, 403 and others that another try cannot help).
-        StreamError: what was opened is no stream of events.
-        StreamEndedError: the service ended it for good.
-        CheckpointError: the checkpoint cannot be read or written. One that cannot be written ends nothing: ask for the
-            next signal and it is tried again.
+        APIStatusError: the service refuses, and another attempt cannot help (401, 403 and others).
+        StreamError: the answer is not a stream of events.
+        StreamEndedError: the service ended the stream for good.
+        CheckpointError: the checkpoint cannot be read or written. A failed write does not end the stream: asking for
+            the next signal writes again.
 
     Example:
         ```python
@@ -51,56 +51,56 @@ class SignalStream(Generic[ItemT]):
         ```
     """
 
-    def __init__(self, session: Session, asked: StreamOptions, checkpoint: CheckpointFile | None) -> None:
-        self.chain = asked.chain
-        self._asked = asked
+    def __init__(self, session: Session, options: StreamOptions, checkpoint: CheckpointFile | None) -> None:
+        self.chain = options.chain
+        self._options = options
         self._interruptible = Interruptible()
         self._session = session.for_stream(self._interruptible.watch)
         clock = session.clock
-        self._state = StreamState(asked, session.policy, mono=clock.monotonic(), local=clock.now())
+        self._state = StreamState(options, session.policy, mono=clock.monotonic(), local=clock.now())
         self._items = self._state.items
-        self._connection = StreamConnection(self._session, self._interruptible, asked.chain)
-        self._backfill = Backfill(self._session, self._interruptible, self._state, asked.chain, asked.recovery_timeout)
+        self._connection = StreamConnection(self._session, self._interruptible, options.chain)
+        self._backfill = Backfill(
+            self._session, self._interruptible, self._state, options.chain, options.recovery_timeout
+        )
         self._checkpoint = checkpoint
         self._saving = Semaphore(1)
-        self._taken: StreamSignal | None = None  # what the consumer has got and is perhaps not done with
-        self._unsaved = False  # whether the checkpoint lacks an acknowledgement
-        self._kept_from = -math.inf  # where the stream begins, as saved in the checkpoint
+        self._taken: StreamSignal | None = None  # the consumer has it and may not be done with it
+        self._unsaved = False  # whether an acknowledgment is missing in the checkpoint
+        self._saved_begin = -math.inf  # where the stream begins, as saved in the checkpoint
         self._begun = self._opened = self._entered = False
         self._over: Exception | None = None
 
-    # what it has seen
-
     @property
     def stats(self) -> StreamStats:
-        """What it has seen so far."""
+        """Counts and times of the stream so far."""
         return self._state.stats
 
     @property
     def catching_up(self) -> bool:
-        """Whether it is not connected, or still reads from the history what it missed: more may follow at any time."""
+        """Whether it is not connected, or still reads missed signals from the history."""
         return self._state.catching_up
 
     def ack(self, signal: StreamSignal) -> None:
-        """The signal is dealt with: after a restart it does not come again.
+        """Acknowledge a signal: it does not come again after a restart.
 
-        When this returns it is in the file, so killing the process does not undo it. The file is synced about once a
-        second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also while
-        another task waits for the next. Doing it again does nothing.
+        When this returns, the acknowledgment is in the file and survives a killed process. The file is synced about
+        once a second: after a power cut the last signals may come again. Signals may be acknowledged in any order, also
+        while another task waits for the next. Acknowledging again does nothing.
 
         Raises:
-            CheckpointError: it cannot be written; it will be with the next one that can.
+            CheckpointError: it cannot be written; the next successful write includes it.
             InvalidArgumentError: the stream has no checkpoint.
         """
         if self._checkpoint is None:
-            raise InvalidArgumentError("nothing remembers what was acknowledged: give the stream a checkpoint=")
+            raise InvalidArgumentError("ack needs a checkpoint: pass checkpoint=True to signals.stream")
         self._acknowledge(self._checkpoint, signal)
 
     def _acknowledge(self, checkpoint: CheckpointFile, signal: StreamSignal) -> None:
         place = Place()
         self._saving.take(None, ref(place))
         try:
-            behind = self._unsaved  # an earlier one failed, or was interrupted
+            behind = self._unsaved  # an earlier write failed or was interrupted
             self._unsaved |= self._state.acknowledge(signal.id)
             if behind or (self._unsaved and not checkpoint.add(signal.id, unix(signal.timestamp))):
                 self._save_state(checkpoint)
@@ -119,7 +119,7 @@ class SignalStream(Generic[ItemT]):
     def _save_state(self, checkpoint: CheckpointFile) -> None:
         state = self._state.state()
         run_uninterrupted(lambda: checkpoint.save(state))
-        self._kept_from = state.begin
+        self._saved_begin = state.begin
 
     # iterating
 
@@ -128,11 +128,11 @@ class SignalStream(Generic[ItemT]):
 
     def __next__(self) -> ItemT:
         if self._items and self._checkpoint is None and not self._interruptible.shut:
-            return self._items.popleft()  # type: ignore[return-value] # what was asked for
+            return self._items.popleft()  # type: ignore[return-value] # the options decide what comes
         if self._interruptible.foreign:
-            raise TradeError("this stream belongs to the process that this one was forked from: open another one here")
+            raise TradeError("this stream belongs to the parent process: open another one in this process")
         if self._interruptible.shut and not self._entered:
-            raise StopIteration  # the checkpoint is given back already
+            raise StopIteration  # the checkpoint is released already
         if self._taken is not None:
             self._acknowledge_taken()
         if self._interruptible.shut:
@@ -143,12 +143,12 @@ class SignalStream(Generic[ItemT]):
             except Interrupted:
                 self._connection.close()
                 raise StopIteration from None
-        if self._checkpoint is not None and self._state.replay.begin < self._kept_from:
-            self._save(self._checkpoint)  # the first signal showed that it begins earlier
+        if self._checkpoint is not None and self._state.replay.begin < self._saved_begin:
+            self._save(self._checkpoint)  # the first signal moved the beginning back
         item = self._items.popleft()
-        if self._checkpoint is not None and not self._asked.manual_ack and isinstance(item, StreamSignal):
+        if self._checkpoint is not None and not self._options.manual_ack and isinstance(item, StreamSignal):
             self._taken = item
-        return item  # type: ignore[return-value] # what was asked for
+        return item  # type: ignore[return-value] # the options decide what comes
 
     def _acknowledge_taken(self) -> None:
         if self._taken is not None and self._checkpoint is not None:
@@ -156,10 +156,10 @@ class SignalStream(Generic[ItemT]):
             self._taken = None
 
     def _advance(self) -> None:
-        """Until there is something to yield."""
+        """Run until there is something to yield."""
         state, items = self._state, self._items
         if self._over is not None:
-            raise TradeError(f"this stream is over: {self._over}")
+            raise TradeError(f"this stream has failed: {self._over}")
         try:
             if not self._opened:
                 self._open()
@@ -179,7 +179,7 @@ class SignalStream(Generic[ItemT]):
             self._over = error
             raise
         except BaseException:
-            # A cancelled read has cut the connection; what it would have brought is found in the history.
+            # A canceled read has closed the connection; the history has what it would have read.
             try:
                 self._connection.close()
             finally:
@@ -211,7 +211,7 @@ class SignalStream(Generic[ItemT]):
         silent = False
         began = clock.monotonic()
         try:
-            chunk = self._connection.read(state.vitals.patience)
+            chunk = self._connection.read(state.watchdog.patience)
         except APITimeoutError:
             reason, silent = state.silence(), True
         except APIError as error:
@@ -220,24 +220,24 @@ class SignalStream(Generic[ItemT]):
             if chunk is None:
                 reason = "the service closed it"
             else:
-                told = state.feed(chunk, began, clock.monotonic())
-                if told is None:
+                problem = state.feed(chunk, began, clock.monotonic())
+                if problem is None:
                     return
-                reason, silent = told, True
+                reason, silent = problem, True
         self._connection.close()
         if not state.disconnected(reason, clock.monotonic(), clock.now(), silent=silent):
             raise StreamError(
-                f"given up: {reason}",
+                f"gave up reconnecting: {reason}",
                 method="GET",
                 url=self._connection.url,
                 code="stream_lost",
-                retries=state.vitals.tries - 1,
+                retries=state.watchdog.tries - 1,
             )
 
     # opening
 
     def _open(self) -> None:
-        """For the first time. That keeps to the rules of calls: a few tries, then the error."""
+        """Open the stream for the first time, with the retries of a call."""
         if self._opened:
             return
         clock, session = self._session.clock, self._session
@@ -269,7 +269,7 @@ class SignalStream(Generic[ItemT]):
             state = self._open_checkpoint(self._checkpoint)
         self._state.begin(state)
         self._begun = True
-        if state is None and self._asked.since is None:
+        if state is None and self._options.since is None:
             self._backfill.before()
 
     def _open_checkpoint(self, checkpoint: CheckpointFile) -> CheckpointState | None:
@@ -277,12 +277,12 @@ class SignalStream(Generic[ItemT]):
 
         def opening() -> None:
             nonlocal found
-            checkpoint.close()  # interrupted, this runs twice
+            checkpoint.close()  # if interrupted, this runs twice
             found = checkpoint.open()
 
         try:
             run_uninterrupted(opening)
-        except BaseException:  # the next try opens it again
+        except BaseException:  # the next attempt opens it again
             run_uninterrupted(checkpoint.close)
             raise
         return found
@@ -290,7 +290,7 @@ class SignalStream(Generic[ItemT]):
     def _connect(self) -> None:
         clock = self._session.clock
         self._state.connecting(clock.monotonic())
-        headers = self._connection.open(self._state.vitals.limit, self._state.decoder.last_event_id)
+        headers = self._connection.open(self._state.watchdog.limit, self._state.decoder.last_event_id)
         self._state.connected(headers, clock.monotonic(), clock.now())
 
     def _reconnect(self) -> None:
@@ -301,13 +301,13 @@ class SignalStream(Generic[ItemT]):
             raise
         except APIError as error:
             if not state.disconnected(error.headline, clock.monotonic(), clock.now(), failure=failure_of(error)):
-                error.retries = state.vitals.tries - 1
+                error.retries = state.watchdog.tries - 1
                 raise
 
     # closing
 
     def close(self) -> None:
-        """End it, from any task: whoever waits for a signal sees the end at once. Doing it again does nothing."""
+        """End the stream, from any task: a waiting consumer ends at once. Closing again does nothing."""
         try:
             if self._interruptible.close():
                 self._connection.close()
@@ -323,7 +323,7 @@ class SignalStream(Generic[ItemT]):
         self._entered = True
         try:
             self._interruptible.run(self._open)
-        except Interrupted:  # somebody has closed it: there is nothing to iterate
+        except Interrupted:  # it was closed meanwhile: iterating ends at once
             self._connection.close()
         except BaseException:
             try:

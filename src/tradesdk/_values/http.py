@@ -1,4 +1,4 @@
-"""What came back from the service: status, headers, body, and the rate limit in it."""
+"""Answers of the service: status, headers, body and rate limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .text import parse_json
 
 
 class Headers(Mapping[str, str]):
-    """Answer headers: names in any case; a header that came twice is joined by commas."""
+    """Headers of an answer: names in any case; repeated headers are joined by commas."""
 
     __slots__ = ("_values",)
 
@@ -36,7 +36,7 @@ class Headers(Mapping[str, str]):
 
 
 class SentHeaders(list[tuple[bytes, bytes]]):
-    """Headers of a request, in order. Its text has no values: an API key or a payment may be among them."""
+    """Headers of a request, in order. Its `repr` has no values: they may contain an API key or a payment."""
 
     def __repr__(self) -> str:
         return f"SentHeaders({', '.join(name.decode('latin-1') for name, _ in self)})"
@@ -44,12 +44,12 @@ class SentHeaders(list[tuple[bytes, bytes]]):
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """An answer as it came.
+    """An answer, unchanged.
 
     Attributes:
         status: the HTTP status.
-        headers: names in any case.
-        content: the body, after gzip.
+        headers: the headers; names in any case.
+        content: the body, decompressed.
     """
 
     status: int
@@ -58,11 +58,11 @@ class RawResponse:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are no UTF-8 are replaced."""
+        """The body as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """The body as JSON. Raises `ValueError` when it is none (`NaN` and `Infinity` are none)."""
+        """The body as JSON. Raises `ValueError` when it is not JSON (`NaN` and `Infinity` are not)."""
         return parse_json(self.content)
 
     def __repr__(self) -> str:
@@ -71,11 +71,11 @@ class RawResponse:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """The rate limit as an answer told it.
+    """The rate limit in an answer. Each value is None when the answer does not have it.
 
     Attributes:
         limit: requests per minute.
-        remaining: how many more may be sent before the reset.
+        remaining: requests left before the reset.
         reset: when the window ends (aware, UTC).
     """
 

@@ -1,4 +1,4 @@
-"""Text that people read, and JSON."""
+"""Printable text, and parsing JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def printable(text: str, limit: int = 500) -> str:
-    """`text` on one line, cut at `limit`: whatever could move a cursor or hide text is shown as an escape."""
+    """`text` on one line, cut at `limit`; characters that could move a cursor or hide text are escaped."""
     if len(text) > limit:
         text = text[:limit] + "…"
     if text.isprintable():
@@ -19,16 +19,15 @@ def printable(text: str, limit: int = 500) -> str:
 
 
 def without_keys(text: str) -> str:
-    """`text` that somebody typed, without what may be a private key, a mistyped one too: so long a row of letters and
-    digits is no address and no id."""
-    return re.sub("[0-9A-Za-z]{48,}", "****", text)
+    """Typed `text` with anything that may be a private key, even a mistyped one, replaced by `****`."""
+    return re.sub("[0-9A-Za-z]{48,}", "****", text)  # longer than an address or an id
 
 
 def parse_json(content: bytes) -> Any:
-    """Any JSON; `ValueError` when it is none, or is nested more than about 200 deep.
+    """Parse JSON. Raises `ValueError` for anything else, and for nesting of more than about 200 levels.
 
-    Not the standard library's parser: it overflows the stack when another library has raised the recursion limit.
+    The standard library's parser would overflow the stack when another library has raised the recursion limit.
     """
-    from pydantic_core import from_json  # only where an answer is not read by a model
+    from pydantic_core import from_json  # imported late: most answers are read by a model
 
     return from_json(content, allow_inf_nan=False)

@@ -1,1 +1,1 @@
-"""What the service sends, as frozen values. Import the names from `tradesdk` itself."""
+"""Models of the service's answers: frozen values. Import the names from `tradesdk`."""

@@ -1,4 +1,4 @@
-"""What all models share."""
+"""The base class of models, and pages of lists."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _finite(value: Any) -> Any:
 
 
 class Model(BaseModel):
-    """A frozen value from the service. Fields that this version does not know are kept in `model_extra`.
+    """A frozen value from the service. Unknown fields are kept in `model_extra`.
 
-    `model_dump(mode="json")` gives the names and values of the wire, and with `exclude_unset=True` exactly what came.
+    `model_dump(mode="json")` gives the names and values on the wire; with `exclude_unset=True`, only fields that came.
     """
 
     model_config = ConfigDict(
@@ -37,7 +37,7 @@ class Model(BaseModel):
     )
 
     if not TYPE_CHECKING:  # type checkers would take it for an argument
-        # `allow_inf_nan` does not reach the fields that are not known here.
+        # `allow_inf_nan` does not apply to unknown fields.
         __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_finite)]]
 
 
@@ -49,14 +49,14 @@ class Page(Model, Generic[ItemT]):
 
     Attributes:
         data: the items, at most 100.
-        next_cursor: where the next page begins; None on the last one. Opaque: hand it back, never read it.
+        next_cursor: where the next page starts; None on the last one. Opaque: pass it on unchanged.
     """
 
     data: Annotated[list[ItemT], FailFast(), Field(max_length=100)]
     next_cursor: str | None = None
 
     def __iter__(self) -> NoReturn:
-        raise TypeError("a Page is not iterable: its items are in .data (a pager gives the items of all pages)")
+        raise TypeError("a Page is not iterable: its items are in .data; to get the items of all pages, use a pager")
 
     __aiter__ = __iter__
 

@@ -1,4 +1,4 @@
-"""Types that fields share. Enumerations are open: a value that the service adds later is kept as a string."""
+"""Types of fields. Enumerations are open: values added by the service are kept as strings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _whole(value: Any) -> int:
 
 
 def _integer(source: Any, handler: Any) -> core_schema.CoreSchema:
-    # The first choice nearly always fits, and costs nothing; a validator in Python for every integer would.
+    # The first choice nearly always fits; a Python validator for every integer would be slow.
     return core_schema.union_schema(
         [core_schema.int_schema(strict=True), core_schema.no_info_plain_validator_function(_whole)],
         mode="left_to_right",
@@ -33,10 +33,10 @@ def _integer(source: Any, handler: Any) -> core_schema.CoreSchema:
 
 
 Integer: TypeAlias = Annotated[int, GetPydanticSchema(_integer)]
-"""A JSON number without a fraction; `5.0` is one. Neither `true` nor a string."""
+"""A JSON number without a fraction, such as `5` or `5.0`; not `true` or a string."""
 
 Number: TypeAlias = Annotated[float, Strict()]
-"""A JSON number. Neither `true` nor a string."""
+"""A JSON number; not `true` or a string."""
 
 Confidence: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=1)]
 """A JSON number from 0 to 1."""
@@ -46,5 +46,5 @@ if TYPE_CHECKING:
     TradeStatus: TypeAlias = Literal["open", "closed"] | str
     Direction: TypeAlias = Literal["BUY", "SELL"] | str
     Plan: TypeAlias = Literal["free", "pro", "enterprise"] | str
-else:  # checking a union costs pydantic time, and every string is allowed anyway
+else:  # a union would cost pydantic time, and every string is allowed anyway
     AgentStatus = TradeStatus = Direction = Plan = str

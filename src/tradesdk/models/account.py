@@ -1,18 +1,18 @@
-"""The account and what it has used."""
+"""The account and its usage."""
 
 from ._base import Model
 from ._types import Integer, Plan, Timestamp
 
 
 class Account(Model):
-    """The account that a key belongs to (`GET /v1/account`).
+    """The key's account (`GET /v1/account`).
 
     Attributes:
         id: the account's id.
         email: its email address.
         plan: `free`, `pro` or `enterprise`.
         created_at: when it was opened.
-        api_key_last4: how the key ends, to tell keys apart.
+        api_key_last4: the last four characters of the key.
     """
 
     id: str
@@ -23,11 +23,11 @@ class Account(Model):
 
 
 class Quota(Model):
-    """How much of something is used and how much there is.
+    """Usage of a resource, and its limit.
 
     Attributes:
         used: used so far.
-        limit: the most the plan allows.
+        limit: the plan's limit.
     """
 
     used: Integer
@@ -39,7 +39,7 @@ class Usage(Model):
 
     Attributes:
         requests: requests in this period.
-        agents: agents.
+        agents: number of agents.
         reset_at: when the period ends.
     """
 

@@ -17,12 +17,12 @@ def _not_bool(value: Any) -> Any:
     return value
 
 
-# Whoever makes a rule may write it as a `Decimal` or as text, which `Number` refuses.
+# Callers may pass a rule as a `Decimal` or a string, which `Number` refuses.
 _Percent: TypeAlias = Annotated[float, BeforeValidator(_not_bool)]
 
 
 class RiskDict(TypedDict, total=False):
-    """`Risk` as a plain dict."""
+    """The fields of `Risk` as a dict."""
 
     position_size_pct: float | None
     stop_loss_pct: float | None
@@ -31,10 +31,10 @@ class RiskDict(TypedDict, total=False):
 
 
 class Risk(Model):
-    """Risk rules of an agent, all in percent, all optional. A rule that is None is not sent and keeps its value.
+    """Risk rules of an agent, all in percent, all optional. A rule that is None is not sent, and stays as it is.
 
     Raises:
-        InvalidArgumentError: there is no such rule, or its value is not a number.
+        InvalidArgumentError: the rule is unknown, or its value is not a number.
 
     Attributes:
         position_size_pct: share of the available balance for one position.
@@ -43,7 +43,7 @@ class Risk(Model):
         take_profit_pct: take profit, this far above the entry price.
     """
 
-    if not TYPE_CHECKING:  # type checkers know the fields by themselves
+    if not TYPE_CHECKING:  # type checkers derive it from the fields
 
         def __init__(self, **rules: float | None) -> None:
             for name in rules.keys() - type(self).model_fields.keys():
@@ -56,7 +56,7 @@ class Risk(Model):
                 name = ".".join(str(part) for part in problem["loc"])
                 raise InvalidArgumentError(f"{name} {problem['msg'].removeprefix('Input ')}") from None
 
-        # Answers are read without it: a rule that the service adds later is kept.
+        # Answers do not go through it: rules added by the service are kept.
         __init__.__pydantic_base_init__ = True
 
     position_size_pct: _Percent | None = None
@@ -70,8 +70,8 @@ class AgentStats(Model):
 
     Attributes:
         total_trades: completed trades.
-        win_rate_pct: share of them that won, in per cent.
-        total_pnl_usd: realised profit or loss in USD.
+        win_rate_pct: share of them that won, in percent.
+        total_pnl_usd: realized profit or loss in USD.
     """
 
     total_trades: Integer
@@ -80,7 +80,7 @@ class AgentStats(Model):
 
 
 class AgentSummary(Model):
-    """An agent as lists show it (`GET /v1/agents`).
+    """An agent in a list (`GET /v1/agents`).
 
     Attributes:
         id: the agent's id.
@@ -104,8 +104,8 @@ class Agent(AgentSummary):
 
     Attributes:
         risk: its risk rules; a rule that was never set may be None.
-        min_confidence: signals below it are not traded, 0.0 to 1.0.
-        max_positions: positions open at the same time, at most.
+        min_confidence: lowest confidence of signals that it trades, 0.0 to 1.0.
+        max_positions: at most this many open positions.
         stats: its results; None in the answer to a create.
         updated_at: when its settings last changed; None in the answer to a create.
     """

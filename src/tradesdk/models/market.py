@@ -1,4 +1,4 @@
-"""Market data about tokens on Base. Names are Python's here and the service's on the wire: both can be handed in."""
+"""Market data about tokens on Base. Fields have Python names; models also accept the names on the wire."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
 
     MarketSignal: TypeAlias = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"] | str
-else:  # as in `_types`: every string is allowed anyway
+else:  # as in `_types`
     MarketSignal = str
 
 SignalType: TypeAlias = Literal["BUY", "SELL", "WAITING FOR SIGNAL", "ALL"]
-"""What signals of the past are asked for; `ALL` is every kind."""
+"""Type of past signals to return; `ALL` for every type."""
 SortBy: TypeAlias = Literal["winRate", "ROI"]
-"""What top performers are sorted by."""
+"""Sort key of top performers."""
 
 
 def _in_utc(value: Any, read: ValidatorFunctionWrapHandler) -> datetime:
@@ -29,15 +29,15 @@ def _in_utc(value: Any, read: ValidatorFunctionWrapHandler) -> datetime:
         if not isinstance(value, str):
             raise
         try:
-            moment = datetime.fromisoformat(value)  # knows more of ISO 8601, such as the form without hyphens
+            moment = datetime.fromisoformat(value)  # reads more of ISO 8601, such as the form without hyphens
         except ValueError:
-            moment = read(value)  # whose message is the better one
+            moment = read(value)  # raises the better message
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("is a moment beyond the calendar") from None
+        raise ValueError("is outside the years 1 to 9999") from None
 
 
 def iso_moment(moment: datetime) -> str:
@@ -51,11 +51,11 @@ def iso_moment(moment: datetime) -> str:
 IsoTimestamp: TypeAlias = Annotated[
     datetime, WrapValidator(_in_utc), PlainSerializer(iso_moment, return_type=str, when_used="json")
 ]
-"""ISO 8601 on the wire, an aware datetime in UTC here. Without a zone it is taken as UTC."""
+"""ISO 8601 on the wire, an aware datetime in UTC here. Without a time zone it is read as UTC."""
 
 
 class MarketModel(Model):
-    """A frozen value of the market-data service; `model_dump` gives the service's own names."""
+    """A frozen value from the market-data service; `model_dump` gives the names on the wire."""
 
     model_config = ConfigDict(validate_by_alias=True, validate_by_name=True, serialize_by_alias=True)
 
@@ -66,14 +66,14 @@ class SignalRecord(MarketModel):
     Attributes:
         signal: `BUY`, `SELL` or `WAITING FOR SIGNAL`.
         reason: an explanation for people.
-        signal_price_eth: the price at that time, ETH.
-        signal_price_usd: the same, USD.
-        signal_price_formatted: both of them for people.
-        created_at: when it was made (aware, UTC).
+        signal_price_eth: the price at that time, in ETH.
+        signal_price_usd: the price at that time, in USD.
+        signal_price_formatted: both prices as text for people.
+        created_at: when it was generated (aware, UTC).
         previous_short_sma: the short moving average before it; None when there was none.
         previous_long_sma: the long moving average before it; None when there was none.
         crossover_detected: whether the two averages crossed.
-        consecutive_green_candles: how many candles in a row had risen.
+        consecutive_green_candles: number of rising candles in a row.
     """
 
     signal: MarketSignal
@@ -93,9 +93,9 @@ class TokenSignals(MarketModel):
 
     Attributes:
         token_address: the token's contract on Base.
-        token_symbol: its symbol, as its makers chose it.
-        strategy: what the signals are made by.
-        signal_count: how many there are here.
+        token_symbol: its symbol, chosen by the token's creators.
+        strategy: the strategy behind the signals.
+        signal_count: number of signals in this answer.
         signals: newest first, at most 100.
     """
 
@@ -107,13 +107,13 @@ class TokenSignals(MarketModel):
 
 
 class TokenPrice(MarketModel):
-    """What one token costs now (in `POST /v1/token-prices`).
+    """The current price of one token (in `POST /v1/token-prices`).
 
     Attributes:
         token_address: the token's contract on Base.
-        symbol: its symbol, as its makers chose it.
+        symbol: its symbol, chosen by the token's creators.
         current_price_eth: in ETH.
-        current_price_usd: in USD: the price in ETH times the rate of ETH.
+        current_price_usd: in USD, from the price in ETH and the rate of ETH.
     """
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
@@ -123,12 +123,12 @@ class TokenPrice(MarketModel):
 
 
 class TokenWinRate(MarketModel):
-    """How often agents won with one token (in `POST /v1/token-win-rate`).
+    """The win rate of agents with one token (in `POST /v1/token-win-rate`).
 
     Attributes:
         token_address: the token's contract on Base.
-        token_symbol: its symbol, as its makers chose it.
-        win_rate: the average in per cent; None with too little to go by.
+        token_symbol: its symbol, chosen by the token's creators.
+        win_rate: the average in percent; None when there is too little data.
     """
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
@@ -137,11 +137,11 @@ class TokenWinRate(MarketModel):
 
 
 class TokenAvgPrices(MarketModel):
-    """What agents paid and got for one token on average (in `POST /v1/token-avg-prices`).
+    """Average prices at which agents bought and sold one token (in `POST /v1/token-avg-prices`).
 
     Attributes:
         token_address: the token's contract on Base.
-        token_symbol: its symbol, as its makers chose it.
+        token_symbol: its symbol, chosen by the token's creators.
         average_buy_price_eth: in ETH; None when nothing was bought.
         average_buy_price_usd: in USD; None when nothing was bought.
         average_sell_price_eth: in ETH; None when nothing was sold.
@@ -157,16 +157,16 @@ class TokenAvgPrices(MarketModel):
 
 
 class TopPerformer(MarketModel):
-    """A token that agents do well with (in `POST /v1/top-performers`).
+    """A token with good results (in `POST /v1/top-performers`).
 
     Attributes:
         token_address: the token's contract.
-        symbol: its symbol, as its makers chose it.
-        name: its name, as its makers chose it.
-        network: where it is.
-        win_rate: in per cent.
+        symbol: its symbol, chosen by the token's creators.
+        name: its name, chosen by the token's creators.
+        network: its network.
+        win_rate: in percent.
         roi: the return, `ROI` on the wire.
-        agent_count: how many agents trade it.
+        agent_count: number of agents that trade it.
     """
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
@@ -179,22 +179,22 @@ class TopPerformer(MarketModel):
 
 
 class AggregateMetrics(MarketModel):
-    """The whole platform in numbers (`POST /v1/aggregate-metrics`). Profits may be negative.
+    """Totals of the whole platform (`POST /v1/aggregate-metrics`). Profits may be negative.
 
     Attributes:
-        total_agents: all agents.
-        active_agents: those that are active.
-        total_trades: all trades.
-        total_profitable_trades: those that won.
-        total_buy_eth: bought, ETH.
-        total_buy_usd: bought, USD.
-        total_sell_eth: sold, ETH.
-        total_sell_usd: sold, USD.
-        realized_profit_eth: of closed trades, ETH.
-        realized_profit_usd: of closed trades, USD.
-        unrealized_profit_eth: of open ones, ETH.
-        unrealized_profit_usd: of open ones, USD.
-        win_rate: in per cent.
+        total_agents: number of agents.
+        active_agents: number of active agents.
+        total_trades: number of trades.
+        total_profitable_trades: number of trades that won.
+        total_buy_eth: bought, in ETH.
+        total_buy_usd: bought, in USD.
+        total_sell_eth: sold, in ETH.
+        total_sell_usd: sold, in USD.
+        realized_profit_eth: of closed trades, in ETH.
+        realized_profit_usd: of closed trades, in USD.
+        unrealized_profit_eth: of open trades, in ETH.
+        unrealized_profit_usd: of open trades, in USD.
+        win_rate: in percent.
     """
 
     total_agents: Annotated[int, Field(alias="totalAgents")]
@@ -213,18 +213,18 @@ class AggregateMetrics(MarketModel):
 
 
 class SupportedToken(MarketModel):
-    """A token that there is market data about (in `POST /v1/supported-tokens`).
+    """A token with market data (in `POST /v1/supported-tokens`).
 
     Attributes:
         token_address: the token's contract.
-        symbol: its symbol, as its makers chose it.
-        name: its name, as its makers chose it.
-        network: where it is.
-        logo: URL of a picture.
-        market_cap: its market capitalisation.
-        market_cap_rank: its place by that, 1 for the largest.
-        pool_address: the contract of the pool it is traded in.
-        agent_count: how many agents trade it.
+        symbol: its symbol, chosen by the token's creators.
+        name: its name, chosen by the token's creators.
+        network: its network.
+        logo: URL of its logo.
+        market_cap: its market capitalization.
+        market_cap_rank: its rank by market capitalization, 1 for the largest.
+        pool_address: the contract of its trading pool.
+        agent_count: number of agents that trade it.
     """
 
     token_address: Annotated[str, Field(alias="tokenAddress")]
@@ -242,7 +242,7 @@ ResultT = TypeVar("ResultT", bound=MarketModel)
 
 
 class TokenResults(MarketModel, Generic[ResultT]):
-    """One result for each token of the request (in the answers to the five endpoints about given tokens).
+    """One result for each token of the request (in the answers of the five endpoints that take tokens).
 
     Attributes:
         results: at most 5.
@@ -252,7 +252,7 @@ class TokenResults(MarketModel, Generic[ResultT]):
 
 
 class TopPerformers(MarketModel):
-    """The tokens that agents do best with (`POST /v1/top-performers`).
+    """The tokens with the best results (`POST /v1/top-performers`).
 
     Attributes:
         tokens: the best first, at most 300.
@@ -265,8 +265,8 @@ class SupportedTokens(MarketModel):
     """The tokens with market data (`POST /v1/supported-tokens`).
 
     Attributes:
-        total: the number of all of them.
-        tokens: those in this answer, at most 500.
+        total: number of all tokens with market data.
+        tokens: the tokens in this answer, at most 500.
     """
 
     total: int
@@ -277,11 +277,11 @@ DataT = TypeVar("DataT", bound=MarketModel)
 
 
 class MarketAnswer(MarketModel, Generic[DataT]):
-    """What every answer about market data is wrapped in: either `data` or `error`, and the other one null.
+    """The wrapper of every market-data answer: either `data` or `error` is set.
 
     Attributes:
         success: whether there is `data`.
-        data: what was asked for; None in a failure.
+        data: the result; None in a failure.
         error: what went wrong, for people; None in a success.
     """
 

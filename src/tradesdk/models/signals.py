@@ -14,11 +14,11 @@ class Signal(Model):
     Attributes:
         id: the signal's id.
         token_address: the token's contract.
-        token_symbol: its symbol, as its makers chose it.
+        token_symbol: its symbol, chosen by the token's creators.
         chain_id: 8453 (Base) or 56 (BNB Chain).
         direction: `BUY` or `SELL`.
         confidence: 0.0 to 1.0.
-        price_usd: estimated price at the time of the signal, USD.
+        price_usd: estimated price at the time of the signal, in USD.
         timestamp: when it was generated.
     """
 
@@ -33,7 +33,7 @@ class Signal(Model):
 
 
 class SignalList(Model):
-    """The newest signals of a chain, as `GET /v1/signals` wraps them.
+    """The newest signals of a chain (`GET /v1/signals`).
 
     Attributes:
         data: the signals, at most 100.

@@ -1,4 +1,4 @@
-"""What a live stream of signals yields (`GET /v1/signals/stream`)."""
+"""Items of a live stream of signals (`GET /v1/signals/stream`)."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ._types import Timestamp
 from .signals import Signal
 
 MARKS = frozenset({"replayed", "late"})
-"""What we say of a signal, not the service."""
+"""Marks of a signal that the SDK sets, not the service."""
 
 
 class StreamSignal(Signal):
-    """A signal as a stream yields it. Dumps have the service's names and values, then `replayed` and `late`.
+    """A signal from a stream. Dumps have the service's names and values, then `replayed` and `late`.
 
     `model_dump(mode="json", exclude_computed_fields=True)` leaves these two out. They are not compared by `==`.
 
     Attributes:
         type: always `signal`.
-        replayed: it did not come live but from the history, after a disconnect or at an audit.
-        late: it is older than what was yielded before it: outside the promise of order.
+        replayed: whether it comes from the history instead of live, after a disconnect or in an audit.
+        late: whether it is older than an earlier item, that is, out of order.
     """
 
     type: Literal["signal"]
 
-    # No fields: reading them would cost every signal time.
+    # Not fields: validating them would slow down every signal.
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def replayed(self) -> bool:
-        """It did not come live but from the history, after a disconnect or at an audit."""
+        """Whether it comes from the history instead of live, after a disconnect or in an audit."""
         return False
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic says
     @cached_property
     def late(self) -> bool:
-        """It is older than what was yielded before it: outside the promise of order."""
+        """Whether it is older than an earlier item, that is, out of order."""
         return False
 
     @model_validator(mode="after")
@@ -60,7 +60,7 @@ class StreamSignal(Signal):
 
 
 class Heartbeat(Model):
-    """A sign of life of the stream.
+    """A heartbeat of the stream.
 
     Attributes:
         type: always `heartbeat`.
@@ -73,10 +73,10 @@ class Heartbeat(Model):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a kind that this version does not know.
+    """An event of a type that this version does not know.
 
     Attributes:
-        type: its kind, as the service named it.
+        type: its type, as the service named it.
         data: its JSON as Python values.
         raw: its bytes.
     """
@@ -88,12 +88,12 @@ class UnknownEvent:
 
 @dataclass(frozen=True, slots=True)
 class InvalidEvent:
-    """Something that should have been an event and could not be read. The stream goes on.
+    """An event that could not be read. The stream continues.
 
     Attributes:
         reason: what is wrong with it.
         raw: its bytes, at most the first 64 KiB.
-        source: whether the stream or the history sent it.
+        source: what sent it: `stream` or `history`.
     """
 
     reason: str
@@ -103,12 +103,12 @@ class InvalidEvent:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch of time of which signals may be missing: the history could not be read, or does not reach back to it.
+    """A period whose signals may be missing: the history could not be read, or does not reach back to it.
 
     Attributes:
         start: nothing is missing before (aware, UTC, the service's time).
-        end: nothing is missing after.
-        reason: why it could not be closed.
+        end: nothing is missing after (aware, UTC, the service's time).
+        reason: why it could not be filled.
     """
 
     start: datetime
@@ -121,7 +121,7 @@ class Connected:
     """The stream is open.
 
     Attributes:
-        connects: how many times it has been opened so far; 1 is the first.
+        connects: number of times it was opened so far, including this time.
     """
 
     connects: int
@@ -129,12 +129,12 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The stream broke off, or could not be opened; it is opened again after `wait` seconds.
+    """The stream was disconnected, or could not be opened. It is opened again after `wait` seconds.
 
     Attributes:
         reason: what happened.
-        wait: seconds until the next try.
-        tries: how many tries in a row this will have been without a minute of health between them.
+        wait: seconds until the next attempt.
+        tries: attempts since the stream was last up for a minute, including the next one.
     """
 
     reason: str
@@ -144,14 +144,14 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class PositionReset:
-    """The position to go on from cannot be right: ahead of the service's time, or no acknowledged signal is there.
+    """A position that cannot be right was reset: it is ahead of the service's time, or has no acknowledged signal.
 
-    Signals are read again from an earlier one. Nothing is lost by that, but signals of an earlier run may come again.
+    Signals are read again from an earlier position. None is lost, but signals of an earlier run may come again.
 
     Attributes:
-        position: where the stream stood (aware, UTC, the service's time).
-        start: from when on the history is read now.
-        reason: why that position was not believed.
+        position: the old position (aware, UTC, the service's time).
+        start: the new position, from which the history is read.
+        reason: why the old position cannot be right.
     """
 
     position: datetime
@@ -160,31 +160,31 @@ class PositionReset:
 
 
 Report: TypeAlias = Gap | InvalidEvent | Connected | Disconnected | PositionReset
-"""What `reports=True` adds."""
+"""Items added by `reports=True`."""
 
 StreamItem: TypeAlias = StreamSignal | Heartbeat | UnknownEvent | Report
-"""Everything that a stream may yield."""
+"""All items that a stream may yield."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """What a stream has seen so far.
+    """Counts and times of a stream so far.
 
     Attributes:
-        connects: times that it was opened.
-        signals: signals yielded or ready to be, replayed and late ones included.
-        replayed: signals that came from the history.
-        late: signals out of order, flagged.
+        connects: number of times it was opened.
+        signals: signals yielded or ready to be, including replayed and late ones.
+        replayed: signals from the history.
+        late: signals out of order.
         duplicates: signals that came again and were dropped.
-        filtered: signals that the filters kept back.
+        filtered: signals removed by the filters.
         conflicts: ids that came again with other content.
         heartbeats: heartbeats.
-        unknown: events of unknown kinds.
+        unknown: events of unknown types.
         invalid: events that could not be read.
-        gaps: stretches of time that could not be recovered.
-        audits: looks into the history for what the stream left out.
+        gaps: periods that could not be recovered.
+        audits: checks of the history for signals that the stream left out.
         lag: seconds between the time of the last live signal and its arrival; None before the first.
-        heartbeat_lag: the same of the last heartbeat. One that is older than the limit is not a sign of life.
+        heartbeat_lag: the same for the last heartbeat. Heartbeats that are too old do not keep a connection alive.
         position: the service's time up to which signals were yielded; None before the first.
     """
 

@@ -1,4 +1,4 @@
-"""Wallets and what they hold."""
+"""Wallets and their balances."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ class Wallet(Model):
         id: the wallet's id.
         address: its address on the chain.
         chain_id: 8453 (Base) or 56 (BNB Chain).
-        label: a name for people.
+        label: its display name.
         created_at: when it was connected.
     """
 
@@ -31,7 +31,7 @@ class TokenBalance(Model):
 
     Attributes:
         token_address: the token's contract.
-        token_symbol: its symbol, as its makers chose it.
+        token_symbol: its symbol, chosen by the token's creators.
         balance: in units of the token.
         balance_usd: in USD.
     """
@@ -43,11 +43,11 @@ class TokenBalance(Model):
 
 
 class WalletBalance(Model):
-    """What a wallet holds (`GET /v1/wallets/{wallet_id}/balance`).
+    """The balance of a wallet (`GET /v1/wallets/{wallet_id}/balance`).
 
     Attributes:
         wallet_id: the wallet.
-        native_balance_usd: the chain's own coin, in USD.
+        native_balance_usd: balance of the chain's native coin, in USD.
         token_balances: its tokens.
         updated_at: when the balances were last refreshed.
     """

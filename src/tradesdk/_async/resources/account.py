@@ -8,7 +8,7 @@ from ..session import AsyncSession
 
 
 class AsyncAccountResource:
-    """`client.account`: who the key belongs to, and what is used up."""
+    """`client.account`: the key's account and its usage."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -28,11 +28,11 @@ class AsyncTradesResource:
         """All trades, page by page, without transaction hashes (`GET /v1/trades`).
 
         Args:
-            agent_id: only those of this agent.
-            status: only those that are `open` or `closed`.
+            agent_id: only trades of this agent.
+            status: only trades with this status: `open` or `closed`.
             limit: items per page, 1 to 100 (default 100).
-            cursor: where to begin: a page's `next_cursor`.
-            max_items: items in all.
+            cursor: where to start: a page's `next_cursor`.
+            max_items: at most this many items in total.
         """
         query = {"agent_id": optional_identifier("agent_id", agent_id), "status": optional_text("status", status)}
         listing = Listing(endpoint("trades"), Trade, query)
@@ -42,7 +42,7 @@ class AsyncTradesResource:
         """One trade with its transaction hashes (`GET /v1/trades/{trade_id}`).
 
         Raises:
-            NotFoundError: there is none with this id, or it is not yours.
+            NotFoundError: the id is unknown, or the trade is not yours.
         """
         path = endpoint("trades", identifier("trade_id", trade_id))
         return await self._session.call(model_request(TradeDetail, "GET", path))

@@ -9,7 +9,7 @@ from ..session import Session
 
 
 class AccountResource:
-    """`client.account`: who the key belongs to, and what is used up."""
+    """`client.account`: the key's account and its usage."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

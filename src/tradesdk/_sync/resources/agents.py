@@ -31,7 +31,7 @@ from ..session import Session
 class AgentsResource:
     """`client.agents`: trading agents. Each trades on one chain with one wallet.
 
-    The service shows no endpoint that starts, stops or pauses an agent; when it does, `client.request` reaches it.
+    The service documents no endpoint that starts, stops or pauses an agent; if it gets one, use `client.request`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -48,10 +48,10 @@ class AgentsResource:
         """All agents as summaries, page by page (`GET /v1/agents`).
 
         Args:
-            status: only those that are `active`, `idle`, `paused` or `error`.
+            status: only agents with this status: `active`, `idle`, `paused` or `error`.
             limit: items per page, 1 to 100 (default 100).
-            cursor: where to begin: a page's `next_cursor`.
-            max_items: items in all.
+            cursor: where to start: a page's `next_cursor`.
+            max_items: at most this many items in total.
         """
         listing = Listing(endpoint("agents"), AgentSummary, {"status": optional_text("status", status)})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
@@ -68,21 +68,21 @@ class AgentsResource:
     ) -> Agent:
         """Create an agent; it is `idle` (`POST /v1/agents`).
 
-        When an answer is lost, the agents are listed to see whether it was created after all before it is sent again.
+        If the answer is lost, the agents are listed before a retry, to check whether the agent was created.
 
         Args:
-            name: a name for people.
-            wallet_id: a wallet that is connected already.
+            name: a display name.
+            wallet_id: a connected wallet.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            risk: risk rules, as `Risk` or as a dict with its fields; the service decides those that are None.
-            min_confidence: trade signals from this confidence on, 0.0 to 1.0 (the service's default is 0.75).
-            max_positions: positions open at the same time (the service's default is 5).
+            risk: risk rules, as `Risk` or as a dict with its fields; the service chooses those that are None.
+            min_confidence: trade signals of this confidence or more, 0.0 to 1.0 (the service's default is 0.75).
+            max_positions: at most this many open positions (the service's default is 5).
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
-            UnprocessableEntityError: a value is not acceptable; the message names the field.
-            PermissionDeniedError: the key may not write, or the plan allows no more agents.
-            AmbiguousOutcomeError: it is not known whether it was created, or which one it is.
+            UnprocessableEntityError: a value is invalid; the message names the field.
+            PermissionDeniedError: the key is read-only, or the plan allows no more agents.
+            AmbiguousOutcomeError: it may have been created, or it cannot be told which agent it is.
         """
         chain_id = chain("chain_id", chain_id)
         body = {
@@ -95,7 +95,7 @@ class AgentsResource:
         }
         look = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
-            wanted=(comparable(name), wallet_id, chain_id),
+            expected=(comparable(name), wallet_id, chain_id),
             identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )
@@ -105,7 +105,7 @@ class AgentsResource:
         """One agent with its settings and results (`GET /v1/agents/{agent_id}`).
 
         Raises:
-            NotFoundError: there is none with this id, or it is not yours.
+            NotFoundError: the id is unknown, or the agent is not yours.
         """
         return self._session.call(_get(agent_id))
 
@@ -121,12 +121,12 @@ class AgentsResource:
     ) -> Agent:
         """Change settings of an agent, running or not (`PATCH /v1/agents/{agent_id}`).
 
-        Only what is given changes, and of `risk` only the rules that are set.
+        Only the given settings change, and only the given rules of `risk`.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
-            NotFoundError: there is none with this id, or it is not yours.
-            UnprocessableEntityError: a value is not acceptable; the message names the field.
+            NotFoundError: the id is unknown, or the agent is not yours.
+            UnprocessableEntityError: a value is invalid; the message names the field.
         """
         body = {
             "name": optional_text("name", name),
@@ -139,11 +139,11 @@ class AgentsResource:
         return self._session.call(model_request(Agent, "PATCH", path, body=body))
 
     def delete(self, agent_id: str) -> None:
-        """Delete an agent that is not active, for good (`DELETE /v1/agents/{agent_id}`).
+        """Delete an agent permanently; it must not be active (`DELETE /v1/agents/{agent_id}`).
 
         Raises:
-            ConflictError: it is active; it has to be stopped first.
-            NotFoundError: there is none with this id, or it is not yours.
+            ConflictError: the agent is active; stop it first.
+            NotFoundError: the id is unknown, or the agent is not yours.
         """
         path = endpoint("agents", identifier("agent_id", agent_id))
         self._session.call(request("DELETE", path, decode_nothing))

@@ -26,10 +26,10 @@ class PositionsResource:
         """All open positions, page by page (`GET /v1/positions`).
 
         Args:
-            agent_id: only those of this agent.
+            agent_id: only positions of this agent.
             limit: items per page, 1 to 100 (default 100).
-            cursor: where to begin: a page's `next_cursor`.
-            max_items: items in all.
+            cursor: where to start: a page's `next_cursor`.
+            max_items: at most this many items in total.
         """
         listing = Listing(endpoint("positions"), Position, {"agent_id": optional_identifier("agent_id", agent_id)})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)

@@ -29,7 +29,7 @@ class SignalsResource:
 
         Args:
             chain: 8453 (Base) or 56 (BNB Chain).
-            limit: how many at most, 1 to 100 (the service's default is 20).
+            limit: at most this many, 1 to 100 (the service's default is 20).
             min_confidence: only signals with this confidence or more, 0.0 to 1.0.
         """
         query = {
@@ -50,16 +50,16 @@ class SignalsResource:
         cursor: str | None = None,
         max_items: int | None = None,
     ) -> Pager[Signal]:
-        """Signals of the past, newest first, page by page (`GET /v1/signals/history`).
+        """Past signals, newest first, page by page (`GET /v1/signals/history`).
 
         Args:
             chain: 8453 (Base) or 56 (BNB Chain).
-            token_address: only those of this token.
+            token_address: only signals of this token.
             start: not before this moment: an aware datetime, or Unix seconds (`from` on the wire).
             end: not after this moment: an aware datetime, or Unix seconds (`to` on the wire).
             limit: items per page, 1 to 100 (default 100).
-            cursor: where to begin: a page's `next_cursor`.
-            max_items: items in all.
+            cursor: where to start: a page's `next_cursor`.
+            max_items: at most this many items in total.
         """
         first, last = period(start, end)
         query = {
@@ -72,7 +72,7 @@ class SignalsResource:
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     @overload
-    def stream(  # pyright: ignore[reportOverlappingOverload] # what is not asked for is not yielded
+    def stream(  # pyright: ignore[reportOverlappingOverload] # by default, only signals are yielded
         self,
         *,
         chain: int,
@@ -129,37 +129,37 @@ class SignalsResource:
         recovery_timeout: float = 600.0,
         max_reconnects: int | None = None,
     ) -> SignalStream[Any]:
-        """Signals as they are generated (`GET /v1/signals/stream`), without gaps and without doubles.
+        """Signals as they are generated (`GET /v1/signals/stream`), without gaps and duplicates.
 
-        The stream reconnects by itself, without limit, and reads from the history what it has missed. What cannot be
+        The stream reconnects by itself, without limit, and reads missed signals from the history. What cannot be
         recovered is logged, counted in `stats.gaps`, and yielded as a `Gap` with `reports=True`.
 
         Args:
             chain: 8453 (Base) or 56 (BNB Chain).
-            since: begin with the signals from this moment on: an aware datetime, or Unix seconds. Else with the next.
-            min_confidence: only signals with this confidence or more, 0.0 to 1.0; filtered here.
-            direction: only `BUY` or only `SELL`; filtered here.
-            token: only those of this token, by address or by symbol, in any case; filtered here.
-            checkpoint: a file that keeps the place, so that a restart goes on there; True is a file of its own for
-                this service, key and chain in TRADE_HOME or in the user's data folder. It wins over `since`.
-            manual_ack: signals count as taken when `ack` is called, not when the next one is asked for.
-            heartbeats: yield `Heartbeat` too.
-            unknown_events: yield `UnknownEvent` too: events of kinds that this version does not know.
-            reports: yield `Gap`, `PositionReset`, `InvalidEvent`, `Connected` and `Disconnected` too, in their places.
-            idle_timeout: seconds without an event after which the connection counts as dead, until the interval of
-                the heartbeats is known; from then on three times that.
+            since: start with signals from this moment on: an aware datetime, or Unix seconds. By default with the next.
+            min_confidence: only signals with this confidence or more, 0.0 to 1.0; filtered by the client.
+            direction: only `BUY` or only `SELL`; filtered by the client.
+            token: only signals of this token, by address or symbol, in any case; filtered by the client.
+            checkpoint: a file that stores the position, so that a restart continues there. True: a file for this
+                service, key and chain in TRADE_HOME or in the user's data folder. It wins over `since`.
+            manual_ack: signals count as done when `ack` is called, not when the next one is taken.
+            heartbeats: also yield `Heartbeat`.
+            unknown_events: also yield `UnknownEvent`: events of types that this version does not know.
+            reports: also yield `Gap`, `PositionReset`, `InvalidEvent`, `Connected` and `Disconnected`, in order.
+            idle_timeout: seconds without an event after which the connection counts as dead. Once the interval of the
+                heartbeats is known, three times that interval.
             settle: seconds that the history may be late. After a disconnect nothing newer is yielded before that.
             recovery_timeout: seconds to keep trying when the history fails after a disconnect; then a `Gap` follows.
-                Live signals wait meanwhile, so that the order is kept.
-            max_reconnects: give up after so many failures in a row; None never does.
+                Live signals wait meanwhile, to keep the order.
+            max_reconnects: give up after this many failures in a row; None for no limit.
 
         Raises:
-            InvalidArgumentError: an argument cannot be used.
+            InvalidArgumentError: an argument was refused; nothing was sent.
         """
         from ..._stream.options import stream_options  # only where there is a stream
         from ..signal_stream import SignalStream
 
-        asked, checkpoint_file = stream_options(
+        options, checkpoint_file = stream_options(
             self._session.base_url,
             self._session.key,
             chain=chain,
@@ -177,4 +177,4 @@ class SignalsResource:
             recovery_timeout=recovery_timeout,
             max_reconnects=max_reconnects,
         )
-        return SignalStream(self._session, asked, checkpoint_file)
+        return SignalStream(self._session, options, checkpoint_file)

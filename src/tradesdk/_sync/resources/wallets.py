@@ -29,20 +29,19 @@ class WalletsResource:
     def connect(self, *, address: str, chain_id: int, label: str, signature: str) -> Wallet:
         """Connect a wallet with a signature made elsewhere (`POST /v1/wallets`).
 
-        When an answer is lost, the wallets are listed to see whether it was connected after all before it is sent
-        again.
+        If the answer is lost, the wallets are listed before a retry, to check whether the wallet was connected.
 
         Args:
             address: the wallet's address.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            label: a name for people.
-            signature: made by the wallet over the text that the service wants signed, such as `wallet_message` gives.
+            label: a display name.
+            signature: the wallet's signature of the text that the service requires, such as `wallet_message` returns.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
-            InvalidSignatureError: the signature is bad, or is not by this address.
-            ConflictError: it is connected already.
-            AmbiguousOutcomeError: it is not known whether it was connected.
+            InvalidSignatureError: the signature is invalid, or made by another address.
+            ConflictError: the wallet is connected already.
+            AmbiguousOutcomeError: it may have been connected.
         """
         chain_id = chain("chain_id", chain_id)
         body = {
@@ -53,19 +52,19 @@ class WalletsResource:
         }
         look: CreateLookup[Wallet] = CreateLookup(
             Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
-            wanted=(address.lower(), chain_id),
+            expected=(address.lower(), chain_id),
             identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
 
     def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
-        """Sign the text that proves the wallet is yours, and connect it (`POST /v1/wallets`).
+        """Sign the text that proves ownership of a wallet, and connect it (`POST /v1/wallets`).
 
         Args:
-            signer: signs for the wallet, for example `LocalSigner.from_key(…)`; the text is signed as EIP-191 has it.
-            label: a name for people.
+            signer: signs for the wallet, for example `LocalSigner.from_key(…)`; the text is signed by EIP-191.
+            label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
-            message: the text to sign, when the service asks for another one than `wallet_message(address, chain_id)`.
+            message: the text to sign (default: `wallet_message(address, chain_id)`).
 
         Raises:
             APIError: the same errors as `connect`.
@@ -87,19 +86,19 @@ class WalletsResource:
         """All connected wallets, page by page (`GET /v1/wallets`).
 
         Args:
-            chain_id: only those on this chain.
+            chain_id: only wallets on this chain.
             limit: items per page, 1 to 100 (default 100).
-            cursor: where to begin: a page's `next_cursor`.
-            max_items: items in all.
+            cursor: where to start: a page's `next_cursor`.
+            max_items: at most this many items in total.
         """
         listing = Listing(endpoint("wallets"), Wallet, {"chain_id": optional_chain("chain_id", chain_id)})
         return Pager(self._session, listing, limit=limit, cursor=cursor, max_items=max_items)
 
     def balance(self, wallet_id: str) -> WalletBalance:
-        """What a wallet holds, in USD and in tokens (`GET /v1/wallets/{wallet_id}/balance`).
+        """A wallet's balance, in USD and in tokens (`GET /v1/wallets/{wallet_id}/balance`).
 
         Raises:
-            NotFoundError: there is none with this id, or it is not yours.
+            NotFoundError: the id is unknown, or the wallet is not yours.
         """
         path = endpoint("wallets", identifier("wallet_id", wallet_id), "balance")
         return self._session.call(model_request(WalletBalance, "GET", path))
