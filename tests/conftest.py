@@ -46,7 +46,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 # Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
 # run, and these are played by scripts/long.
 SAME_UNDER_TRIO = {
-    "_async": ("test_market_", "test_paying_", "test_retries", "test_requests", "test_errors", "test_look"),
+    "_async": ("test_market_", "test_paying_", "test_retries", "test_requests", "test_errors", "test_create_lookup"),
     "e2e": ("test_stream_",),
 }
 

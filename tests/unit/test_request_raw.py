@@ -80,7 +80,7 @@ def test_other_methods_are_refused(method: Any) -> None:
 )
 def test_methods_in_any_case(method: str, sent: str, operation: Operation) -> None:
     request = raw(method, "/v1/x")
-    assert (request.method, request.operation, request.look) == (sent, operation, None)
+    assert (request.method, request.operation, request.lookup) == (sent, operation, None)
 
 
 def test_query_and_body() -> None:

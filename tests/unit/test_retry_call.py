@@ -25,13 +25,13 @@ class Call:
         self,
         operation: Operation = Operation.READ,
         *,
-        can_look: bool | None = None,
+        can_look_up: bool | None = None,
         policy: RetryPolicy | None = None,
         budget: RetryBudget | None = None,
     ) -> None:
         self.budget = budget or RetryBudget()
-        look = operation is Operation.CREATE if can_look is None else can_look
-        self.retries = Retries(policy or RetryPolicy(), self.budget, operation, can_look=look, random=lambda: 0.0)
+        look = operation is Operation.CREATE if can_look_up is None else can_look_up
+        self.retries = Retries(policy or RetryPolicy(), self.budget, operation, can_look_up=look, random=lambda: 0.0)
 
     def fail(self, failure: Failure, *, time_left: float = 1e9) -> float | None:
         return self.retries.next(failure, now=NOW, time_left=time_left)
@@ -106,19 +106,19 @@ def test_a_retry_that_the_deadline_forbids_costs_nothing() -> None:
 def test_a_lost_create_is_looked_for_before_every_later_attempt() -> None:
     call = Call(Operation.CREATE)
     assert call.fail(NOT_SENT) == 2
-    assert not call.retries.look
+    assert not call.retries.must_look_up
     assert call.fail(LOST) == 4
-    assert call.retries.look
+    assert call.retries.must_look_up
     for number, failure in enumerate((NOT_SENT, status(429), status(503)), 3):
         assert call.fail(failure) == 2**number
-        assert call.retries.look, "an attempt may still have created it"
+        assert call.retries.must_look_up, "an attempt may still have created it"
 
 
 @pytest.mark.parametrize("failure", [LOST, status(502), status(504), status(503, service=False)])
 def test_an_open_outcome_makes_a_create_look(failure: Failure) -> None:
     call = Call(Operation.CREATE)
     assert call.fail(failure) == 2
-    assert call.retries.look
+    assert call.retries.must_look_up
     assert call.retries.outcome_unknown
 
 
@@ -126,12 +126,12 @@ def test_an_open_outcome_makes_a_create_look(failure: Failure) -> None:
 def test_a_create_that_certainly_did_not_happen_is_simply_sent_again(failure: Failure) -> None:
     call = Call(Operation.CREATE)
     assert call.fail(failure) == 2
-    assert not call.retries.look
+    assert not call.retries.must_look_up
     assert not call.retries.outcome_unknown
 
 
 def test_a_create_that_nobody_can_look_for_is_raised() -> None:
-    call = Call(Operation.CREATE, can_look=False)
+    call = Call(Operation.CREATE, can_look_up=False)
     assert call.fail(status(429)) == 2
     assert call.fail(LOST) is None
     assert call.retries.outcome_unknown
@@ -153,10 +153,10 @@ def test_an_outcome_stays_unknown_whatever_follows() -> None:
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.QUERY])
 def test_only_creates_look(operation: Operation) -> None:
-    call = Call(operation, can_look=True)
+    call = Call(operation, can_look_up=True)
     for failure in (LOST, status(504), status(503, service=False)):
         assert call.fail(failure) is not None
-        assert not call.retries.look
+        assert not call.retries.must_look_up
 
 
 def test_a_read_has_no_outcome_to_doubt() -> None:
@@ -245,10 +245,10 @@ failures = st.builds(
     st.integers(0, 500),
 )
 def test_any_sequence_of_failures_ends(
-    operation: Operation, can_look: bool, most: int, sequence: list[Failure], time_left: float, tokens: int
+    operation: Operation, can_look_up: bool, most: int, sequence: list[Failure], time_left: float, tokens: int
 ) -> None:
     budget = RetryBudget(tokens)
-    call = Call(operation, can_look=can_look, policy=RetryPolicy(max_retries=most), budget=budget)
+    call = Call(operation, can_look_up=can_look_up, policy=RetryPolicy(max_retries=most), budget=budget)
     taken = 0
     in_doubt = False
     for failure in sequence:
@@ -260,7 +260,7 @@ def test_any_sequence_of_failures_ends(
         assert 2**taken <= wait < math.inf
         assert wait <= time_left
         assert wait <= 120
-        assert not (operation is Operation.CREATE and in_doubt and not call.retries.look)
+        assert not (operation is Operation.CREATE and in_doubt and not call.retries.must_look_up)
     assert taken == call.retries.count <= most
     assert budget.tokens + call.retries.spent == tokens
     assert budget.tokens >= 0

@@ -5,14 +5,14 @@ import pytest
 from tradesdk import ConfigError, Failure, FailureCause, Operation, RetryAction, RetryPolicy
 
 POLICY = RetryPolicy()
-AGAIN, LOOK, RAISE = RetryAction.AGAIN, RetryAction.LOOK, RetryAction.RAISE
+AGAIN, LOOKUP, RAISE = RetryAction.AGAIN, RetryAction.LOOKUP, RetryAction.RAISE
 COLUMNS = (Operation.READ, Operation.WRITE, Operation.CREATE, Operation.QUERY)
 
 ALWAYS = (AGAIN, AGAIN, AGAIN, AGAIN)
-OPEN = (AGAIN, AGAIN, LOOK, AGAIN)
+OPEN = (AGAIN, AGAIN, LOOKUP, AGAIN)
 NEVER = (RAISE, RAISE, RAISE, RAISE)
 SERVER_ERROR = (AGAIN, AGAIN, RAISE, AGAIN)
-PRICE_LOGIC = (AGAIN, AGAIN, LOOK, RAISE)
+PRICE_LOGIC = (AGAIN, AGAIN, LOOKUP, RAISE)
 
 
 def status(code: int, *, service: bool = False) -> Failure:
@@ -123,7 +123,7 @@ def test_whether_it_may_have_been_carried_out(failure: Failure, unknown: bool) -
 
 def test_whatever_is_looked_for_has_an_unknown_outcome() -> None:
     for failure, actions in TABLE.values():
-        if LOOK in actions:
+        if LOOKUP in actions:
             assert failure.outcome_unknown
         if failure.outcome_unknown:  # then a create is never simply sent again
             assert actions[COLUMNS.index(Operation.CREATE)] is not AGAIN

@@ -80,10 +80,10 @@ def test_what_it_does_next() -> None:
     assert (do, 2.0 <= seconds <= 2.5) == (NextAction.WAIT, True)
     assert one.do(13) is NextAction.CONNECT
     one.connected(13)
-    assert one.do(13) is NextAction.LOOK
+    assert one.do(13) is NextAction.BACKFILL
     one.looks(13)
     assert one.it.step(14) == (NextAction.WAIT, 2.0)
-    assert one.do(16) is NextAction.LOOK
+    assert one.do(16) is NextAction.BACKFILL
     one.looks(16)
     assert one.do(16) is NextAction.READ
 
@@ -147,7 +147,7 @@ def test_only_the_second_look_makes_a_gap() -> None:
     one.connected(20)
     one.taken()
     one.it.look_failed(one.it.begin_look(20), "first", 50)
-    assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, NextAction.LOOK)
+    assert (one.taken(), one.it.stats.gaps, one.do(50)) == ([], 0, NextAction.BACKFILL)
     one.it.look_failed(one.it.begin_look(50), "second", 600)
     (gap,) = one.taken()
     assert isinstance(gap, Gap)

@@ -53,7 +53,9 @@ class AsyncRetryLoop(Generic[T]):
         self._request = request
         self._give_up = give_up
         self._began = began
-        self._retries = Retries(session.policy, session.budget, request.operation, can_look=request.look is not None)
+        self._retries = Retries(
+            session.policy, session.budget, request.operation, can_look_up=request.lookup is not None
+        )
         self._sent_again = 0
         self._pause = 0.0
         self._last: APIError | None = None
@@ -101,8 +103,8 @@ class AsyncRetryLoop(Generic[T]):
 
     async def _look_and_send(self) -> T:
         session, request = self._session, self._request
-        if self._retries.look and request.look is not None:
-            found = await self._look(request.look)
+        if self._retries.must_look_up and request.lookup is not None:
+            found = await self._look_up(request.lookup)
             if found is not None:
                 return found
         if self._last is not None and session.clock.monotonic() >= self._give_up:
@@ -115,19 +117,21 @@ class AsyncRetryLoop(Generic[T]):
                 return session.read(request, gone.response)  # an earlier attempt has deleted it
             raise
 
-    async def _look(self, look: CreateLookup[T]) -> T | None:
+    async def _look_up(self, lookup: CreateLookup[T]) -> T | None:
         """The thing that an earlier attempt created; None when there is none."""
         session = self._session
         new: list[Any] = []
         unsure: list[Any] = []
         try:
-            new, unsure = await self._matches(look)
+            new, unsure = await self._matches(lookup)
             if not new and not unsure:
                 return None
-            if len(new) == 1 and not unsure and session.is_only_create(look.expected):
+            if len(new) == 1 and not unsure and session.is_only_create(lookup.expected):
                 session.made.append(new[0].id)
                 found: T = (
-                    new[0] if look.fetch is None else await session.call(look.fetch(new[0].id), give_up=self._give_up)
+                    new[0]
+                    if lookup.fetch is None
+                    else await session.call(lookup.fetch(new[0].id), give_up=self._give_up)
                 )
                 url = session.base_url + self._request.target
                 extra = log_fields("create_found", method=self._request.method, url=url)
@@ -150,7 +154,7 @@ class AsyncRetryLoop(Generic[T]):
             candidates=[candidate.id for candidate in candidates],
         )
 
-    async def _matches(self, look: CreateLookup[T]) -> tuple[list[Any], list[Any]]:
+    async def _matches(self, lookup: CreateLookup[T]) -> tuple[list[Any], list[Any]]:
         """Matching items that no other call of this client created: those newer than this call, those perhaps newer."""
         session = self._session
         new: list[Any] = []
@@ -158,14 +162,14 @@ class AsyncRetryLoop(Generic[T]):
         cursor: str | None = None
         seen: set[str] = set()
         while True:
-            listing = look.listing.page(limit=100, cursor=cursor)
+            listing = lookup.listing.page(limit=100, cursor=cursor)
             with_headers = Request(
                 listing.method, listing.path, decode_with_headers(listing.decode), query=listing.query
             )
             page, headers = await session.call(with_headers, give_up=self._give_up)
             since, surely_before = self._since(headers)
             for item in page.data:
-                if look.identity(item) != look.expected or item.id in session.made:
+                if lookup.identity(item) != lookup.expected or item.id in session.made:
                     continue
                 created = item.created_at.timestamp()
                 if created >= since:

@@ -82,11 +82,11 @@ class AsyncSession:
         started = self.clock.monotonic()
         if give_up is None:
             give_up = started + self.deadline
-        if request.look is None:
+        if request.lookup is None:
             return await self._call(request, give_up, began=None)
         place = Place()
         try:
-            self.creating[ref(place)] = request.look.expected
+            self.creating[ref(place)] = request.lookup.expected
             return await self._call(request, give_up, began=(started, self.clock.now()))
         finally:
             self.creating.pop(ref(place), None)
@@ -136,8 +136,8 @@ class AsyncSession:
     def read(self, request: Request[T], response: RawResponse) -> T:
         """The result from a successful answer."""
         result = request.decode(request.method, self.base_url + request.target, response)
-        if request.look is not None:
-            self.made.append(request.look.id_of(result))
+        if request.lookup is not None:
+            self.made.append(request.lookup.id_of(result))
         return result
 
     async def exchange(self, request: Request[T], give_up: float, payment: Payment | None = None) -> RawResponse:

@@ -197,7 +197,7 @@ class AsyncSignalStream(Generic[ItemT]):
                 await self._interruptible.sleep(clock, seconds)
             case NextAction.CONNECT:
                 await self._reconnect()
-            case NextAction.LOOK | NextAction.AUDIT:
+            case NextAction.BACKFILL | NextAction.AUDIT:
                 await self._backfill.look(audit=do is NextAction.AUDIT)
                 self._connection.watch()
         return True

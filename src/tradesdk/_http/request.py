@@ -72,7 +72,7 @@ class Request(Generic[T]):
         query: encoded, without the question mark.
         body: JSON bytes; None for no body.
         operation: decides whether it may be sent twice.
-        look: for creates: how to find out whether it happened.
+        lookup: for creates: how to find out whether it happened.
     """
 
     method: str
@@ -81,7 +81,7 @@ class Request(Generic[T]):
     query: str = ""
     body: bytes | None = None
     operation: Operation = Operation.READ
-    look: CreateLookup[T] | None = None
+    lookup: CreateLookup[T] | None = None
 
     @property
     def target(self) -> str:
@@ -117,7 +117,7 @@ def request(
     *,
     query: Mapping[str, Any] | None = None,
     body: Mapping[str, Any] | None = None,
-    look: CreateLookup[T] | None = None,
+    lookup: CreateLookup[T] | None = None,
 ) -> Request[T]:
     """A request to a known endpoint; values that are None are left out of query and body."""
     return Request(
@@ -127,7 +127,7 @@ def request(
         query=encode_query(query) if query else "",
         body=None if body is None else encode_body({key: value for key, value in body.items() if value is not None}),
         operation=_OPERATIONS[method],
-        look=look,
+        lookup=lookup,
     )
 
 
@@ -138,10 +138,10 @@ def model_request(
     *,
     query: Mapping[str, Any] | None = None,
     body: Mapping[str, Any] | None = None,
-    look: CreateLookup[M] | None = None,
+    lookup: CreateLookup[M] | None = None,
 ) -> Request[M]:
     """A request whose answer is one model."""
-    return request(method, path, partial(decode_model, model), query=query, body=body, look=look)
+    return request(method, path, partial(decode_model, model), query=query, body=body, lookup=lookup)
 
 
 def raw_request(

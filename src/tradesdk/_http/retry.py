@@ -63,7 +63,7 @@ class RetryAction(StrEnum):
     """What to do about a failure."""
 
     AGAIN = "again"
-    LOOK = "look"
+    LOOKUP = "lookup"
     """Check whether it happened; send it again only if it did not."""
     RAISE = "raise"
 
@@ -221,25 +221,25 @@ class RetryPolicy:
         """What to do after `failure` and `retries` earlier retries, `server_errors` of them after a 500."""
         if retries >= self.max_retries:
             return RetryAction.RAISE
-        again_or_look = RetryAction.LOOK if operation is Operation.CREATE else RetryAction.AGAIN
+        again_or_lookup = RetryAction.LOOKUP if operation is Operation.CREATE else RetryAction.AGAIN
         match failure.cause:
             case FailureCause.HOPELESS:
                 return RetryAction.RAISE
             case FailureCause.NOT_SENT:
                 return RetryAction.AGAIN
             case FailureCause.LOST:
-                return again_or_look
+                return again_or_lookup
             case FailureCause.STATUS:
                 pass
         match failure.status:
             case 429:
                 return RetryAction.AGAIN
             case 503:
-                return RetryAction.AGAIN if failure.service_error else again_or_look
+                return RetryAction.AGAIN if failure.service_error else again_or_lookup
             case 502 if operation is Operation.QUERY and failure.service_error:
                 return RetryAction.RAISE
             case 502 | 504:
-                return again_or_look
+                return again_or_lookup
             case 500 if operation is not Operation.CREATE and server_errors < self.max_server_errors:
                 return RetryAction.AGAIN
         return RetryAction.RAISE
@@ -299,18 +299,18 @@ class Retries:
         budget: RetryBudget,
         operation: Operation,
         *,
-        can_look: bool = False,
+        can_look_up: bool = False,
         random: Callable[[], float] = random.random,
     ) -> None:
         self._policy = policy
         self._budget = budget
         self._operation = operation
-        self._can_look = can_look
+        self._can_look = can_look_up
         self._random = random
         self._server_errors = 0
         self.count = 0
         self.spent = 0
-        self.look = False
+        self.must_look_up = False
         self.outcome_unknown = False
 
     def next(self, failure: Failure, *, now: float, time_left: float) -> float | None:
@@ -318,7 +318,7 @@ class Retries:
         if failure.outcome_unknown and self._operation not in (Operation.READ, Operation.QUERY):
             self.outcome_unknown = True
         action = self._policy.action(self._operation, failure, self.count, server_errors=self._server_errors)
-        if action is RetryAction.RAISE or (action is RetryAction.LOOK and not self._can_look):
+        if action is RetryAction.RAISE or (action is RetryAction.LOOKUP and not self._can_look):
             return None
         wait = self._policy.wait(self.count + 1, failure, now=now, random=self._random)
         if wait.server > self._policy.max_server_wait or wait.seconds > time_left:
@@ -330,5 +330,5 @@ class Retries:
         self.count += 1
         self._server_errors += failure.status == 500
         # Once an attempt may have created something, every later one has to check first.
-        self.look = self._operation is Operation.CREATE and (action is RetryAction.LOOK or self.look)
+        self.must_look_up = self._operation is Operation.CREATE and (action is RetryAction.LOOKUP or self.must_look_up)
         return wait.seconds

@@ -233,7 +233,7 @@ class NextAction(Enum):
     """Yield the items."""
     CONNECT = "connect"
     WAIT = "wait"
-    LOOK = "look"
+    BACKFILL = "backfill"
     """Read the history since the connection broke off."""
     AUDIT = "audit"
     """Read the history for what the stream left out."""
@@ -299,9 +299,9 @@ class StreamState:
         if not self.attached:
             return (NextAction.WAIT, self._due - mono) if self._due > mono else (NextAction.CONNECT, 0.0)
         if self._first_look:
-            return NextAction.LOOK, 0.0
+            return NextAction.BACKFILL, 0.0
         if self._settle_at is not None:
-            return (NextAction.WAIT, self._settle_at - mono) if self._settle_at > mono else (NextAction.LOOK, 0.0)
+            return (NextAction.WAIT, self._settle_at - mono) if self._settle_at > mono else (NextAction.BACKFILL, 0.0)
         # Buffered events first: an audit would take them for left out.
         if mono >= self._audit_at and (self.watchdog.caught_up or self._is_up_to_date(mono)):
             return NextAction.AUDIT, 0.0

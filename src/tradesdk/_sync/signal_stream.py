@@ -198,7 +198,7 @@ class SignalStream(Generic[ItemT]):
                 self._interruptible.sleep(clock, seconds)
             case NextAction.CONNECT:
                 self._reconnect()
-            case NextAction.LOOK | NextAction.AUDIT:
+            case NextAction.BACKFILL | NextAction.AUDIT:
                 self._backfill.look(audit=do is NextAction.AUDIT)
                 self._connection.watch()
         return True

@@ -92,13 +92,13 @@ class AsyncAgentsResource:
             "min_confidence": confidence(min_confidence),
             "max_positions": integer("max_positions", max_positions),
         }
-        look = CreateLookup(
+        lookup = CreateLookup(
             Listing(endpoint("agents"), AgentSummary, {}),
             expected=(comparable(name), wallet_id, chain_id),
             identity=lambda agent: (comparable(agent.name), agent.wallet_id, agent.chain_id),
             fetch=_get,
         )
-        return await self._session.call(model_request(Agent, "POST", endpoint("agents"), body=body, look=look))
+        return await self._session.call(model_request(Agent, "POST", endpoint("agents"), body=body, lookup=lookup))
 
     async def get(self, agent_id: str) -> Agent:
         """One agent with its settings and results (`GET /v1/agents/{agent_id}`).

@@ -49,12 +49,12 @@ class AsyncWalletsResource:
             "label": required_text("label", label),
             "signature": required_text("signature", signature),
         }
-        look: CreateLookup[Wallet] = CreateLookup(
+        lookup: CreateLookup[Wallet] = CreateLookup(
             Listing(endpoint("wallets"), Wallet, {"chain_id": chain_id}),
             expected=(address.lower(), chain_id),
             identity=lambda wallet: (wallet.address.lower(), wallet.chain_id),
         )
-        return await self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, look=look))
+        return await self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
     async def connect_with(
         self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None
