@@ -216,7 +216,7 @@ async def test_a_dry_run_says_that_an_earlier_payment_is_in_the_way() -> None:
         await buyer.client().token_prices(["ETH"])
     plan = await buyer.client().dry_run.token_prices(["ETH"])
     assert plan.refusal is not None
-    assert plan.refusal.startswith("unresolved_payment")
+    assert plan.refusal.code == "unresolved_payment"
 
 
 @pytest.mark.parametrize("status", [404, 409, 429])

@@ -113,7 +113,7 @@ def test_a_dry_run_of_many_sends_nothing(buyer: Terminal, shop: MockServer, toke
         "price_usd": "0.33",
         "left_usd": None,
         "next_call_usd": None,
-        "refusal": "no_budget: it costs $0.33, and no budget is set",
+        "refusal": {"code": "no_budget", "message": "it costs $0.33, and no budget is set"},
     }
     assert run.code == 0
     assert shop.journal() == []
@@ -141,10 +141,10 @@ def test_a_dry_run_of_many_says_why_it_would_be_refused(
 ) -> None:
     line = ("market", "prices", *tokens, "--batches", *(() if cap is None else ("--max-price", cap)))
     shown = buyer(*line, "--dry-run", env=env)
-    assert (shown.code, shown.json["refusal"]) == (0, refusal)
+    code, _, message = (refusal or "").partition(": ")
+    assert (shown.code, shown.json["refusal"]) == (0, {"code": code, "message": message} if code else None)
     real = buyer(*line, env=env)
-    code = None if refusal is None else refusal.partition(":")[0]
-    assert (real.code, real.notes[-1].get("code")) == (0 if code is None else 12, code)
+    assert (real.code, real.notes[-1].get("code")) == (12 if code else 0, code or None)
 
 
 def test_a_dry_run_of_many_counts_what_the_job_has(buyer: Terminal, shop: MockServer, tokens: tuple[str, ...]) -> None:

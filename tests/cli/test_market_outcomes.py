@@ -55,7 +55,7 @@ def about_money(run: Run) -> tuple[int, str, Any, Any]:
         (
             {"kind": "verification", "reason": "insufficient_funds"},
             (13, "insufficient_funds", "unknown", "rejected_live"),
-            "put USDC on Base into 0x",
+            "add USDC on Base to 0x",
         ),
         (
             {"kind": "verification", "reason": "invalid_payload"},
@@ -110,8 +110,8 @@ def test_what_is_unresolved_is_not_paid_for_again_unless_ordered(buyer: Terminal
     ("offer", "code", "hint"),
     [
         ({"amount": "90000"}, "over_price", "--max-price 0.09"),
-        ({"network": "eip155:1"}, "unsupported_network", "USDC on Base only"),
-        ({"payTo": "nobody"}, "bad_recipient", "tell whoever runs it"),
+        ({"network": "eip155:1"}, "unsupported_network", "only with USDC on Base"),
+        ({"payTo": "nobody"}, "bad_recipient", "report it to the service"),
         ({"maxTimeoutSeconds": 5}, "short_validity", "maxTimeoutSeconds"),
     ],
 )
@@ -228,7 +228,7 @@ def test_when_its_time_is_up(trade: Terminal) -> None:
     trade("mock", "clock", "--advance", "58")
     run = trade("pay", "resume", name)
     assert about_money(run) == (14, "time_is_up", "unknown", "unknown")
-    assert "has ended, or is about to" in run.problem["message"]
+    assert "has expired or is about to" in run.problem["message"]
     assert re.fullmatch(
         rf"from \d\d:\d\d:\d\d UTC on: look at the wallet, then trade pay reconcile --mark paid\|unpaid {name}",
         run.problem["hint"],

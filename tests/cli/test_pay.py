@@ -230,13 +230,13 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     assert (marked.json["state"], marked.json["charged"]) == ("marked_paid", True)
     again = buyer("pay", "reconcile", "--mark", "unpaid", spoiled)
     assert (again.code, again.problem["code"]) == (12, "not_unresolved")
-    assert again.problem["message"].endswith("is known already: marked paid, it was paid")
+    assert again.problem["message"].endswith("is known: marked paid, it was paid")
     assert again.problem["hint"] == f"trade pay show {spoiled}"
     end = buyer("pay", "reconcile")
     assert (end.code, [one["id"] for one in end.lines]) == (0, [refused])
     early = buyer("pay", "reconcile", "--mark", "unpaid", refused)
     assert (early.code, early.problem["code"]) == (12, "not_unresolved")
-    assert re.search(r"until \d\d:\d\d:\d\d UTC: .* before \d\d:\d\d:\d\d UTC", early.problem["message"])
+    assert re.search(r"until \d\d:\d\d:\d\d UTC, .* before \d\d:\d\d:\d\d UTC", early.problem["message"])
     assert early.problem["hint"] == f"trade pay resume {refused}"
     shop.payments.assert_charged(times=2)
 

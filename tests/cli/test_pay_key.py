@@ -128,7 +128,7 @@ def test_address_takes_no_password(trade: Terminal, keystore: Path) -> None:
     none = trade("pay", "key", "address")
     assert (none.code, none.problem["hint"]) == (3, "make one: trade pay key new")
     missing = trade("pay", "key", "address", "--wallet", "nowhere.json")
-    assert (missing.code, "there is no keystore nowhere.json" in missing.problem["message"]) == (3, True)
+    assert (missing.code, "no such keystore: nowhere.json" in missing.problem["message"]) == (3, True)
 
 
 def test_the_mock_has_its_own(trade: Terminal) -> None:
@@ -200,7 +200,7 @@ def test_what_does_not_open_it_pays_nothing_and_reserves_nothing(
         (lambda path: path.write_text("{"), "put your copy of the file back"),
         (lambda path: path.write_text(path.read_text().replace('"mac"', '"mca"')), "put your copy of the file back"),
         (lambda path: path.write_text("{}"), "only version 3"),
-        (lambda path: path.unlink(), "there is no keystore"),
+        (lambda path: path.unlink(), "no such keystore"),
     ],
 )
 def test_a_keystore_that_cannot_be_used(buyer: Terminal, keystore: Path, spoil: object, named: str) -> None:

@@ -95,7 +95,7 @@ async def tried(market: AsyncMarketClient) -> None:
     assert_type(await market.dry_run.request("/v1/token-prices", json={}, max_price="1"), DryRun)
     shown = await market.dry_run.top_performers("ROI", limit=5)
     assert_type(shown.authorization, dict[str, str] | None)
-    assert_type(shown.refusal, str | None)
+    assert_type(shown.refusal, PaymentError | None)
 
 
 async def looked_after(market: AsyncMarketClient) -> None:

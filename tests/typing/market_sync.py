@@ -95,7 +95,7 @@ def tried(market: MarketClient) -> None:
     assert_type(market.dry_run.request("/v1/token-prices", json={}, max_price="1"), DryRun)
     shown = market.dry_run.top_performers("ROI", limit=5)
     assert_type(shown.authorization, dict[str, str] | None)
-    assert_type(shown.refusal, str | None)
+    assert_type(shown.refusal, PaymentError | None)
 
 
 def looked_after(market: MarketClient) -> None:

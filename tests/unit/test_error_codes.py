@@ -122,7 +122,7 @@ def test_what_a_service_calls_a_rejection_stays_beside_the_code(reason: str, cod
     one = payment()
     error = rejected(one, reason, None)
     assert (error.code, error.reason, error.payment) == (code, reason, one)
-    assert str(error).startswith(f"{code}: the service refused a payment of ${one.amount_usd.normalize():f}")
+    assert str(error).startswith(f"{code}: the service rejected a payment of ${one.amount_usd.normalize():f}")
     assert error.message.endswith(f": {reason}")
     assert error.hint
 

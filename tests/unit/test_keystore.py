@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 def test_the_published_vectors(tmp_path: Path, document: dict[str, Any]) -> None:
     file = written(tmp_path / "vector.json", document)
     assert LocalSigner.from_keystore(file, "testpassword").address == LocalSigner.from_key(VECTOR_KEY).address
-    with pytest.raises(ConfigError, match="does not name its address"):
+    with pytest.raises(ConfigError, match="does not contain its address"):
         keystore.keystore_address(file)
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, path: Path) -> None:
         pytest.fail("nobody should type a password for nothing")
 
     for there in (path, nowhere, tmp_path):
-        with pytest.raises(ConfigError, match="exists already, and a keystore is never overwritten"):
+        with pytest.raises(ConfigError, match="exists, and a keystore is never overwritten"):
             keystore.create_keystore(there, password, WALLET_KEY, work=2)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["link.json", "wallet.json"]
@@ -154,7 +154,7 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
         file.write_text("somebody else's")
         return PASSWORD
 
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="exists, and"):
         keystore.create_keystore(file, password, WALLET_KEY, work=2)
     assert file.read_text() == "somebody else's"
     assert os.listdir(tmp_path) == ["wallet.json"]

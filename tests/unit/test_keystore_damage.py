@@ -52,7 +52,7 @@ def test_the_wrong_password(path: Path, seen: Seen, password: str) -> None:
 
 @pytest.mark.parametrize("password", [None, 5, ["a"], bytearray(b"a"), "\ud800", lambda: None])
 def test_what_is_no_password(path: Path, seen: Seen, password: Any) -> None:
-    assert "the password must be text or bytes" in refusal(seen, path, password)
+    assert "the password must be " in refusal(seen, path, password)
 
 
 def test_what_the_function_raises_goes_through(path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_file_that_is_open_to_others(path: Path, seen: Seen, mode: int) -> Non
     path.chmod(mode)
     for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path)):
         told = refusal(seen, path, lambda: pytest.fail("asked for nothing"), use)
-        assert f"is open to others (mode 0{mode:o})" in told
-        fix = told.partition("close it with: ")[2]
+        assert f"(mode 0{mode:o})" in told
+        fix = told.partition("run: ")[2]
     subprocess.run(shlex.split(fix), check=True)
     assert LocalSigner.from_keystore(path, PASSWORD).address == ADDRESS
 
@@ -88,7 +88,7 @@ def test_a_link_is_judged_by_where_it_leads(path: Path, seen: Seen) -> None:
     link.symlink_to(path)
     assert LocalSigner.from_keystore(link, PASSWORD).address == ADDRESS
     path.chmod(0o644)
-    assert "is open to others" in refusal(seen, link)
+    assert "other users may access" in refusal(seen, link)
 
 
 @POSIX
@@ -109,17 +109,17 @@ def test_a_file_that_cannot_be_read(path: Path, seen: Seen) -> None:
 def test_what_is_no_file(path: Path, tmp_path: Path, seen: Seen) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    assert "is not a file" in refusal(seen, pipe)  # without waiting for somebody to write
+    assert "is not a regular file" in refusal(seen, pipe)  # without waiting for somebody to write
     assert "cannot be read: Is a directory" in refusal(seen, tmp_path)
     assert "cannot be read: Not a directory" in refusal(seen, path / "wallet.json")
-    assert "is not a file" in refusal(seen, os.devnull)
-    assert refusal(seen, tmp_path / "none.json") == f"there is no keystore {tmp_path}/none.json"
+    assert "is not a regular file" in refusal(seen, os.devnull)
+    assert refusal(seen, tmp_path / "none.json") == f"no such keystore: {tmp_path}/none.json"
 
 
 @pytest.mark.parametrize("named", [WALLET_KEY, WALLET_KEY[2:], bytes.fromhex(WALLET_KEY[2:]), "", "a\0b", None, 5])
 def test_a_key_in_place_of_a_path_is_not_shown(seen: Seen, named: Any) -> None:
     for use in (keystore.unlock, lambda path, _: keystore.keystore_address(path), keystore.create_keystore):
-        with pytest.raises(ConfigError, match="must be that of a keystore file") as caught:
+        with pytest.raises(ConfigError, match="must be the path of a keystore file") as caught:
             use(named, lambda: PASSWORD)
         seen.error(caught.value, frames=False)
 
@@ -139,7 +139,7 @@ NO_DOCUMENTS = [
 @pytest.mark.parametrize("content", NO_DOCUMENTS, ids=range(len(NO_DOCUMENTS)))
 def test_what_is_no_document(tmp_path: Path, seen: Seen, content: bytes) -> None:
     file = written(tmp_path / "wallet.json", content)
-    assert refusal(seen, file) == f"the keystore {file} is damaged, or no keystore: it is not a JSON object"
+    assert refusal(seen, file) == f"the keystore {file} is damaged or not a keystore: it is not a JSON object"
 
 
 DEEP = """
@@ -170,7 +170,7 @@ def test_a_deep_document_is_refused_where_another_library_has_raised_the_recursi
 def test_another_version(path: Path, seen: Seen, version: Any) -> None:
     document = changed(json.loads(path.read_text()), "version", to=version)
     told = refusal(seen, written(path, document), lambda: pytest.fail("asked for nothing"))
-    assert "only version 3 can be opened" in told
+    assert "only version 3 is supported" in told
     assert (f"of version {version};" in told) == (type(version) is int and version < 1000)
 
 
@@ -216,7 +216,7 @@ def test_the_address_of_another_key(path: Path, seen: Seen) -> None:
     other = LocalSigner.from_key(VECTOR_KEY).address
     written(path, changed(json.loads(path.read_text()), "address", to=other))
     assert keystore.keystore_address(path) == other
-    assert f"it says {other}, and its key is that of {ADDRESS}" in refusal(seen, path)
+    assert f"its address is {other}, and its key belongs to {ADDRESS}" in refusal(seen, path)
 
 
 def test_every_flipped_bit_is_found(path: Path, seen: Seen) -> None:
@@ -265,6 +265,6 @@ def test_a_key_where_a_path_belongs_is_not_shown(typed: str, use: Callable[..., 
 def test_a_file_is_never_named_like_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for typed in NEARLY[:8]:
-        with pytest.raises(ConfigError, match="path must be that of a keystore file"):
+        with pytest.raises(ConfigError, match="path must be the path of a keystore file"):
             keystore.create_keystore(typed, PASSWORD, work=2)
     assert list(tmp_path.iterdir()) == []

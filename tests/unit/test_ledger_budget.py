@@ -107,7 +107,7 @@ def test_an_hour_is_3600_seconds_to_the_last_one(ledger: Ledger) -> None:
     budget = Budget(per_hour="0.01")
     error = refusal(ledger, CENT, budget, now=NOW + 3600.499)
     assert "per hour" in error.message
-    assert error.hint.startswith("there is room from 2025-10-09 09:53:21 UTC on")
+    assert error.hint.startswith("wait until 2025-10-09 09:53:21 UTC, ")
     reserve(ledger, draft(amount=CENT), budget, now=NOW + 3600.5)
 
 
@@ -128,7 +128,7 @@ def test_a_day_is_a_day_of_utc(ledger: Ledger) -> None:
     assert ledger.spending(Budget(), now=MIDNIGHT + 86400.0).today == 0
     error = refusal(ledger, CENT, Budget(per_day="0.06"), now=MIDNIGHT + 86399.9)
     assert "per day" in error.message
-    assert error.hint.startswith("there is room from 2025-10-10 00:00:00 UTC on")
+    assert error.hint.startswith("wait until 2025-10-10 00:00:00 UTC, ")
     reserve(ledger, draft(amount=CENT), Budget(per_day="0.06"), now=MIDNIGHT + 86400.0)
 
 
@@ -136,7 +136,7 @@ def test_total_never_frees(ledger: Ledger) -> None:
     spend(ledger, CENT, NOW - 10_000_000)
     error = refusal(ledger, CENT, Budget(total="0.015"))
     assert "in total" in error.message
-    assert "does not free by itself" in error.hint
+    assert "does not reset" in error.hint
 
 
 def test_a_clock_that_is_put_back_frees_nothing(ledger: Ledger) -> None:
@@ -155,7 +155,7 @@ def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
     assert error.message == (
         "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
     )
-    assert error.hint.endswith("what is held is free again as soon as it has expired unpaid")
+    assert error.hint.endswith("held money is released when its payment expires unpaid")
     midnight = datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
     assert error.details == BudgetDetails(
         cost=Decimal("0.31"),

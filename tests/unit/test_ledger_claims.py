@@ -125,8 +125,8 @@ def test_two_machines_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch
     hosts = set()
     for boot, space in (("one", "a"), ("two", "a"), ("one", "b")):
         leases._host.cache_clear()
-        monkeypatch.setattr(leases, "_boot", lambda boot=boot: boot)
-        monkeypatch.setattr(leases, "_process_space", lambda space=space: space)
+        monkeypatch.setattr(leases, "_boot_id", lambda boot=boot: boot)
+        monkeypatch.setattr(leases, "_pid_namespace", lambda space=space: space)
         hosts.add(owner_name().split(":")[0])
     leases._host.cache_clear()
     assert len(hosts) == 3

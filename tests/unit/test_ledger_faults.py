@@ -59,7 +59,7 @@ def test_while_another_process_writes(ledger: Ledger, path: Path, kept: Payment)
             ledger.settle(kept.id, PaymentState.DELIVERED, now=NOW)
         assert caught.value.code == "ledger_locked"
         # The payment is on its way already: "nothing was sent" would be a lie.
-        assert "what became of the payment is not written down" in caught.value.message
+        assert "the outcome of the payment is not written down" in caught.value.message
         assert ledger.get(kept.id) == kept  # reading goes on
         other.execute("ROLLBACK")
         reserve(ledger)
@@ -159,13 +159,13 @@ def test_without_space(ledger: Ledger, kept: Payment) -> None:
     with pytest.raises(LedgerError) as caught:
         fill()
     assert caught.value.code == "ledger_failed"
-    assert "no space left" in caught.value.message
-    assert "make room" in caught.value.hint
+    assert "no space is left" in caught.value.message
+    assert "free space" in caught.value.hint
     assert ledger.history(limit=999) == [*made[::-1], kept]
     assert ledger.spending(PLENTY, now=NOW).total == 30_000 * (len(made) + 1)
     with pytest.raises(LedgerError) as again:
         ledger.settle(kept.id, PaymentState.PAID_UNDELIVERED, reply=bytes(20_000), now=NOW)
-    assert "what became of the payment is not written down" in again.value.message
+    assert "the outcome of the payment is not written down" in again.value.message
     assert ledger.get(kept.id) == kept
     with ledger._file.reading() as db:
         db.execute("PRAGMA max_page_count = 1000000")
@@ -183,10 +183,10 @@ def test_io_errors_never_send_anybody_to_another_folder(free: int, path: Path, m
         met.sqlite_errorcode, met.sqlite_errorname = getattr(sqlite3, f"SQLITE_{name}"), f"SQLITE_{name}"
         error = from_sqlite(met, str(path), "nothing was sent")
         assert error.code == "ledger_failed"
-        assert "make room on" in error.hint
+        assert "free space" in error.hint
         assert "TRADE_HOME" not in error.hint
         full = free == 0 or name in ("FULL", "IOERR_SHMSIZE")
-        assert ("there is no space left for it" in error.message) is full, error
+        assert ("no space is left on the disk" in error.message) is full, error
         assert (f"disk I/O error (SQLITE_{name})" in error.message) is not full, error
 
 

@@ -22,8 +22,8 @@ def full(use):
         use()
     except LedgerError as error:
         assert error.code == "ledger_failed", error
-        assert "no space left" in error.message, error
-        assert error.hint == "make room on that disk", error
+        assert "no space is left" in error.message, error
+        assert error.hint == "free space on that disk", error
         return error.message.partition("; ")[2]
     raise AssertionError("it was written")
 
@@ -52,7 +52,7 @@ def spend():
 assert full(spend) == "nothing was sent"
 assert full(lambda: ledger.submit(made[0].id, HEADER * 200, now=NOW)) == "nothing was sent"
 assert full(lambda: ledger.settle(made[0].id, PaymentState.UNKNOWN, reply=bytes(9000), now=NOW)) == (
-    "what became of the payment is not written down"
+    "the outcome of the payment is not written down"
 )
 assert full(lambda: reserve(new)) == "nothing was sent"
 assert ledger.history(limit=999) == made[::-1]

@@ -236,7 +236,7 @@ def test_many_courses() -> None:
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        (schema.STANDING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
+        (schema.BLOCKING, {"fingerprint": "a", "after": 0, "until": 0}, "standing"),
         (schema.SUPERSEDE, ("a", "pay_1"), "standing"),
         (schema.EXPIRING, (0,), "by_state"),
         (schema.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),

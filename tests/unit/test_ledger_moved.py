@@ -48,7 +48,7 @@ def refused(ledger: Ledger, what: str) -> None:
             use()
         assert caught.value.code == "ledger_failed"
         assert "nothing was sent" in caught.value.message
-        assert "put it back" in caught.value.hint
+        assert "restore it" in caught.value.hint
 
 
 def test_a_file_that_is_removed_is_missed(ledger: Ledger, path: Path, kept: Payment) -> None:
@@ -72,7 +72,7 @@ def test_an_older_copy_in_its_place_is_refused(ledger: Ledger, path: Path, kept:
     saved = path.with_name("saved")
     path.rename(saved)
     copy.replace(path)
-    refused(ledger, "was replaced by another one")
+    refused(ledger, "was replaced")
     saved.replace(path)
     assert ledger.history() == [later, kept]
 
@@ -175,7 +175,7 @@ def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monke
     with Ledger(path) as ledger:
         payment = reserve(ledger)
         monkeypatch.setattr(os, "open", full)
-        with pytest.raises(LedgerError, match="there is no space left for it; nothing was sent"):
+        with pytest.raises(LedgerError, match="no space is left on the disk; nothing was sent"):
             ledger.submit(payment.id, HEADER, now=NOW)
         assert ledger.get(payment.id) == payment
 
@@ -186,6 +186,6 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
         payment = reserve(other)
     ledger.close()
     (tmp_path / "other").replace(path)
-    with pytest.raises(LedgerError, match=f"{kept.id} is not in the ledger any more"):
+    with pytest.raises(LedgerError, match=f"{kept.id} is no longer in the ledger"):
         ledger.resubmit(kept.id, now=NOW)
     assert ledger.history() == [payment]

@@ -218,7 +218,7 @@ def test_an_unknown_id(ledger: Ledger) -> None:
         lambda: ledger.settle("pay_nobody", PaymentState.DELIVERED, now=NOW),
     ]
     for move in moves:
-        with pytest.raises(LedgerError, match="pay_nobody is not in the ledger any more") as caught:
+        with pytest.raises(LedgerError, match="pay_nobody is no longer in the ledger") as caught:
             move()
         assert caught.value.code == "ledger_failed"
     ledger.give_back("pay_nobody", owner="me")

@@ -37,7 +37,7 @@ def plan(
 def test_every_token_is_in_one_batch(count: int, size: int) -> None:
     made = plan(count, size)
     assert [name for part in made.parts for name in part.tokens] == [f"T{number}" for number in range(count)]
-    assert all(len(part.tokens) == part.asked.tokens == size for part in made.parts[:-1])
+    assert all(len(part.tokens) == part.call.tokens == size for part in made.parts[:-1])
     assert all(1 <= len(part.tokens) <= size for part in made.parts)
     assert made.amount == count * 30_000
 
@@ -90,7 +90,7 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     error = caught.value
     assert (error.code, error.payment, error.charged) == ("over_total", None, False)
     assert "costs $0.15" in error.message
-    assert "max_total=$0.40 $0.10 is left" in error.message
+    assert "max_total=$0.40 leaves $0.10" in error.message
     assert isinstance(error.details, BudgetDetails)
     assert (error.details.limit, error.details.cost, error.details.left) == ("max_total", usd(150_000), usd(100_000))
     assert made.spent == 300_000

@@ -73,19 +73,19 @@ def test_what_became_of_it_is_said() -> None:
     assert len(moments) == 2
     assert moments[0] < moments[1]
     for state, words in (
-        (PaymentState.DELIVERED, "delivered, nobody said whether it was paid"),
+        (PaymentState.DELIVERED, "delivered, it may have been paid"),
         (PaymentState.MARKED_UNPAID, "marked unpaid, it was not paid"),
         (PaymentState.MARKED_PAID, "marked paid, it was paid"),
     ):
-        assert not_unresolved(payment(state=state)).message.endswith(f"is known already: {words}")
+        assert not_unresolved(payment(state=state)).message.endswith(f"is known: {words}")
 
 
 def test_when_time_is_up_it_says_from_when_on() -> None:
     open_ = payment(state=PaymentState.UNKNOWN)
     error = blocking_error(open_)
     assert error.code == "time_is_up"
-    assert "has ended, or is about to" in error.message
-    assert re.match(r"from \d\d:\d\d:\d\d UTC on look at the wallet", error.hint)
+    assert "has expired or is about to" in error.message
+    assert re.match(r"after \d\d:\d\d:\d\d UTC, check the wallet", error.hint)
 
 
 def test_plain_http_is_told_apart_from_the_account() -> None:

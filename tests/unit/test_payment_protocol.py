@@ -195,7 +195,7 @@ def test_the_longest_and_the_shortest_identifier(identifier: str) -> None:
 
 def test_an_identifier_needs_a_place() -> None:
     for offer in (answer_2(offer_2()), answer_2(offer_2(extensions={"other": {}})), answer_1(offer_1())):
-        with pytest.raises(InvalidArgumentError, match="no place"):
+        with pytest.raises(InvalidArgumentError, match="takes no identifier"):
             written(parse_offer(offer), "a" * 16)
 
 

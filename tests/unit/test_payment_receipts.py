@@ -67,7 +67,7 @@ def test_what_may_be_null_or_missing() -> None:
         receipt = read(**dict.fromkeys(names, nothing))
         assert (receipt.success, receipt.transaction, receipt.network) == (True, "", "")
         assert (receipt.payer, receipt.error_reason, receipt.amount) == (None, None, None)
-        assert receipt_warnings(receipt, payment()) == ("the receipt names no transaction",)
+        assert receipt_warnings(receipt, payment()) == ("the receipt has no transaction",)
 
 
 def test_all_that_it_says_is_kept() -> None:
@@ -160,17 +160,17 @@ def test_both_names_of_the_chain_are_the_same_chain(network: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"payer": PAY_TO}, f"the receipt names {PAY_TO} as payer, and {PAYER} signed"),
-        ({"network": "eip155:1"}, "the receipt names the network eip155:1, not eip155:8453"),
-        ({"amount": "60001"}, "the receipt says $0.060001, and $0.06 was signed"),
-        ({"amount": 0}, "the receipt says $0.00, and $0.06 was signed"),
-        ({"amount": "9" * 78}, "the receipt says an absurd amount, and $0.06 was signed"),
-        ({"transaction": ""}, "the receipt names no transaction"),
-        ({"transaction": 7}, "the receipt names no transaction"),
-        ({"success": False, "transaction": ""}, "the receipt says that the payment failed, and yet the answer came"),
+        ({"payer": PAY_TO}, f"the receipt has the payer {PAY_TO}, and {PAYER} signed"),
+        ({"network": "eip155:1"}, "the receipt has the network eip155:1, not eip155:8453"),
+        ({"amount": "60001"}, "the receipt has the amount $0.060001, and $0.06 was signed"),
+        ({"amount": 0}, "the receipt has the amount $0.00, and $0.06 was signed"),
+        ({"amount": "9" * 78}, "the receipt has the amount an absurd amount, and $0.06 was signed"),
+        ({"transaction": ""}, "the receipt has no transaction"),
+        ({"transaction": 7}, "the receipt has no transaction"),
+        ({"success": False, "transaction": ""}, "the receipt says that the payment failed, but the answer arrived"),
         (
             {"success": False, "errorReason": "transaction_failed"},
-            "the receipt says that the payment failed (transaction_failed), and yet the answer came",
+            "the receipt says that the payment failed (transaction_failed), but the answer arrived",
         ),
         ({"payer": 5}, "the receipt's payer cannot be read"),
         ({"network": ["base"]}, "the receipt's network cannot be read"),

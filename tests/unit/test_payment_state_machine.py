@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
 from tradesdk._values.payment import LIVE, PaymentState, Receipt
 from tradesdk.payments.state_machine import (
-    MAX_AFTER_BARE,
-    MAX_REPEATS,
+    MAX_RESENDS,
+    MAX_RESENDS_NO_REASON,
     Classification,
     PaymentResponse,
     PaymentStateMachine,
@@ -109,14 +109,14 @@ def test_at_most_five_repeats(verdict: Classification) -> None:
     walk = flow()
     waits = [next_of(walk, verdict).wait for _ in range(7)]
     assert waits == [2, 4, 8, 16, 32, None, None]
-    assert walk.repeats == MAX_REPEATS
+    assert walk.resends == MAX_RESENDS
 
 
 def test_at_most_two_repeats_after_a_bare_402() -> None:
     walk = flow()
     waits = [next_of(walk, Classification.NO_REASON).wait for _ in range(4)]
     assert waits == [2, 4, None, None]
-    assert walk.repeats == MAX_AFTER_BARE
+    assert walk.resends == MAX_RESENDS_NO_REASON
 
 
 def test_bare_ones_count_apart_from_the_others() -> None:
@@ -204,4 +204,4 @@ def test_a_call_always_ends_and_never_forgets_a_doubt(
         clock += step.wait
         assert clock <= deadline
         assert clock + 6 < valid
-    assert sent <= 1 + MAX_REPEATS
+    assert sent <= 1 + MAX_RESENDS

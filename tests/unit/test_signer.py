@@ -162,7 +162,7 @@ def test_addresses_are_written_with_the_capitals_of_eip_55(writing: str) -> None
     "bad", ["", "0x", "0x123", ADDRESS + "00", "0x" + "g" * 40, "vitalik.eth", None, 5, b"", [ADDRESS]]
 )
 def test_an_address_that_is_none_is_a_config_error(bad: Any) -> None:
-    with pytest.raises(ConfigError, match="no usable address") as caught:
+    with pytest.raises(ConfigError, match="the address must be") as caught:
         checksummed(bad)
     assert isinstance(caught.value, TradeError)
 

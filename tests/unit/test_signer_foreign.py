@@ -67,10 +67,10 @@ WRONG: list[tuple[Any, str]] = [
     (SIGNATURE + b"\0", "66 bytes; 65 are needed"),
     (b"", "0 bytes; 65 are needed"),
     (b"\x30" * 71, "71 bytes; 65 are needed"),
-    ("0x" + SIGNATURE.hex(), "gave a str; 65 bytes are needed"),
-    (None, "gave a NoneType"),
-    (65, "gave a int"),
-    (list(SIGNATURE), "gave a list"),
+    ("0x" + SIGNATURE.hex(), "returned a str; 65 bytes are needed"),
+    (None, "returned a NoneType"),
+    (65, "returned a int"),
+    (list(SIGNATURE), "returned a list"),
     *((SIGNATURE[:64] + bytes([v]), f"v = {v};") for v in (2, 26, 29, 37, 38, 255)),
     (bytes(32) + SIGNATURE[32:], "no key can have made"),
     (SIGNATURE[:32] + bytes(32) + SIGNATURE[64:], "no key can have made"),
@@ -127,7 +127,7 @@ def test_messages_are_checked_too() -> None:
 
 @pytest.mark.parametrize("address", ["", "vitalik.eth", "0x12", None])
 def test_a_signer_without_a_usable_address(address: Any) -> None:
-    with pytest.raises(ConfigError, match="no usable address"):
+    with pytest.raises(ConfigError, match="the address must be"):
         signed(Service(address=address), DIGEST)
 
 

@@ -82,7 +82,7 @@ class Vault:
 def test_a_function_is_asked_once_and_when_it_is_needed(key: str | bytes) -> None:
     vault = Vault(key)
     signer = LocalSigner.from_callable(vault)
-    assert repr(signer) == "LocalSigner(not asked for its key yet)"
+    assert repr(signer) == "LocalSigner(key not loaded yet)"
     assert checked_signer(signer) is signer
     assert vault.asked == 0
     assert signer.sign_digest(bytes(32)) == LocalSigner.from_key(WALLET_KEY).sign_digest(bytes(32))
@@ -134,7 +134,7 @@ def test_what_the_function_raises_goes_through_and_it_is_asked_again() -> None:
 )
 def test_a_function_that_gives_no_key(seen: Seen, given: Any, use: Callable[[LocalSigner], Any]) -> None:
     signer = LocalSigner.from_callable(Vault(given))
-    with pytest.raises(ConfigError, match=r"^the function that gives the key gave something else") as caught:
+    with pytest.raises(ConfigError, match=r"^the function for the key returned something else") as caught:
         use(signer)
     seen.error(caught.value)
     assert caught.value.__context__ is None

@@ -1,4 +1,4 @@
-"""Buys an answer: asks what it costs, has the payment prepared, hands it over. What is allowed is decided elsewhere."""
+"""Buys an answer: gets the offer, has a payment authorized, submits it. `PaymentAuthorizer` decides what is allowed."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ R = TypeVar("R")
 
 _SUBMITTED = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.REJECTED_LIVE})
 _LONGEST_PAUSE = 1.0
-_KEPT = 3600.0
-"""Seconds that the list counts."""
-_AGAIN = 60.0
-"""Seconds after which it is read again for a symbol that it doesn't have, or because it could not be read."""
-_PATIENCE = 10.0
+_TOKENS_VALID = 3600.0
+"""Seconds that the list of tokens is used."""
+_TOKENS_RETRY = 60.0
+"""Seconds before it is read again after a failure, or for a symbol that is not in it."""
+_TOKENS_WAIT = 10.0
 
 
 class AsyncPaymentFlow:
-    """How a market client pays. `paid` sends requests with a payment, `calls` those without."""
+    """How a market client pays. `session` sends requests without a payment, `paid` those with one."""
 
     def __init__(
         self,
@@ -67,85 +67,85 @@ class AsyncPaymentFlow:
         self.authorizer = authorizer
         self._reuse = reuse_offers
         self._offers: dict[tuple[str, int | None], Offer] = {}
-        self._turns = AsyncKeyedLock()
+        self._locks = AsyncKeyedLock()
         self._check = AsyncTokenCheck() if check_tokens else None
 
     def copy_with(self, change: Callable[[AsyncSession, bool], AsyncSession]) -> AsyncPaymentFlow:
-        """A copy whose requests are sent by other settings; `change` is told which of them carry a payment."""
-        twin = copy.copy(self)
-        twin.session = change(self.session, False)
-        twin.paid = change(self.paid, True)
-        return twin
+        """A copy with other sessions. The second argument of `change` is True for the session of paid requests."""
+        clone = copy.copy(self)
+        clone.session = change(self.session, False)
+        clone.paid = change(self.paid, True)
+        return clone
 
-    async def quote(self, asked: MarketRequest[Any], max_price: int | None = None) -> Quote:
+    async def quote(self, call: MarketRequest[Any], max_price: int | None = None) -> Quote:
         """The published price, and what the budgets leave."""
-        purchase = self._purchase(asked, max_price=max_price)
+        purchase = self._purchase(call, max_price=max_price)
         return await in_thread(lambda: self.authorizer.quote(purchase))
 
     async def buy(
         self,
-        asked: MarketRequest[T],
+        call: MarketRequest[T],
         finish: Callable[[MarketResult[T]], R],
         *,
         max_price: int | None,
         new_purchase: bool,
         job: str | None,
     ) -> R:
-        """What `finish` makes of the answer, which is paid for when the service wants that.
+        """Buy an answer and return the result of `finish`. It is paid for only if the service requires that.
 
-        Whatever ends the call before its caller has the answer puts it back: the next equal call gets it.
+        If the call ends before its caller has the answer, the next equal call gets it.
         """
-        purchase = self._purchase(asked, max_price=max_price, new_purchase=new_purchase, job=job)
+        purchase = self._purchase(call, max_price=max_price, new_purchase=new_purchase, job=job)
         if purchase.amount == 0 or not self.authorizer.can_pay:
-            quote = await self.quote(asked, max_price)
-            found = await self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
+            quote = await self.quote(call, max_price)
+            found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
                 return finish(found)
-            _ = self.authorizer.payer  # says that there is no signer
-        given: list[R] = []
+            _ = self.authorizer.payer  # raises: there is no signer
+        finished: list[R] = []
         context = AsyncSubmissionContext(
-            asked.request, owner_name(), self._give_up(), job=job, paid=lambda result: given.append(finish(result))
+            call.request, owner_name(), self._deadline(), job=job, paid=lambda result: finished.append(finish(result))
         )
-        turn, place = self._turns.of(purchase.key), Place()
+        lock, place = self._locks.of(purchase.key), Place()
         try:
-            if not await turn.take(self.session.deadline, ref(place)):
-                raise _busy("the same call is under way and has not ended in time")
-            bought = await self._buy(asked, purchase, context)
-            finished = given[-1] if given else finish(bought)
-            turn.give_back(ref(place))
-            return finished
+            if not await lock.take(self.session.deadline, ref(place)):
+                raise _in_progress("the same call is in progress and did not end before the deadline")
+            bought = await self._buy(call, purchase, context)
+            answer = finished[-1] if finished else finish(bought)
+            lock.give_back(ref(place))
+            return answer
         except BaseException as error:
             try:
-                turn.give_back(ref(place))
+                lock.give_back(ref(place))
             finally:
-                del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(context, error)
+                del place  # a signal handler may raise there too, and its traceback may be kept
+            await self._roll_back(context, error)
             raise
 
-    async def recall(self, asked: MarketRequest[T], job: str) -> MarketResult[T] | None:
-        """What a job has got already for a call; None when it has nothing."""
+    async def recall(self, call: MarketRequest[T], job: str) -> MarketResult[T] | None:
+        """The result that a job already has for a call, or None."""
         if not self.authorizer.can_pay:
             return None
-        purchase = self._purchase(asked, job=job)
+        purchase = self._purchase(call, job=job)
         earlier, quote = await in_thread(lambda: (self.authorizer.delivered(purchase), self.authorizer.quote(purchase)))
         if earlier is None or earlier.reply is None:
             return None
-        return self._again(asked.request, quote, earlier)
+        return self._stored_result(call.request, quote, earlier)
 
-    async def dry_run(self, asked: MarketRequest[Any], *, max_price: int | None) -> DryRun:
+    async def dry_run(self, call: MarketRequest[Any], *, max_price: int | None) -> DryRun:
         """What would be signed."""
-        purchase = self._purchase(asked, max_price=max_price)
+        purchase = self._purchase(call, max_price=max_price)
         quote = await in_thread(lambda: self.authorizer.quote(purchase))
-        found = await self._ask(asked, quote, self.session.clock.monotonic() + self.session.deadline)
+        found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
         offer = None if isinstance(found, MarketResult) else found
         return await in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
 
     async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
-        """Hand a payment over once more: what `finish` makes of the answer, or of what was kept of it.
+        """Resend a payment, or read its stored answer. Returns the result of `finish`.
 
         Raises:
-            PaymentError: it cannot be handed over any more; it says what is known.
-            ConfigError: it belongs to another service than this client's.
+            PaymentError: it cannot be resent; the error says what is known.
+            ConfigError: it is for another service than this client's.
         """
         base = self.session.base_url
         if payment.origin != origin_of(base) or not payment.url.startswith(base + "/"):
@@ -161,82 +161,82 @@ class AsyncPaymentFlow:
         spending = await in_thread(
             lambda: self.authorizer.store.spending(self.authorizer.budget, now=self.session.clock.now())
         )
-        context = AsyncSubmissionContext(request, owner_name(), self._give_up(), keep=True)
+        context = AsyncSubmissionContext(request, owner_name(), self._deadline(), keep=True)
         context.quote = Quote(path=path, tokens=None, amount=payment.amount, spending=spending)
-        turn, place = self._turns.of(call_key(payment.method, payment.url, payment.body)), Place()
+        lock, place = self._locks.of(call_key(payment.method, payment.url, payment.body)), Place()
         try:
-            if not await turn.take(self.session.deadline, ref(place)):
-                raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
-            given = finish(await self._resume(payment, context))
-            turn.give_back(ref(place))
-            return given
+            if not await lock.take(self.session.deadline, ref(place)):
+                raise _in_progress(f"another call is sending payment {payment.id}", payment)
+            answer = finish(await self._resume(payment, context))
+            lock.give_back(ref(place))
+            return answer
         except BaseException as error:
             try:
-                turn.give_back(ref(place))
+                lock.give_back(ref(place))
             finally:
-                del place  # a signal's handler may raise there as well, and somebody keep the traceback
-            await self._open_again(context, error)
+                del place  # a signal handler may raise there too, and its traceback may be kept
+            await self._roll_back(context, error)
             raise
 
     async def _resume(self, payment: Payment, context: AsyncSubmissionContext[Any]) -> MarketResult[Any]:
         await in_thread(partial(self.authorizer.expire, payment.origin))
         current = await in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
         if current.state is PaymentState.DELIVERED and current.reply is not None:
-            result = self._again(context.request, context.quote, current)
+            result = self._stored_result(context.request, context.quote, current)
             context.answered = current
             close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
             await run_uninterrupted(close)
             return result
         if current.state not in _SUBMITTED or current.header is None:
             raise blocking_error(current)
-        delivered = await self._hand_over(context, current)
+        delivered = await self._resubmit(context, current)
         if delivered is None:
-            raise _busy(f"payment {payment.id} is being handed over by somebody else", payment)
+            raise _in_progress(f"another call is sending payment {payment.id}", payment)
         return delivered
 
-    async def open_again(self, results: Sequence[MarketResult[Any]]) -> None:
-        """The caller of `resume` does not get these answers after all."""
+    async def reopen(self, results: Sequence[MarketResult[Any]]) -> None:
+        """Note that the caller of `resume` did not get these answers."""
         for payment in [result.payment for result in results]:
             if payment is not None:
-                await self._undone(partial(self.authorizer.reopen, payment, owner_name()))
+                await self._undo(partial(self.authorizer.reopen, payment, owner_name()))
 
-    async def look_at_the_clock(self) -> None:
-        """Learn the service's time from what is free. Without an answer the local clock has to do."""
+    async def sync_clock(self) -> None:
+        """Learn the service's time from a free request. If that fails, the local clock is used."""
         free = supported_tokens(limit=1).request
         try:
-            response = await self.session.exchange(free, self._give_up())
+            response = await self.session.exchange(free, self._deadline())
         except APIError as error:
             extra = log_fields("service_time_unknown", error)
             logger.debug("the service's time is not known: %s", error, extra=extra)
         else:
             self.authorizer.observe(response.headers)
 
-    def _give_up(self) -> float:
+    def _deadline(self) -> float:
         return self.session.clock.monotonic() + self.session.deadline
 
     def _purchase(
         self,
-        asked: MarketRequest[Any],
+        call: MarketRequest[Any],
         *,
         max_price: int | None = None,
         new_purchase: bool = False,
         job: str | None = None,
     ) -> PurchaseIntent:
-        request = asked.request
+        request = call.request
         return PurchaseIntent(
             method=request.method,
             url=self.session.base_url + request.target,
             body=request.body or b"",
             path=request.path,
-            tokens=asked.tokens,
-            amount=price(request.path, asked.tokens or 0),
+            tokens=call.tokens,
+            amount=price(request.path, call.tokens or 0),
             max_price=max_price,
             new_purchase=new_purchase,
             job=job,
         )
 
     async def _buy(
-        self, asked: MarketRequest[T], purchase: PurchaseIntent, context: AsyncSubmissionContext[T]
+        self, call: MarketRequest[T], purchase: PurchaseIntent, context: AsyncSubmissionContext[T]
     ) -> MarketResult[T]:
         clock, authorizer, give_up, pause = self.session.clock, self.authorizer, context.give_up, 0.05
         context.quote, existing = await in_thread(
@@ -244,13 +244,15 @@ class AsyncPaymentFlow:
         )
         while True:
             if existing is None:
-                found = await self._offer(asked, purchase, context.quote, give_up)
+                found = await self._offer(call, purchase, context.quote, give_up)
                 if isinstance(found, MarketResult):
                     return found
                 if self._check is not None:
-                    await self._check.check(asked, self.session, give_up)
+                    await self._check.check(call, self.session, give_up)
                 authorize = partial(authorizer.authorize, purchase, found, context.owner)
-                context.claimed = (prepared := await in_thread(authorize, undo=self._unsent(context.owner))).payment
+                context.claimed = (
+                    prepared := await in_thread(authorize, undo=self._cancel_unsent(context.owner))
+                ).payment
                 if prepared.fresh:
                     fresh = PaymentState.RESERVED
                     result = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh).run()
@@ -259,94 +261,98 @@ class AsyncPaymentFlow:
                     return result
                 existing = prepared.payment
             if not authorizer.time.is_known and authorizer.is_over(existing):
-                await self.look_at_the_clock()  # only the service can tell whether its money is free
+                await self.sync_clock()  # whether it has expired depends on the service's time
                 existing = await in_thread(lambda: authorizer.existing(purchase))
                 if existing is None:
                     continue
             if existing.state is PaymentState.DELIVERED and existing.reply is not None:
-                again = await self._pick_up(context, existing)
+                earlier = await self._collect(context, existing)
             elif not existing.live:
                 raise blocking_error(existing)
             else:
                 authorizer.check_existing(existing, purchase)
                 context.claimed = existing
                 if existing.header is not None:
-                    again = await self._hand_over(context, existing)
+                    earlier = await self._resubmit(context, existing)
                 elif await in_thread(partial(authorizer.reclaim, existing, context.owner)):
                     existing = await in_thread(lambda: authorizer.existing(purchase))
                     continue
                 else:
-                    again = None
-            if again is not None:
-                return again
-            # Another process works on it. Its outcome is ours as well: it may be in doubt, and then this call goes on.
+                    earlier = None
+            if earlier is not None:
+                return earlier
+            # Another process has claimed it. Wait for its outcome: if that is unknown, this call continues.
             if clock.monotonic() + pause > give_up:
-                raise _busy("the same call is under way in another process and has not ended in time", existing)
+                raise _in_progress(
+                    "the same call is in progress in another process and did not end before the deadline", existing
+                )
             await sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             existing = await in_thread(lambda: authorizer.existing(purchase))
 
-    async def _pick_up(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
-        """An answer that is there already; None while somebody else gets it, who may not get it in the end."""
-        result = self._again(context.request, context.quote, payment)
-        if payment.job is not None:  # whoever asks for the job gets it
+    async def _collect(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
+        """Return a stored answer; None while another call has claimed it."""
+        result = self._stored_result(context.request, context.quote, payment)
+        if payment.job is not None:  # every call for the job gets it
             return result
         context.claimed, owner = payment, context.owner
         claim = partial(self.authorizer.claim_answer, payment, owner)
-        if not await in_thread(claim, undo=lambda _: self._untake(owner, payment)):
+        if not await in_thread(claim, undo=lambda _: self._release_claim(owner, payment)):
             return None
         context.answered = payment
         await run_uninterrupted(partial(self.authorizer.close, payment, owner, keep=False, job=context.job))
         shown = replace(payment, job=context.job, reply=None if context.job is None else payment.reply)
         return replace(result, payment=shown)
 
-    async def _hand_over(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
-        """Hand an earlier payment over once more; None while somebody else does, or when it has moved on."""
+    async def _resubmit(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
+        """Resend an earlier payment; None while another call has claimed it, or if its state has changed."""
         context.claimed, owner = payment, context.owner
-        current = await in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._untake, owner))
+        current = await in_thread(
+            partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner)
+        )
         if current is None:
             return None
         if current.state not in _SUBMITTED or current.header is None:
-            await run_uninterrupted(partial(self._untake, owner, current))
+            await run_uninterrupted(partial(self._release_claim, owner, current))
             return None
         if self.authorizer.latest() + MARGIN >= current.valid_before:
-            await run_uninterrupted(partial(self._untake, owner, current))
+            await run_uninterrupted(partial(self._release_claim, owner, current))
             raise blocking_error(current)
         return await AsyncSubmission(self.paid, self.authorizer, context, current, current.state).run()
 
-    async def _open_again(self, context: AsyncSubmissionContext[Any], error: BaseException) -> None:
-        """The caller does not get the answer, so that somebody else may, or hand the payment over."""
+    async def _roll_back(self, context: AsyncSubmissionContext[Any], error: BaseException) -> None:
+        """Let other calls get the answer, or resend the payment, as this call failed."""
         if isinstance(error, LedgerError) and error.payment is None:
             error.payment = context.claimed
         if context.answered is not None:
-            await self._undone(partial(self.authorizer.reopen, context.answered, context.owner))
+            await self._undo(partial(self.authorizer.reopen, context.answered, context.owner))
         elif context.claimed is not None and not isinstance(error, TradeError):
-            await self._undone(partial(self.authorizer.give_back, context.claimed.id, context.owner))
+            await self._undo(partial(self.authorizer.give_back, context.claimed.id, context.owner))
 
-    async def _undone(self, undo: Callable[[], None]) -> None:
-        """What ends the call is worth more than a ledger that cannot be written."""
+    async def _undo(self, undo: Callable[[], None]) -> None:
+        """Run `undo` to its end. A ledger that cannot be written does not hide the error that ends the call."""
         try:
             with shielded():
                 await run_uninterrupted(undo)
         except LedgerError as problem:
             extra = log_fields("ledger_failed", problem)
-            logger.warning("a payment's answer or its claim could not be given back: %s", problem, extra=extra)
+            logger.warning("a payment's answer or claim could not be released: %s", problem, extra=extra)
 
-    def _untake(self, owner: str, payment: Payment | None) -> None:
+    def _release_claim(self, owner: str, payment: Payment | None) -> None:
         if payment is not None:
             self.authorizer.give_back(payment.id, owner)
 
     async def _offer(
-        self, asked: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
+        self, call: MarketRequest[T], purchase: PurchaseIntent, quote: Quote, give_up: float
     ) -> Offer | MarketResult[T]:
-        # Taken out, and put back after a success: one that the service takes no longer is used once at most.
+        # Removed, and stored again after a success: an offer that the service no longer accepts is used once at most.
         known = self._offers.pop((purchase.path, purchase.tokens), None) if self._reuse else None
-        return known or await self._ask(asked, quote, give_up)
+        return known or await self._request_offer(call, quote, give_up)
 
-    async def _ask(self, asked: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
-        """What the answer costs; the answer itself when it costs nothing."""
+    async def _request_offer(self, call: MarketRequest[T], quote: Quote, give_up: float) -> Offer | MarketResult[T]:
+        """The offer; the result itself if the answer is free."""
         try:
-            data = await self.session.call(asked.request, give_up=give_up)
+            data = await self.session.call(call.request, give_up=give_up)
         except APIStatusError as refused:
             if refused.status != 402 or refused.response is None:
                 raise
@@ -354,8 +360,8 @@ class AsyncPaymentFlow:
             return parse_offer(refused.response)
         return MarketResult(data=data, quote=quote, answered_at=datetime.fromtimestamp(self.session.clock.now(), UTC))
 
-    def _again(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
-        """What an earlier payment brought, from the ledger."""
+    def _stored_result(self, request: Request[T], quote: Quote, payment: Payment) -> MarketResult[T]:
+        """The result of an earlier payment, from the ledger."""
         return MarketResult(
             data=self.session.read(request, RawResponse(200, {}, payment.reply or b"")),
             quote=quote,
@@ -365,8 +371,8 @@ class AsyncPaymentFlow:
             answered_at=payment.updated_at,
         )
 
-    def _unsent(self, owner: str) -> Any:
-        """What to do with a payment that was prepared for a call that is gone: nothing of it has left."""
+    def _cancel_unsent(self, owner: str) -> Any:
+        """How to undo `authorize` if the call was canceled meanwhile: the payment was not sent."""
         authorizer = self.authorizer
 
         def undo(prepared: Any) -> None:
@@ -386,35 +392,35 @@ class AsyncPaymentFlow:
 
 
 class AsyncTokenCheck:
-    """Looks up symbols in the service's free list. A list that cannot be read holds nothing up."""
+    """Looks up symbols in the service's free list before anything is signed. Without a list, nothing is refused."""
 
     def __init__(self) -> None:
         self._names: TokenNames | None = None
-        self._read = self._tried = -math.inf
-        self._turns = AsyncKeyedLock()
+        self._read_at = self._tried_at = -math.inf
+        self._locks = AsyncKeyedLock()
 
-    async def check(self, asked: MarketRequest[Any], session: AsyncSession, give_up: float) -> None:
-        """Ask for the list where it is needed.
+    async def check(self, call: MarketRequest[Any], session: AsyncSession, give_up: float) -> None:
+        """Check the symbols of a request; read the list first if necessary.
 
         Raises:
-            PaymentRefusedError: a symbol is not in it.
+            PaymentRefusedError: `unknown_token`.
         """
-        turn, place = self._turns.of(""), Place()
+        lock, place = self._locks.of(""), Place()
         now = session.clock.monotonic()
         try:
-            if not await turn.take(min(max(give_up - now, 0.0), _PATIENCE), ref(place)):
-                reason = "another call is still reading the list of tokens"
+            if not await lock.take(min(max(give_up - now, 0.0), _TOKENS_WAIT), ref(place)):
+                reason = "another call is reading the list of tokens"
                 extra = log_fields("tokens_unchecked", reason=reason)
                 logger.warning("the symbols were not checked: %s", reason, extra=extra)
                 return
             now = session.clock.monotonic()
-            unknown = self._unknown(asked, now - self._read > _KEPT)
-            if unknown and now - self._tried > _AGAIN:
-                await self._ask(session, min(give_up, now + _PATIENCE))
-                unknown = self._unknown(asked, False)
+            unknown = self._unknown(call, now - self._read_at > _TOKENS_VALID)
+            if unknown and now - self._tried_at > _TOKENS_RETRY:
+                await self._read_list(session, min(give_up, now + _TOKENS_WAIT))
+                unknown = self._unknown(call, False)
         finally:
-            turn.give_back(ref(place))
-        if unknown and self._names is not None and self._read == self._tried:
+            lock.give_back(ref(place))
+        if unknown and self._names is not None and self._read_at == self._tried_at:
             details = self._names.details(unknown)
             meant = f"did you mean {' or '.join(details.suggestions)}? " if details.suggestions else ""
             raise PaymentRefusedError(
@@ -424,12 +430,12 @@ class AsyncTokenCheck:
                 details=details,
             )
 
-    def _unknown(self, asked: MarketRequest[Any], stale: bool) -> list[str]:
+    def _unknown(self, call: MarketRequest[Any], stale: bool) -> list[str]:
         names = TokenNames([], 0) if self._names is None or stale else self._names
-        return names.unknown(asked.to_look_up)
+        return names.unknown(call.to_look_up)
 
-    async def _ask(self, session: AsyncSession, give_up: float) -> None:
-        self._tried = session.clock.monotonic()
+    async def _read_list(self, session: AsyncSession, give_up: float) -> None:
+        self._tried_at = session.clock.monotonic()
         try:
             found = await session.attempt(supported_tokens(MAX_SUPPORTED).request, give_up)
         except APIError as error:
@@ -438,12 +444,10 @@ class AsyncTokenCheck:
                 "the symbols were not checked, because the list of tokens cannot be read: %s", error, extra=extra
             )
         else:
-            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else it is no list to judge by
-                self._names, self._read = TokenNames(found.tokens, found.total), self._tried
+            if len(found.tokens) >= max(1, min(found.total, MAX_SUPPORTED)):  # else the list is not complete
+                self._names, self._read_at = TokenNames(found.tokens, found.total), self._tried_at
 
 
-def _busy(message: str, payment: Payment | None = None) -> PaymentRefusedError:
-    look = "" if payment is None else f": client.payments.get({payment.id!r}), or: trade pay show {payment.id}"
-    return PaymentRefusedError(
-        message, code="in_progress", hint=f"wait for that call to end, then look again{look}", payment=payment
-    )
+def _in_progress(message: str, payment: Payment | None = None) -> PaymentRefusedError:
+    look = "" if payment is None else f", then see client.payments.get({payment.id!r}) (trade pay show {payment.id})"
+    return PaymentRefusedError(message, code="in_progress", hint=f"wait for that call to end{look}", payment=payment)

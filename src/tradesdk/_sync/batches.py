@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/batches.py by scripts/unasync.py: change that file instead.
-"""Market data about more tokens than one call takes: batch after batch, each bought when it is asked for."""
+"""Market data for more tokens than one call takes: in batches, each bought when it is requested."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ T = TypeVar("T")
 
 
 class BatchBuying(Protocol):
-    """Buys one batch, and keeps its answer for the job if there is one: what `finish` makes of it."""
+    """Buys one batch and returns the result of `finish`. The answer is kept for the job, if there is one."""
 
     def __call__(
         self,
-        asked: MarketRequest[T],
+        call: MarketRequest[T],
         finish: Callable[[MarketResult[T]], Batch[T]],
+        /,
         *,
         max_price: Usd | None,
         job: str | None,
@@ -34,20 +35,20 @@ class BatchBuying(Protocol):
 
 
 class BatchRecalling(Protocol):
-    """What was delivered for a request in a job before; None when nothing was."""
+    """The result that a job already has for a request, or None."""
 
-    def __call__(self, asked: MarketRequest[T], job: str, /) -> MarketResult[T] | None: ...
+    def __call__(self, call: MarketRequest[T], job: str, /) -> MarketResult[T] | None: ...
 
 
 class BatchRun(Generic[T]):
-    """Batches, each bought when it is asked for. It goes through them once, and belongs to one consumer.
+    """Batches, each bought when it is requested. For one consumer, and for one pass.
 
-    After an error the run stays where it is: asking it for the next batch tries that one again, and a payment that may
-    have been taken is handed over once more rather than made anew.
+    After an error the run stays at the same batch: the next step tries it again, and a payment that may have been taken
+    is resent instead of a new one being made.
 
     Attributes:
-        count: how many batches there are.
-        tokens: all tokens, each one once.
+        count: the number of batches.
+        tokens: all tokens, without duplicates.
         job: the name under which the ledger keeps the answers, if any.
     """
 
@@ -66,12 +67,12 @@ class BatchRun(Generic[T]):
 
     @property
     def price(self) -> Decimal:
-        """The published price of all batches in dollars. What a job has already costs nothing again."""
+        """The published price of all batches in dollars. Batches that a job already has cost nothing."""
         return usd(self._plan.amount)
 
     @property
     def spent(self) -> int:
-        """Micro-dollars spent so far, with what may have been taken by payments that failed."""
+        """Micro-dollars spent so far, including failed payments that may have been taken."""
         return self._plan.spent
 
     def __iter__(self) -> BatchRun[T]:
@@ -84,12 +85,12 @@ class BatchRun(Generic[T]):
         part = self._plan.parts[number - 1]
         delivered = partial(self._plan.delivered, number)
         try:
-            had = None if self.job is None else self._recall(part.asked, self.job)
+            had = None if self.job is None else self._recall(part.call, self.job)
             if had is not None:
                 return delivered(had)
-            return self._buy(part.asked, delivered, max_price=self._plan.most(part), job=self.job)
+            return self._buy(part.call, delivered, max_price=self._plan.most(part), job=self.job)
         except BaseException as error:
-            self._plan.taken_back(number)
+            self._plan.undo(number)
             self._plan.failed(error)
             raise
 
@@ -98,18 +99,18 @@ class BatchRun(Generic[T]):
 
 
 class Batches:
-    """`client.batches`: market data about any number of tokens, a few in each call, under the same budgets.
+    """`client.batches`: market data for any number of tokens, a few in each call, under the same budgets.
 
-    Every method checks the whole list, buys nothing yet, and returns an `BatchRun`. A token that comes twice, if
-    only in another case, is bought once. All of them take:
+    Every method checks the whole list, buys nothing yet, and returns an `BatchRun`. Duplicates, also in another
+    case, are bought once. All methods take:
 
-    - `size`: tokens in a batch, 1 to 5.
-    - `job`: a name under which the ledger keeps the answers. The same call under the same name goes on where an earlier
-      one ended, in another process too: what was delivered is yielded again and not paid for again. It has to be the
-      same list, size and filters, for a batch is known by what it asks for.
-    - `max_price`: the most that one batch may cost, in USD; without it, the published price.
-    - `max_total`: the most that the run may spend, in USD: a batch that would pass it is a `PaymentRefusedError`. Like
-      `max_price`, it is a budget where there is no other.
+    - `size`: tokens per batch, 1 to 5.
+    - `job`: a name under which the ledger keeps the answers. The same call with the same name continues an earlier one,
+      also in another process: delivered batches are yielded again and not paid for again. List, size and filters must
+      be the same, as a batch is identified by its request.
+    - `max_price`: the most that one batch may cost, in USD; by default the published price.
+    - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
+      Like `max_price`, it serves as the budget if there is no other.
 
     Example:
         ```python
@@ -134,7 +135,7 @@ class Batches:
     ) -> BatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        # Without tokens there are no requests that would check it.
+        # Checked here too, as without tokens there are no requests.
         market.count("limit", limit, market.MAX_SIGNALS)
         return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
 
@@ -152,7 +153,7 @@ class Batches:
     ) -> BatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
         options = BatchOptions.of(size, job, max_price, max_total)
-        # Without tokens there are no requests that would check them.
+        # Checked here too, as without tokens there are no requests.
         market.history_filter(start, end, signal_type)
         ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
         return self._run_named(tokens, ask, options)
@@ -166,7 +167,7 @@ class Batches:
         max_price: Usd | None = None,
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenPrice]]:
-        """What tokens cost: $0.03 a token (`POST /v1/token-prices`)."""
+        """Prices of tokens: $0.03 a token (`POST /v1/token-prices`)."""
         return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def token_win_rate(
@@ -178,7 +179,7 @@ class Batches:
         max_price: Usd | None = None,
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenWinRate]]:
-        """How often agents won with tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
+        """Win rates of tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
         return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
 
     def token_avg_prices(
@@ -190,7 +191,7 @@ class Batches:
         max_price: Usd | None = None,
         max_total: Usd | None = None,
     ) -> BatchRun[TokenResults[TokenAvgPrices]]:
-        """What agents paid and got for tokens: $0.02 a token (`POST /v1/token-avg-prices`)."""
+        """Average prices that agents bought and sold tokens at: $0.02 a token (`POST /v1/token-avg-prices`)."""
         return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
 
     def _run_named(

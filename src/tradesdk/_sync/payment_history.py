@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/payment_history.py by scripts/unasync.py: change that file instead.
-"""What a market client's ledger knows, and what can be done about payments that did not end well."""
+"""Payments in a market client's ledger: list, resume, reconcile and mark them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
 class Payments:
-    """The ledger of a market client."""
+    """`client.payments`: the payments in the ledger of a market client."""
 
-    def __init__(self, paying: PaymentFlow) -> None:
-        self._paying = paying
+    def __init__(self, flow: PaymentFlow) -> None:
+        self._flow = flow
 
     def get(self, payment_id: str) -> Payment:
         """One payment.
@@ -36,13 +36,13 @@ class Payments:
         Raises:
             PaymentRefusedError: `no_such_payment`.
         """
-        store = self._paying.authorizer.store
+        store = self._flow.authorizer.store
         found = in_thread(lambda: store.get(payment_id))
         if found is None:
             raise PaymentRefusedError(
                 f"the ledger has no payment {printable(without_keys(str(payment_id)), 60)}",
                 code="no_such_payment",
-                hint="client.payments.list(), or: trade pay history",
+                hint="list them: client.payments.list() (trade pay history)",
             )
         return found
 
@@ -50,61 +50,61 @@ class Payments:
         """Payments, newest first.
 
         Args:
-            states: only those in one of these states; empty: all.
-            limit: at most so many, 1 or more.
-            before: the id of the last payment of the page before.
+            states: only payments in these states; empty: all.
+            limit: the most payments to return, 1 or more.
+            before: the id of the last payment of the previous page.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
-        store = self._paying.authorizer.store
+        store = self._flow.authorizer.store
         return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
     def spending(self) -> Spending:
         """What is spent and reserved, and what the budgets leave."""
-        authorizer = self._paying.authorizer
+        authorizer = self._flow.authorizer
         return in_thread(lambda: authorizer.store.spending(authorizer.budget, now=authorizer.clock.now()))
 
     def resume(self, payment_id: str) -> MarketResult[Any]:
-        """Hand a payment over once more, the same bytes, and give what it bought. It cannot be taken twice.
+        """Resend a payment with the same bytes, and return what it bought. It cannot be taken twice.
 
-        It works in another process than the one that made the payment, and needs no signer. What arrives is kept in the
-        ledger, and asking for it once more gives it again. So does an answer that a cancelled or killed call was paid
-        for and did not get, however old it is: `answered_at` of the result says when it came.
+        This also works in another process, and needs no signer. The answer is kept in the ledger, and resuming again
+        returns it again. An answer that a canceled or killed call paid for and did not get is returned too, however
+        old it is: see `answered_at` of the result.
 
         Raises:
-            PaymentOutcomeUnknownError: it is still not known, or its time is up.
-            PaymentUndeliveredError: it was taken before, and the answer does not come again.
-            PaymentRefusedError: there is nothing to hand over; `code` says why.
+            PaymentOutcomeUnknownError: the outcome is still unknown, or the payment has expired.
+            PaymentUndeliveredError: it was taken before, and the answer is not sent again.
+            PaymentRefusedError: there is nothing to resend; `code` says why.
         """
-        return self._paying.resume(self.get(payment_id), lambda result: result)
+        return self._flow.resume(self.get(payment_id), lambda result: result)
 
     def reconcile(self) -> Reconciliation:
-        """Hand over again what is in doubt, free what expired unpaid, and list what a person has to decide.
+        """Resend payments with an unknown outcome, release unpaid ones, and list what a person must check.
 
-        What was bought anew with `new_purchase=True` in the meantime is not handed over, since it would be charged
-        twice: it stays among the `live` ones until it has expired, and `resume` still hands it over. What arrives is
-        kept in the ledger as well: `resume` gives it again, should this call not come to its end.
+        A payment whose call was bought again with `new_purchase=True` is not resent, as both would be charged. It stays
+        in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
+        returns them again if this call is interrupted.
         """
         delivered: _Results = []
         try:
             return self._reconcile(delivered)
         except BaseException:
-            self._paying.open_again(delivered)
+            self._flow.reopen(delivered)
             raise
 
     def _reconcile(self, delivered: _Results) -> Reconciliation:
-        authorizer = self._paying.authorizer
+        authorizer = self._flow.authorizer
         store = authorizer.store
         failed: _Failures = []
-        origin = origin_of(self._paying.session.base_url)
+        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
-            self._paying.look_at_the_clock()
+            self._flow.sync_clock()
         released = [*in_thread(partial(authorizer.expire, origin)), *in_thread(authorizer.expire_elsewhere)]
         for payment in self._all(_OPEN):
-            if payment.superseded:  # its call was paid for anew: taken as well, it would be charged twice
+            if payment.superseded:  # its call was bought again: both would be charged
                 continue
             try:
-                self._paying.resume(payment, delivered.append)
+                self._flow.resume(payment, delivered.append)
             except TradeError as error:
                 current = in_thread(partial(store.get, payment.id))
                 failed.append((payment if current is None else current, error))
@@ -120,35 +120,35 @@ class Payments:
         )
 
     def mark(self, payment_id: str, *, paid: bool) -> Payment:
-        """Say of a payment whose outcome is unknown what it was, after looking at the wallet.
+        """Mark a payment with an unknown outcome as paid or unpaid, after checking the wallet.
 
-        Marked as unpaid, its money is free again; in both cases the same call may be paid for again.
+        The amount of an unpaid one is released. In both cases the same call may be paid for again.
 
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
         """
-        authorizer = self._paying.authorizer
-        origin = origin_of(self._paying.session.base_url)
+        authorizer = self._flow.authorizer
+        origin = origin_of(self._flow.session.base_url)
         if not authorizer.time.is_known:
-            self._paying.look_at_the_clock()
+            self._flow.sync_clock()
         in_thread(partial(authorizer.expire, origin))
         payment = self.get(payment_id)
-        if payment.live:  # whatever the local clock says
+        if payment.live:  # by the local clock it may look expired
             raise still_live(payment)
         return in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
 
     def trust(self, address: str) -> None:
-        """Accept one more recipient of payments for this client's service.
+        """Trust a recipient of payments for this client's service, besides those known.
 
         Raises:
-            InvalidArgumentError: it is no address.
+            InvalidArgumentError: it is not an address.
         """
-        authorizer = self._paying.authorizer
+        authorizer = self._flow.authorizer
         try:
             recipient = checksummed(address)
         except TradeError:
             raise InvalidArgumentError("a recipient must be an address: 0x and 40 hexadecimal digits") from None
-        origin = origin_of(self._paying.session.base_url)
+        origin = origin_of(self._flow.session.base_url)
         in_thread(lambda: authorizer.store.trust(origin, recipient, now=authorizer.clock.now()))
 
     def _all(self, states: Sequence[PaymentState]) -> Sequence[Payment]:

@@ -1,5 +1,5 @@
 # Generated from src/tradesdk/_async/payment_submission.py by scripts/unasync.py: change that file instead.
-"""Hands a payment over until its outcome is known, or nothing more can be done in this call."""
+"""Submits a payment until its outcome is known or the call has to end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from ..payments.state_machine import (
     Classification,
     PaymentResponse,
     PaymentStateMachine,
-    Transition,
     classify,
     classify_failure,
 )
@@ -38,18 +37,18 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SubmissionContext(Generic[T]):
-    """What a payment is handed over for.
+    """The call that a payment is submitted for.
 
     Attributes:
-        request: what is bought with it.
-        owner: who holds the claim on the payment.
+        request: the request.
+        owner: the owner of the claim on the payment.
         give_up: the monotonic time at which the call ends.
-        job: takes over a payment that belongs to none, so that the answer is kept for it.
+        job: a payment without a job is assigned to this one, so that its answer is kept.
         keep: the ledger keeps the answer even without a job.
-        paid: called with an answer that was paid for just now, before it is closed.
+        paid: called with a result that was paid for just now, before it is marked as collected.
         claimed: the payment that is claimed.
-        answered: the payment whose answer is about to be handed to the caller, with its `reply`.
-        quote: what the call costs by the published prices.
+        answered: the payment, with its `reply`, whose answer is about to be returned to the caller.
+        quote: the published price.
     """
 
     request: Request[T]
@@ -66,7 +65,7 @@ class SubmissionContext(Generic[T]):
 class Submission(Generic[T]):
     """One payment in one call. The bytes are the same every time.
 
-    `state` is what the ledger said of it before this call: one that is in doubt may have been taken already.
+    `state` is its state in the ledger before this call. With an unknown outcome it may have been taken already.
     """
 
     def __init__(
@@ -81,52 +80,52 @@ class Submission(Generic[T]):
         self._authorizer = authorizer
         self._context = context
         self._payment = payment
-        self._sent = payment  # keeps its header, whatever the ledger says later
+        self._signed = payment  # keeps its header, which the ledger deletes at the end
         fresh = state is PaymentState.RESERVED
-        self._flow = PaymentStateMachine(
+        self._machine = PaymentStateMachine(
             session.policy,
             valid_before=payment.valid_before,
             state=state,
             submissions=0 if fresh else payment.submissions,
         )
         self._sending = False
-        self._noted = not fresh
-        self._began = (authorizer.latest(), authorizer.clock.monotonic())
+        self._is_resubmission = not fresh
+        self._start = (authorizer.latest(), authorizer.clock.monotonic())
 
     def run(self) -> MarketResult[T]:
-        """Submit it, again if that is right. The claim is given back, unless `answered` says who has to.
+        """Submit it, and resubmit it where that is right. Releases the claim, unless the context is `answered`.
 
         Raises:
-            PaymentError: it was refused, its outcome is unknown, or nothing usable came; `payment` says more.
-            APIError: the request itself failed; `payment` is on it.
+            PaymentError: it was refused, its outcome is unknown, or the answer is not usable; see `payment`.
+            APIError: the request itself failed; it has the `payment` too.
         """
         try:
-            if self._noted:
-                self._count()
+            if self._is_resubmission:
+                self._record_resubmission()
             return self._run()
         except BaseException as error:
             with shielded():
                 if not isinstance(error, TradeError):
-                    self._interrupted()
+                    self._record_interruption()
                 if self._context.answered is None:
-                    self._give_back()
+                    self._release_claim()
             raise
 
     def _run(self) -> MarketResult[T]:
         clock = self._authorizer.clock
         while True:
-            answer, response, problem = self._once()
-            answer = answer.without(self._sent)
+            answer, response, problem = self._submit()
+            answer = answer.without(self._signed)
             if response is not None:
                 self._authorizer.observe(response.headers)
             now, monotonic = clock.now(), clock.monotonic()
-            step = self._flow.next(answer, at=self._latest(), now=now, time_left=self._context.give_up - monotonic)
+            step = self._machine.next(answer, at=self._latest(), now=now, time_left=self._context.give_up - monotonic)
             if step.state is PaymentState.DELIVERED and response is not None:
                 return self._delivered(answer, response)
-            self._note(step, answer)
+            self._settle(step.state, answer, reason=answer.reason, reply=None, raises=step.wait is not None)
             self._sending = False
             if step.wait is None:
-                raise self._error(answer, response, problem)
+                raise self._final_error(answer, response, problem)
             logger.warning(
                 "payment %s: %s; resending it in %.1f s",
                 self._payment.id,
@@ -135,20 +134,20 @@ class Submission(Generic[T]):
                 extra=log_fields("payment_resent", payment_id=self._payment.id, reason=answer.reason, wait=step.wait),
             )
             sleep(clock, step.wait)
-            if not self._flow.can_submit(self._latest()):  # the wait took longer than it was to take
-                raise self._error(answer, response, problem)
-            self._count()
+            if not self._machine.can_submit(self._latest()):  # the wait took longer than planned
+                raise self._final_error(answer, response, problem)
+            self._record_resubmission()
 
     def _latest(self) -> float:
-        """The latest that the service's time may be. A clock that is put back meanwhile does not revive a payment."""
-        then, monotonic = self._began
-        return max(self._authorizer.latest(), then + self._authorizer.clock.monotonic() - monotonic)
+        """The latest estimate of the service's time. Setting the clock back does not revive a payment."""
+        latest, monotonic = self._start
+        return max(self._authorizer.latest(), latest + self._authorizer.clock.monotonic() - monotonic)
 
-    def _once(self) -> tuple[PaymentResponse, RawResponse | None, APIError | None]:
-        """Hand it over once: what the answer means, the answer, and the error if there is none."""
+    def _submit(self) -> tuple[PaymentResponse, RawResponse | None, APIError | None]:
+        """Submit it once. Returns what the response means, the response, and the error if it is none or no success."""
         self._sending = True
         try:
-            response = self._session.exchange(self._context.request, self._context.give_up, self._sent)
+            response = self._session.exchange(self._context.request, self._context.give_up, self._signed)
         except APIResponseError as unreadable:
             cut = unreadable.response
             if cut is None:
@@ -157,13 +156,13 @@ class Submission(Generic[T]):
         except APIConnectionError as lost:
             self._sending = lost.sent
             return classify_failure(failure_of(lost), lost.message), None, lost
-        except APIError as held_back:  # by the throttle, past the deadline
+        except APIError as held_back:  # by the rate limit, past the deadline
             self._sending = False
             return classify_failure(failure_of(held_back), held_back.message), None, held_back
-        except TradeError as unsent:  # a client that is closed, a key that is gone
+        except TradeError as unsent:  # the client is closed, for example
             self._sending = False
-            self._interrupted()
-            if self._flow.in_doubt:
+            self._record_interruption()
+            if self._machine.in_doubt:
                 raise in_doubt(self._payment, unsent.message) from unsent
             raise
         if 200 <= response.status < 300:
@@ -176,13 +175,15 @@ class Submission(Generic[T]):
             data = self._session.read(self._context.request, response)
         except APIResponseError as unusable:
             self._settle(
-                PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, lenient=True
+                PaymentState.PAID_UNDELIVERED, answer, reason=unusable.message, reply=response.content, raises=False
             )
             error = error_of(
                 self._payment, PaymentResponse(Classification.ALREADY_USED, unusable.message, answer.failure), response
             )
             raise error or unusable from unusable
-        outcome = Outcome(PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._flow.submissions)
+        outcome = Outcome(
+            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._machine.submissions
+        )
         context, payment, now = self._context, self._payment, self._authorizer.clock.now()
         context.answered = replace(payment, reply=response.content)
 
@@ -193,13 +194,13 @@ class Submission(Generic[T]):
             self._authorizer.close(self._payment, context.owner, keep=context.keep, job=context.job)
             return result
 
-        # Written down and closed in one go: a cancellation meanwhile opens it again.
+        # Written down and marked as collected in one step: a cancellation meanwhile undoes it.
         return run_uninterrupted(record)
 
     def _result(self, data: T, answer: PaymentResponse, problem: LedgerError | None) -> MarketResult[T]:
         warnings: tuple[str, ...] = ()
         if problem is not None:
-            warnings = (f"the ledger does not know that this was delivered: {problem.message}",)
+            warnings = (f"the delivery could not be written to the ledger: {problem.message}",)
         warnings += receipt_warnings(answer.receipt, self._payment)
         if answer.receipt_problem is not None:
             warnings += (answer.receipt_problem,)
@@ -216,43 +217,39 @@ class Submission(Generic[T]):
             answered_at=payment.updated_at,
         )
 
-    def _note(self, step: Transition, answer: PaymentResponse) -> None:
-        self._settle(step.state, answer, reason=answer.reason, reply=None, lenient=step.wait is None)
-
     def _settle(
-        self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, lenient: bool
-    ) -> LedgerError | None:
-        """Write the outcome down. The outcome is worth more than its note: with `lenient` a failure is returned."""
+        self, state: PaymentState, answer: PaymentResponse, *, reason: str, reply: bytes | None, raises: bool
+    ) -> None:
+        """Write down the outcome. At the end of the call the caller must get it even if the ledger fails: `raises`."""
         payment, now = self._payment, self._authorizer.clock.now()
-        outcome = Outcome(state, reason, answer.receipt, reply, self._flow.submissions)
+        outcome = Outcome(state, reason, answer.receipt, reply, self._machine.submissions)
         self._payment, problem = in_thread(partial(self._authorizer.record, payment, outcome, now=now))
-        if problem is not None and not lenient:
-            raise self._unwritten(problem, f"{reason}; and the ledger: {problem.message}") from problem
-        return problem
+        if problem is not None and raises:
+            raise self._ledger_failed(problem, f"{reason}; and the ledger failed: {problem.message}") from problem
 
-    def _count(self) -> None:
-        """Write down that it is handed over once more, before it is."""
+    def _record_resubmission(self) -> None:
+        """Write down one more submission before it is sent."""
         authorizer, payment = self._authorizer, self._payment
         try:
-            again = partial(authorizer.store.resubmit, payment.id, now=authorizer.clock.now(), job=self._context.job)
-            counted = in_thread(again)
+            resubmit = partial(authorizer.store.resubmit, payment.id, now=authorizer.clock.now(), job=self._context.job)
+            current = in_thread(resubmit)
         except LedgerError as problem:
-            raise self._unwritten(problem, f"the ledger cannot be written: {problem.message}") from problem
-        if not counted.live:  # another process has ended it
-            raise in_doubt(counted, "it was closed meanwhile") if self._flow.in_doubt else blocking_error(counted)
-        self._payment = counted
+            raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
+        if not current.live:  # another process closed it
+            raise in_doubt(current, "it was closed meanwhile") if self._machine.in_doubt else blocking_error(current)
+        self._payment = current
 
-    def _unwritten(self, problem: LedgerError, reason: str) -> TradeError:
-        """Without the ledger it is not handed over again. Only what is in doubt may have been paid."""
+    def _ledger_failed(self, problem: LedgerError, reason: str) -> TradeError:
+        """The error if the ledger fails: nothing is resent. Only a payment in doubt may have been paid."""
         problem.payment = self._payment
-        return in_doubt(self._payment, reason) if self._flow.in_doubt else problem
+        return in_doubt(self._payment, reason) if self._machine.in_doubt else problem
 
-    def _interrupted(self) -> None:
-        """Cancelled, or something that nobody foresaw: the ledger says what can be said."""
-        authorizer, payment, flow = self._authorizer, self._payment, self._flow
-        unsure = self._sending or flow.in_doubt
-        state = PaymentState.UNKNOWN if unsure else PaymentState.REJECTED_LIVE
-        submissions = flow.submissions + self._sending
+    def _record_interruption(self) -> None:
+        """Write down a cancellation or an unexpected error, as far as the outcome is known."""
+        authorizer, payment, machine = self._authorizer, self._payment, self._machine
+        unknown = self._sending or machine.in_doubt
+        state = PaymentState.UNKNOWN if unknown else PaymentState.REJECTED_LIVE
+        submissions = machine.submissions + self._sending
         try:
             run_uninterrupted(
                 lambda: authorizer.store.settle(
@@ -265,18 +262,20 @@ class Submission(Generic[T]):
                 "payment %s was interrupted, and the ledger cannot be written: %s", payment.id, problem, extra=extra
             )
 
-    def _give_back(self) -> None:
+    def _release_claim(self) -> None:
         authorizer, payment, owner = self._authorizer, self._payment, self._context.owner
         try:
             run_uninterrupted(lambda: authorizer.give_back(payment.id, owner))
         except LedgerError as problem:
             extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.warning("payment %s: its claim could not be given back: %s", payment.id, problem, extra=extra)
+            logger.warning("payment %s: its claim could not be released: %s", payment.id, problem, extra=extra)
 
-    def _error(self, answer: PaymentResponse, response: RawResponse | None, problem: APIError | None) -> TradeError:
-        if problem is not None:  # what leads to an error of ours says the same of the money
+    def _final_error(
+        self, answer: PaymentResponse, response: RawResponse | None, problem: APIError | None
+    ) -> TradeError:
+        if problem is not None:  # as the cause of our error it has the same payment
             problem.payment = self._payment
-            problem.retries = self._flow.repeats
+            problem.retries = self._machine.resends
         error = error_of(self._payment, answer, response)
         if error is not None:
             error.__cause__ = problem

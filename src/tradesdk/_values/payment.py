@@ -1,4 +1,4 @@
-"""What the ledger knows of a payment: its state, its terms, what came back."""
+"""A payment: its state, its terms, its receipt."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from urllib.parse import urlsplit
 from .money import shown_usd, usd
 
 Charged = bool | Literal["unknown"]
-"""Whether money was taken. `"unknown"` is true in an `if`, as it should be."""
+"""Whether money was taken. `"unknown"` is true in an `if`, which is the safe side."""
 
 PAYMENT_HEADER = {2: "PAYMENT-SIGNATURE", 1: "X-PAYMENT"}
-"""The request header of a payment, by version."""
+"""The request header of a payment, by protocol version."""
 GRACE = 30
-"""Seconds after `valid_before` from which on an authorization is taken as dead."""
+"""Seconds after `valid_before` until an authorization counts as expired."""
 
-
-_LEAST = 20
-_PIECE = re.compile(rf"[0-9A-Za-z+/=]{{{_LEAST},}}")
+_PART_SIZE = 20
+_PIECE = re.compile(rf"[0-9A-Za-z+/=]{{{_PART_SIZE},}}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 
 
 class SignedHeader(str):
-    """The value of a payment's header. Whoever has it can be paid: its `repr`, which ends up in logs, hides it."""
+    """The value of a payment's header. It can be cashed, so its `repr` hides it."""
 
     __slots__ = ()
 
@@ -40,32 +39,32 @@ class SignedHeader(str):
 
 
 class PaymentState(StrEnum):
-    """Where a payment is. Live ones could still be taken; their amount stays reserved."""
+    """The state of a payment. Live payments may still be taken, so their amount stays reserved."""
 
     RESERVED = "reserved"
-    """Its money is set aside; nothing has been signed, or at least nothing has left."""
+    """Its amount is reserved; nothing was sent."""
     SUBMITTED = "submitted"
-    """Signed, written down, and on its way."""
+    """Signed, written down, and being sent."""
     PENDING = "pending"
-    """The service has it and is settling."""
+    """The service is settling it."""
     UNKNOWN = "unknown"
-    """Handed over, and no answer says what became of it."""
+    """Sent, and no response says whether it was taken."""
     REJECTED_LIVE = "rejected_live"
-    """Refused, or never sent; still valid until it expires."""
+    """Rejected or never sent; still valid until it expires."""
     DELIVERED = "delivered"
-    """Paid, and the answer is here."""
+    """Paid, and the answer arrived."""
     PAID_UNDELIVERED = "paid_undelivered"
     """Paid, without a usable answer."""
     EXPIRED_UNPAID = "expired_unpaid"
-    """Refused and expired: its money is free again."""
+    """Rejected and expired: its amount is no longer reserved."""
     EXPIRED_UNKNOWN = "expired_unknown"
-    """Expired, and nobody knows whether it was taken: a person has to say."""
+    """Expired, and it is not known whether it was taken: a person has to check."""
     CANCELLED = "cancelled"
-    """Given up before anything was signed: its money is free again."""
+    """Canceled before anything was signed: its amount is no longer reserved."""
     MARKED_PAID = "marked_paid"
-    """A person said that it was taken."""
+    """Marked as taken by a person."""
     MARKED_UNPAID = "marked_unpaid"
-    """A person said that it was not taken: its money is free again."""
+    """Marked as not taken by a person: its amount is no longer reserved."""
 
 
 LIVE = frozenset(
@@ -77,11 +76,11 @@ LIVE = frozenset(
         PaymentState.REJECTED_LIVE,
     }
 )
-"""Could still be taken."""
+"""States in which a payment may still be taken."""
 UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN})
-"""Ended badly: the same call is not paid for again before somebody says so."""
+"""States that block another payment for the same call until a person decides."""
 FREE = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.CANCELLED, PaymentState.MARKED_UNPAID})
-"""Count for no budget."""
+"""States that do not count in a budget."""
 
 _CHARGED: dict[PaymentState, Charged] = {
     PaymentState.RESERVED: False,
@@ -95,16 +94,16 @@ _CHARGED: dict[PaymentState, Charged] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What the service said of a settlement.
+    """The service's receipt of a settlement.
 
     Attributes:
         success: whether the money was taken.
-        transaction: the transaction's hash; empty when it failed.
-        network: where, as the service names it.
-        payer: who paid, if it says so.
+        transaction: the transaction's hash; empty if it failed.
+        network: the network, as the service names it.
+        payer: the paying address, if given.
         error_reason: why it failed, if it did.
-        amount: micro-dollars, if it says so.
-        raw: everything that the receipt said.
+        amount: micro-dollars, if given.
+        raw: all fields of the receipt.
     """
 
     success: bool
@@ -121,7 +120,7 @@ class Receipt:
         return None if self.amount is None else usd(self.amount)
 
     def without(self, payment: Payment) -> Receipt:
-        """The same; where the service repeats the signed payment, that is left out."""
+        """The same without the signed payment, which a service may repeat."""
         hide = payment.hidden_in
         return replace(
             self,
@@ -140,43 +139,43 @@ def origin_of(url: str) -> str:
 
 
 def newer_receipt(before: Receipt | None, now: Receipt | None) -> Receipt | None:
-    """What counts of two receipts for one payment: once it says that the money was taken, it was."""
+    """The valid one of two receipts for a payment: the newer one, but a success is never undone."""
     return before if now is None or (before is not None and before.success and not now.success) else now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """One payment as the ledger knows it. One field is a secret, `header`: whoever has it can be paid.
+    """A payment in the ledger. Its `header` is secret, as it can be cashed.
 
-    Neither its `repr` nor a pickle has it; a copy does, and `dataclasses.asdict` too.
+    `repr` and pickles leave the header out; copies and `dataclasses.asdict` contain it.
 
     Attributes:
         id: `pay_` and 24 hexadecimal digits.
-        state: where it is.
+        state: its state.
         fingerprint: what it pays for: a hash of method, URL, body and payer.
         method: the HTTP method.
         url: the full URL.
         body: the request's body.
         version: of the protocol, 1 or 2.
-        network: as the offer named it.
+        network: as in the offer.
         asset: the token's contract.
-        payer: the address that pays.
-        pay_to: the address that is paid.
+        payer: the paying address.
+        pay_to: the recipient.
         amount: micro-dollars.
         nonce: 32 bytes as hexadecimal digits after 0x.
         valid_after: Unix seconds, by the service's clock.
-        valid_before: Unix seconds, by the service's clock; from then on it cannot be taken.
+        valid_before: Unix seconds, by the service's clock; then it expires.
         created: when it was reserved: Unix seconds, by the local clock.
         updated: when its state last changed: Unix seconds, by the local clock.
         header: the signed payment as it is sent; None until it is signed.
-        submissions: how often it may have reached the service.
-        reason: why it is where it is, in the service's word if it gave one.
-        receipt: what the service said of the settlement, if it did.
-        identified: it carries an identifier, so that the service can give the stored answer again.
+        submissions: how many times it may have reached the service.
+        reason: why it is in this state; the service's reason if it gave one.
+        receipt: the receipt of the settlement, if there is one.
+        identified: it has an identifier, so the service can return the stored answer again.
         job: the batch job that it belongs to.
-        reply: the body of the answer, where it is kept: until its caller has it, for jobs, after `resume`, and of
-            answers that were of no use.
-        superseded: a later payment for the same call was ordered in spite of this one, and signed.
+        reply: the body of the answer, while it is kept: until the caller has it; longer for jobs, after `resume`, and
+            for answers that are not usable.
+        superseded: another payment for the same call was requested in spite of this one, and signed.
     """
 
     id: str
@@ -217,12 +216,12 @@ class Payment:
 
     @property
     def live(self) -> bool:
-        """Whether it could still be taken."""
+        """Whether it may still be taken."""
         return self.state in LIVE
 
     @property
     def expires_at(self) -> datetime:
-        """`valid_before` as a moment (aware, UTC)."""
+        """When it expires (aware, UTC)."""
         return datetime.fromtimestamp(self.valid_before, UTC)
 
     @property
@@ -247,41 +246,41 @@ class Payment:
         return _CHARGED.get(self.state, "unknown")
 
     def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, submissions: int, now: float) -> Payment:
-        """The same payment as it is now, when the ledger could not be told."""
+        """The payment after a change that could not be written to the ledger."""
         receipt = newer_receipt(self.receipt, receipt)
         return replace(self, state=state, reason=reason, receipt=receipt, submissions=submissions, updated=now)
 
     def told(self) -> str:
-        """One line about it, without secrets."""
+        """A one-line summary without secrets."""
         parts = [f"payment {self.id}", shown_usd(self.amount), self.state.value.replace("_", " ")]
         if self.live and self.header is not None:
             parts.append(f"valid until {self.expires_at:%H:%M:%S} UTC")
         return ", ".join(parts)
 
     def sent(self) -> tuple[bytes, bytes]:
-        """The header that hands it over. It is made when it is sent, so that no frame of a traceback holds it."""
+        """The request header with the payment. Made when it is sent, so that no frame of a traceback has it."""
         return PAYMENT_HEADER[self.version].encode("ascii"), (self.header or "").encode("ascii")
 
     def hidden_in(self, text: str) -> str:
-        """`text` without the signed payment or a part of it, for services that repeat it in what they say."""
+        """`text` without the signed payment or parts of it, which a service may repeat."""
         if self.header is None:
             return text
         try:
-            inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature stands there in digits
+            inside = binascii.a2b_base64(self.header).decode("utf-8", "replace")  # the signature is in there as digits
         except ValueError:
             inside = ""
         secrets = [self.header.lower(), *(found[0].lower() for found in _SIGNATURE.finditer(inside))]
 
         def hide(found: re.Match[str]) -> str:
-            # Steps of that length meet every longer part, whatever stands around it: `payment=` or where it was cut.
+            # Steps of that length find every longer part, wherever it was cut.
             piece = found[0].lower()
-            parts = (piece[at : at + _LEAST] for at in range(0, len(piece) - _LEAST + 1, _LEAST))
+            parts = (piece[at : at + _PART_SIZE] for at in range(0, len(piece) - _PART_SIZE + 1, _PART_SIZE))
             return "****" if any(part in secret for part in parts for secret in secrets) else found[0]
 
         return _PIECE.sub(hide, text)
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Payment], tuple[dict[str, Any]]]:
-        # Without the header: pickles end up anywhere, and the ledger keeps it for `resume`.
+        # Without the header: a pickle may go anywhere, and the ledger has it for `resume`.
         return _payment, ({field.name: getattr(self, field.name) for field in fields(self) if field.name != "header"},)
 
     def __copy__(self) -> Payment:

@@ -1,1 +1,1 @@
-"""Signing with a wallet's key."""
+"""Payments by x402: guards, budgets, the ledger, signing."""

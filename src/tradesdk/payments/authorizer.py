@@ -1,7 +1,7 @@
-"""From an offer to a signed payment that is written down: guards, budget, signature, ledger, in this order.
+"""From an offer to a signed payment in the ledger: guards, budget, signature, ledger, in this order.
 
-Everything here blocks (a file is synced, a signer may be a machine elsewhere), so that the async flavour calls it from
-a thread. Nothing here sends anything.
+Most functions block (they sync a file, or call a remote signer), so the async flavor calls them in a thread. Nothing
+here sends anything.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..errors import (
 from .budget import Budget, Spending
 from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
+from .ledger.rules import budget_refusal
 from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .results import DryRun, Quote
@@ -50,17 +51,17 @@ NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "reserved": 0}
 
 @dataclass(frozen=True, kw_only=True)
 class PurchaseIntent:
-    """What is to be bought.
+    """A call that may have to be paid for.
 
     Attributes:
         method: the HTTP method.
         url: the full URL.
         body: the request's body.
-        path: the endpoint, which the price depends on.
-        tokens: how many tokens are asked for.
+        path: the endpoint.
+        tokens: the number of tokens.
         amount: the published price in micro-dollars.
-        max_price: micro-dollars that the caller allows, above the published price or below it.
-        new_purchase: sign even though an earlier payment for the same call could still be taken.
+        max_price: micro-dollars that the caller allows, more or less than the published price.
+        new_purchase: sign a new payment even if an earlier one for the same call may still be taken.
         job: the batch job that it belongs to.
     """
 
@@ -76,11 +77,11 @@ class PurchaseIntent:
 
     @property
     def key(self) -> str:
-        """What tells this call from others of the same client."""
+        """Identifies this call among others of the same client."""
         return call_key(self.method, self.url, self.body)
 
     def fingerprint(self, payer: str) -> str:
-        """What tells this purchase from others: the same bytes to the same place, paid by the same address."""
+        """Identifies this purchase: a hash of method, URL, body and payer."""
         found = self._fingerprints.get(payer)
         if found is None:
             parts = (self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
@@ -95,7 +96,7 @@ class PurchaseIntent:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A payment that is written down. It is fresh when it was made just now, and so never handed over before."""
+    """A payment in the ledger. A fresh one was signed just now and never sent."""
 
     payment: Payment
     fresh: bool
@@ -103,7 +104,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a payment that was submitted, as the ledger is to know it. None: as it was."""
+    """The outcome of a submission, to be written down. Fields that are None do not change."""
 
     state: PaymentState
     reason: str
@@ -113,18 +114,20 @@ class Outcome:
 
 
 def call_key(method: str, url: str, body: bytes) -> str:
-    """What tells a call from others of the same client."""
+    """Identifies a call among others of the same client."""
     return f"{method} {url} {body.decode('latin-1')}"
 
 
 class PaymentAuthorizer:
-    """Who pays, out of which budgets, under which guards.
+    """Authorizes payments: signer, budgets and guards of a client.
 
     Args:
-        store: where payments and budgets are kept.
-        signer: who signs, or what gives them when it is first needed; None: quotes only.
-        budget: the limits given to the client.
-        pay_to: the only recipients to be paid; empty: the one that was paid first.
+        store: the ledger.
+        signer: the signer, or a function that returns it when it is first needed; None: quotes only.
+        budget: the limits of the client.
+        guards: the guards.
+        pay_to: the only recipients to pay; if empty, the one that was paid first.
+        clock: the clock.
     """
 
     def __init__(
@@ -153,7 +156,7 @@ class PaymentAuthorizer:
 
     @property
     def signer(self) -> Signer:
-        """Who signs.
+        """The signer.
 
         Raises:
             PaymentRefusedError: `no_signer`.
@@ -171,20 +174,20 @@ class PaymentAuthorizer:
 
     @property
     def payer(self) -> str:
-        """The address that pays. The first question may take half a second: it loads what signs."""
+        """The paying address. The first use may take half a second, as it loads the signing library."""
         if self._payer is None:
             signer = self.signer
             self._payer = signer.address if type(signer) is LocalSigner else checksummed(signer.address)
         return self._payer
 
     def limits(self, purchase: PurchaseIntent) -> Budget:
-        """The client's limits, with what the caller allows for this one."""
+        """The client's limits, and `max_price` of the call."""
         if purchase.max_price is None:
             return self.budget
         return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}))
 
     def quote(self, purchase: PurchaseIntent) -> Quote:
-        """The published price and what the budgets leave. What is free is quoted without the ledger."""
+        """The published price, and what the budgets leave. A free call does not read the ledger."""
         limits = self.limits(purchase)
         if purchase.amount == 0:
             spending = Spending(**NO_SPENDING, budget=limits)
@@ -193,9 +196,9 @@ class PaymentAuthorizer:
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
-        """An earlier payment for the same call that stands in the way of another, or an answer that nobody got.
+        """An earlier payment that blocks another one for the same call, or whose answer was not collected.
 
-        What has expired is closed first.
+        Expired payments are closed first.
         """
         if purchase.new_purchase:
             return None
@@ -207,26 +210,26 @@ class PaymentAuthorizer:
         return self.store.find(fingerprint, now=self.clock.now())
 
     def expire(self, origin: str) -> list[Payment]:
-        """Close what has surely expired of one service: another one's clock says nothing about it."""
+        """Close the payments for a service that have surely expired by its clock."""
         now = self.clock.now()
         return self.store.expire(self.time.earliest(now, self.clock.monotonic()), now=now, origin=origin)
 
     def expire_elsewhere(self) -> list[Payment]:
-        """Close what expired a day ago at any service, by the local clock: one that is gone tells no time."""
+        """Close the payments for any service that expired a day ago by the local clock: a service may be gone."""
         now = self.clock.now()
         return self.store.expire(now - _A_DAY, now=now)
 
     def delivered(self, purchase: PurchaseIntent) -> Payment | None:
-        """What the job of a purchase has got already for the same call."""
+        """The payment whose answer the job of the purchase has already."""
         fingerprint = purchase.fingerprint(self.payer)
         return None if purchase.job is None else self.store.delivered(purchase.job, fingerprint)
 
     def latest(self) -> float:
-        """The latest that the service's time may be, in Unix seconds."""
+        """The latest estimate of the service's time, in Unix seconds."""
         return self.time.latest(self.clock.now(), self.clock.monotonic())
 
     def check_existing(self, payment: Payment, purchase: PurchaseIntent) -> None:
-        """What this call does not allow is not handed over for it either.
+        """Check an earlier payment against the limits of this call before it is resent.
 
         Raises:
             PaymentRefusedError: `over_price` or `recipient_changed`.
@@ -235,31 +238,31 @@ class PaymentAuthorizer:
         code: ErrorCode
         details: PriceDetails | RecipientDetails
         if payment.amount > most:
-            code, why = "over_price", f"is of {shown_usd(payment.amount)}, and {shown_usd(most)} is what this may cost"
+            code, why = "over_price", f"costs {shown_usd(payment.amount)}, and this call may cost {shown_usd(most)}"
             details = PriceDetails(asked=payment.amount_usd, allowed=usd(most))
         elif self._pay_to and payment.pay_to.lower() not in {address.lower() for address in self._pay_to}:
-            code, why = "recipient_changed", f"is to {payment.pay_to}, which pay_to= does not accept"
+            code, why = "recipient_changed", f"goes to {payment.pay_to}, which pay_to= does not accept"
             details = RecipientDetails(address=payment.pay_to, trusted=self._pay_to)
         else:
             return
         raise PaymentRefusedError(
             f"an earlier payment for this call {why}",
             code=code,
-            hint=f"client.payments.resume({payment.id!r}) resends it anyway; or wait until it has expired",
+            hint=f"client.payments.resume({payment.id!r}) resends it anyway; or wait until it expires",
             details=details,
             payment=payment,
         )
 
     def is_over(self, payment: Payment) -> bool:
-        """Whether a live payment can no longer be handed over, so far as the clocks tell."""
+        """Whether a live payment can no longer be sent, by the latest estimate of the time."""
         return payment.live and self.latest() + MARGIN >= payment.valid_before
 
     def observe(self, headers: Mapping[str, str]) -> None:
-        """Take the service's time from an answer."""
+        """Note the service's time from a response."""
         self.time.observe(headers, now=self.clock.now(), monotonic=self.clock.monotonic())
 
     def claim(self, payment: Payment, owner: str) -> Payment | None:
-        """Claim a payment, so that nobody else hands it over at the same time: as it is now; None: somebody has it."""
+        """Claim a payment, so that no other call resends it at the same time. Returns its current version, or None."""
         now = self.clock.now()
         try:
             if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
@@ -271,10 +274,10 @@ class PaymentAuthorizer:
             raise
 
     def give_back(self, payment_id: str, owner: str) -> None:
-        """Give a claim back. Where that cannot be written (a full disk), it still counts no more in this process.
+        """Release a claim. If that cannot be written (a full disk), this process ignores the claim from now on.
 
         Raises:
-            LedgerError: it could not be written: other processes wait until the time of the claim has passed.
+            LedgerError: it could not be written. Other processes wait until the claim expires.
         """
         try:
             self.store.give_back(payment_id, owner=owner)
@@ -283,9 +286,9 @@ class PaymentAuthorizer:
             raise
 
     def record(self, payment: Payment, outcome: Outcome, *, now: float) -> tuple[Payment, LedgerError | None]:
-        """Write down what became of a payment; what it is then, and why that could not be written.
+        """Write down the outcome of a payment. Returns the payment, and the error if it could not be written.
 
-        An outcome is worth more than its note, so a ledger that fails is no error here.
+        The caller must get the outcome even if the ledger fails, so that error is not raised.
         """
         problem: LedgerError | None = None
         try:
@@ -308,16 +311,18 @@ class PaymentAuthorizer:
         return payment, problem
 
     def close(self, payment: Payment, owner: str, *, keep: bool, job: str | None) -> None:
-        """The caller has the answer from here on. The claim is given back as `give_back` does."""
+        """Note that the caller has the answer, and release the claim."""
         try:
             self.store.collect(payment.id, owner=owner, keep=keep, job=job)
         except LedgerError as problem:
-            ended(owner)  # its claim would hold up the next equal call
+            ended(owner)  # else its claim would delay the next equal call
             extra = log_fields("ledger_failed", problem, payment_id=payment.id)
-            logger.warning("payment %s: its answer could not be closed: %s", payment.id, problem, extra=extra)
+            logger.warning(
+                "payment %s: its answer could not be marked as collected: %s", payment.id, problem, extra=extra
+            )
 
     def reopen(self, payment: Payment, owner: str) -> None:
-        """The caller does not get this answer: the next equal call may. The claim is given back as `give_back` does.
+        """Note that the caller did not get the answer, so that the next equal call does. Release the claim.
 
         Raises:
             LedgerError: it could not be written.
@@ -329,7 +334,7 @@ class PaymentAuthorizer:
             raise
 
     def claim_answer(self, payment: Payment, owner: str) -> bool:
-        """Claim an answer that nobody got; False when somebody else gets it."""
+        """Claim an answer that was not collected; False if another call has it."""
         now = self.clock.now()
         if not self.store.claim(payment.id, owner=owner, until=now + LONGEST_CLAIM, now=now):
             return False
@@ -345,11 +350,11 @@ class PaymentAuthorizer:
         return False
 
     def authorize(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
-        """Guard, reserve, sign and write down. Another payment for the same call may have been faster: then that one.
+        """Check, reserve, sign and write down a payment. If another call was faster, returns its payment.
 
         Raises:
-            PaymentRefusedError: a guard, a budget or the signer said no.
-            LedgerError: it could not be written down.
+            PaymentRefusedError: a guard, a budget or the signer refused.
+            LedgerError: it could not be written.
         """
         requirement, draft = self._draft(purchase, offer)
         now = self.clock.now()
@@ -373,12 +378,12 @@ class PaymentAuthorizer:
             return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
-                with suppress(LedgerError):  # the first error says what happened, and a reservation ends by itself
+                with suppress(LedgerError):  # the first error matters more, and a reservation expires by itself
                     self._cancel(draft, owner, "not sent")
             raise
 
     def reclaim(self, payment: Payment, owner: str) -> bool:
-        """Free the money of a payment whose maker has gone before signing it; False while its maker may be at it."""
+        """Cancel a reservation whose owner ended before signing; False while its owner may be signing."""
         current = self.claim(payment, owner)
         if current is None:
             return False
@@ -395,37 +400,29 @@ class PaymentAuthorizer:
             self.give_back(payment.id, owner)
 
     def dry_run(self, purchase: PurchaseIntent, offer: Offer | None, quote: Quote) -> DryRun:
-        """What `authorize` would sign, without a signature and without a reservation."""
+        """What `authorize` would sign. Nothing is signed or reserved."""
         if offer is None:
             return DryRun(quote=quote)
         try:
             requirement, draft = self._draft(purchase, offer)
-        except PaymentRefusedError as refusal:
-            return DryRun(quote=quote, refusal=str(refusal))
-        standing = self.existing(purchase)
-        if standing is not None and standing.state is PaymentState.DELIVERED:
-            return DryRun(quote=quote, standing=standing)
-        if standing is not None:  # then nothing would be signed: that one is in the way, or would be handed over again
-            told = _authorization(standing).wire()
-            try:
-                if not standing.live or self.is_over(standing):
-                    raise blocking_error(standing)
-                self.check_existing(standing, purchase)
-            except PaymentError as refusal:
-                return DryRun(quote=quote, authorization=told, standing=standing, refusal=str(refusal))
-            return DryRun(quote=quote, authorization=told, standing=standing)
-        left = quote.spending.left
-        refused = None
-        if not quote.spending.budget.is_set:
-            refused = f"no_budget: it costs {shown_usd(draft.amount)}, and no budget is set"
-        elif left is not None and draft.amount > left:
-            refused = f"over_budget: {shown_usd(draft.amount)} is more than the {shown_usd(left)} that is left"
-        return DryRun(
-            quote=quote,
-            authorization=_authorization(draft).wire(),
-            requirement=requirement.raw,
-            refusal=refused,
-        )
+        except PaymentRefusedError as error:
+            return DryRun(quote=quote, refusal=error.with_traceback(None))
+        existing = self.existing(purchase)
+        if existing is None:
+            # When the hour leaves room again is not known here: the last hour's payments are not read.
+            refusal = budget_refusal(draft.amount, quote.spending, now=self.clock.now(), last_hour=())
+            authorization = _authorization(draft).wire()
+            return DryRun(quote=quote, authorization=authorization, requirement=requirement.raw, refusal=refusal)
+        if existing.state is PaymentState.DELIVERED:
+            return DryRun(quote=quote, standing=existing)
+        blocked: PaymentError | None = None
+        try:
+            if not existing.live or self.is_over(existing):
+                raise blocking_error(existing)
+            self.check_existing(existing, purchase)
+        except PaymentError as error:
+            blocked = error.with_traceback(None)
+        return DryRun(quote=quote, authorization=_authorization(existing).wire(), standing=existing, refusal=blocked)
 
     def _draft(self, purchase: PurchaseIntent, offer: Offer) -> tuple[Requirement, Payment]:
         check_url(purchase.url)
@@ -433,10 +430,10 @@ class PaymentAuthorizer:
         origin = origin_of(purchase.url)
         if abs(self.time.difference) > MAX_DIFFERENCE and not is_loopback(urlsplit(purchase.url).hostname or ""):
             raise PaymentRefusedError(
-                f"the service's clock and this machine's differ by {abs(self.time.difference):.0f} s, and a payment is "
-                "valid for a minute or two only",
+                f"this machine's clock differs from the service's by {abs(self.time.difference):.0f} s, and a payment "
+                "is valid for only a minute or two",
                 code="clock_difference",
-                hint="set this machine's clock; if it is right, the service's date is not to be trusted",
+                hint="correct this machine's clock; if it is correct, do not trust the service's date",
             )
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         accepted = self._pay_to or tuple(self.store.trusted(origin))
@@ -475,19 +472,19 @@ class PaymentAuthorizer:
         try:
             signature = signed(signer, digest)
         except Exception as error:
-            # Only in words of ours: what a key's library says may show the key.
+            # Not the text of other errors: it may show the key.
             failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
         if signature is None:
             raise PaymentRefusedError(
                 f"the signer failed with {failure}",
                 code="signer_failed",
-                hint="nothing was signed or sent; the reserved money is free again",
+                hint="nothing was signed or sent; the reservation was canceled",
             )
         if self.latest() + MARGIN >= payment.valid_before:
             raise PaymentRefusedError(
-                "signing took longer than the payment would have been valid",
+                "signing took longer than the payment is valid",
                 code="signer_too_slow",
-                hint="nothing was sent; the reserved money is free again",
+                hint="nothing was sent; the reservation was canceled",
             )
         identifier = payment.id if offer.identifier_wanted else None
         return SignedHeader(encode_payment(offer, requirement, authorization, signature, identifier=identifier))

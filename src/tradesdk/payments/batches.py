@@ -1,4 +1,4 @@
-"""Many tokens in batches: which ones there are, and how much the next one may cost. No I/O."""
+"""Batches of tokens: what they are, what they cost, what the next one may cost. No I/O."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Batch(Generic[T]):
     """One batch of a run.
 
     Attributes:
-        number: its place in the run, from 1 on.
-        count: how many batches the run has.
-        tokens: the tokens that it is about, as they were named.
-        result: what was asked for, and what it cost.
+        number: its number in the run, from 1.
+        count: the number of batches in the run.
+        tokens: its tokens, as they were given.
+        result: the data, and its payment.
         spent: micro-dollars that the run has spent so far.
-        again: it was delivered to the same job before, or to another run of it meanwhile, and cost nothing now.
+        again: it was delivered to the same job before, or to another run of it, and cost nothing now.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Batch(Generic[T]):
 
     @property
     def data(self) -> T:
-        """What was asked for."""
+        """The data."""
         return self.result.data
 
     @property
@@ -54,25 +54,25 @@ class Part(Generic[T]):
     """A batch before it is bought.
 
     Attributes:
-        tokens: the tokens that it is about.
-        asked: the request for them.
+        tokens: its tokens.
+        call: the request for them.
     """
 
     tokens: tuple[str, ...]
-    asked: MarketRequest[T]
+    call: MarketRequest[T]
 
     @property
     def amount(self) -> int:
         """Its published price in micro-dollars."""
-        return price(self.asked.request.path, self.asked.tokens or 0)
+        return price(self.call.request.path, self.call.tokens or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What all runs take, checked.
+    """The options of a run, checked.
 
     Attributes:
-        size: tokens in a batch.
+        size: tokens per batch.
         job: the name under which the ledger keeps the answers.
         max_price: micro-dollars that one batch may cost.
         max_total: micro-dollars that the run may spend.
@@ -85,7 +85,7 @@ class BatchOptions:
 
     @classmethod
     def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
-        """Options as callers hand them over."""
+        """Check the options of a caller."""
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
             raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
         return cls(
@@ -97,12 +97,12 @@ class BatchOptions:
 
 
 class BatchPlan(Generic[T]):
-    """The batches of a run, how far it has come, and what it has spent.
+    """The batches of a run, its progress, and what it has spent.
 
     Args:
-        tokens: all tokens, each one once.
-        ask: the request for some of them.
-        options: what the caller wants.
+        tokens: all tokens, without duplicates.
+        ask: makes the request for some of them.
+        options: the caller's options.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class BatchPlan(Generic[T]):
         names = tuple(one.identifier for one in tokens)
         self.parts: list[Part[T]] = []
         for at in range(0, len(tokens), options.size):
-            # Symbols of later batches are looked up with these: nothing is bought of a run that cannot be finished.
-            asked = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
-            self.parts.append(Part(names[at : at + options.size], asked))
+            # Symbols of later batches are looked up too: nothing is bought if the run cannot be finished.
+            call = replace(ask(tokens[at : at + options.size]), to_look_up=names[at:])
+            self.parts.append(Part(names[at : at + options.size], call))
         self.options = options
         self.done = 0
         self._paid: dict[str, int] = {}
-        # The ids of what paid for the newest batch, and for the one that is tried again although its answer was here.
+        # The payment ids of the newest batch, and of a batch that is tried again although its answer had arrived.
         self._newest = self._again = ""
 
     @property
@@ -130,24 +130,24 @@ class BatchPlan(Generic[T]):
 
     @property
     def spent(self) -> int:
-        """Micro-dollars spent, with what may have been taken by payments that failed."""
+        """Micro-dollars spent, including failed payments that may have been taken."""
         return sum(self._paid.values())
 
     def most(self, part: Part[T]) -> Decimal | None:
-        """Dollars that a batch may cost now; None for what the client allows anyway.
+        """Dollars that a batch may cost now; None if only the client's limits apply.
 
         Raises:
-            PaymentRefusedError: `over_total`: it would pass what the run may spend.
+            PaymentRefusedError: `over_total`: it would exceed `max_total`.
         """
         most, total = self.options.max_price, self.options.max_total
         if total is not None:
             room = total - self.spent + self._paid.get(self._again, 0)
             if part.amount > room:
                 raise PaymentRefusedError(
-                    f"the next batch costs {shown_usd(part.amount)}, and of max_total={shown_usd(total)} "
-                    f"{shown_usd(max(room, 0))} is left",
+                    f"the next batch costs {shown_usd(part.amount)}, and max_total={shown_usd(total)} leaves "
+                    f"{shown_usd(max(room, 0))}",
                     code="over_total",
-                    hint="make the call again with a higher max_total= to go on; with job= nothing is paid for twice",
+                    hint="to continue, call again with a higher max_total=; with job= nothing is paid for twice",
                     details=BudgetDetails(
                         cost=usd(part.amount),
                         limit="max_total",
@@ -160,18 +160,18 @@ class BatchPlan(Generic[T]):
         return None if most is None else usd(most)
 
     def failed(self, error: BaseException) -> None:
-        """Count what may have been taken although a batch failed. The same payment counts once, however often.
+        """Count the payment of a failed batch, as it may have been taken. Each payment counts once.
 
-        A refusal took nothing: a payment that it names is one that was there before.
+        A refusal took nothing: a payment on it is an earlier one.
         """
         if isinstance(error, PaymentError | APIError) and not isinstance(error, PaymentRefusedError):
-            self._count(error.payment)
+            self._add(error.payment)
 
     def delivered(self, number: int, result: MarketResult[T]) -> Batch[T]:
-        """Batch `number` (from 1 on) is here."""
+        """The result of batch `number` (from 1)."""
         self.done, self._newest, self._again = number, self._again, ""
         if not result.again:
-            self._count(result.payment)
+            self._add(result.payment)
             self._newest = "" if result.payment is None else result.payment.id
         return Batch(
             number=number,
@@ -182,12 +182,12 @@ class BatchPlan(Generic[T]):
             again=result.again,
         )
 
-    def taken_back(self, number: int) -> None:
-        """Batch `number` did not reach the caller. The next attempt gets its answer, and needs no money for it."""
+    def undo(self, number: int) -> None:
+        """Note that batch `number` did not reach the caller. The next attempt gets its answer without paying."""
         if self.done == number:
             self.done, self._again = self.done - 1, self._newest
 
-    def _count(self, payment: Payment | None) -> None:
+    def _add(self, payment: Payment | None) -> None:
         if payment is None or payment.charged is False:
             return
         self._paid[payment.id] = payment.amount

@@ -1,4 +1,4 @@
-"""What may be spent: per call, per hour, per day and in total."""
+"""Budgets: what may be spent per call, per hour, per day and in total."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """Limits of spending, each in micro-dollars or None. Live payments count; several budgets: the strictest wins.
+    """Spending limits in micro-dollars, or None. Live payments count. Of several budgets, the lowest limits apply.
 
     Attributes:
         per_call: for one call.
-        per_hour: in any 60 minutes.
-        per_day: in a day of UTC.
-        total: ever, in this ledger.
-        is_unlimited: made by `Budget.unlimited()`: no limit, and that on purpose.
+        per_hour: for the last 60 minutes.
+        per_day: for a day, UTC.
+        total: for all payments in the ledger.
+        is_unlimited: it comes from `Budget.unlimited()`, which allows spending without a limit.
     """
 
     per_call: int | None
@@ -49,7 +49,7 @@ class Budget:
         """Dollars, as strings or `Decimal`: `Budget(per_call="0.25", per_day="5")`.
 
         Raises:
-            InvalidArgumentError: an amount cannot be read.
+            InvalidArgumentError: an amount is not valid.
         """
         for name, value in zip(LIMITS, (per_call, per_hour, per_day, total), strict=True):
             object.__setattr__(self, name, None if value is None else micro_usd(name, value))
@@ -57,14 +57,14 @@ class Budget:
 
     @classmethod
     def unlimited(cls) -> Budget:
-        """No limit but the prices themselves."""
+        """A budget without limits: any published price is paid."""
         budget = cls()
         object.__setattr__(budget, "is_unlimited", True)
         return budget
 
     @classmethod
     def from_micro(cls, limits: Mapping[str, int | None]) -> Budget:
-        """A budget of micro-dollars by name."""
+        """A budget from limits in micro-dollars, by name."""
         budget = cls()
         for name in LIMITS:
             object.__setattr__(budget, name, limits.get(name))
@@ -75,7 +75,7 @@ class Budget:
         """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `TRADE_BUDGET_TOTAL`.
 
         Raises:
-            ConfigError: one of them cannot be read; it says which.
+            ConfigError: one of them is not valid; the error names it.
         """
         environ = os.environ if environ is None else environ
         given = {name: environ[variable].strip() for name, variable in _VARIABLES.items() if environ.get(variable)}
@@ -88,7 +88,7 @@ class Budget:
 
     @property
     def is_set(self) -> bool:
-        """Whether it says anything at all."""
+        """Whether it has a limit or is unlimited on purpose."""
         return self.is_unlimited or any(getattr(self, name) is not None for name in LIMITS)
 
     def dollars(self) -> dict[str, Decimal | None]:
@@ -96,7 +96,7 @@ class Budget:
         return {name: None if (micro := getattr(self, name)) is None else usd(micro) for name in LIMITS}
 
     def strictest(self, other: Budget) -> Budget:
-        """The lower of each limit. Unlimited only where neither has a limit and one of them is unlimited on purpose."""
+        """The lower of each limit. Unlimited only if neither has a limit and at least one is unlimited on purpose."""
         lower: dict[str, int | None] = {}
         for name in LIMITS:
             given = [micro for micro in (getattr(self, name), getattr(other, name)) if micro is not None]
@@ -107,10 +107,10 @@ class Budget:
 
     def __repr__(self) -> str:
         limits = [(name, getattr(self, name)) for name in LIMITS]
-        told = ", ".join(f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None)
+        shown = ", ".join(f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None)
         if not self.is_unlimited:
-            return f"Budget({told})"
-        return f"Budget.unlimited().strictest(Budget({told}))" if told else "Budget.unlimited()"
+            return f"Budget({shown})"
+        return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +120,9 @@ class Spending:
     Attributes:
         last_hour: in the last 60 minutes.
         today: since midnight UTC.
-        total: ever.
-        reserved: the part of `total` that is live: it could still be taken.
-        budget: the limits that hold, the strictest of all that were given.
+        total: by all payments in the ledger.
+        reserved: the part of `total` that is live: it may still be taken.
+        budget: the limits that apply, the lowest of all budgets.
     """
 
     last_hour: int

@@ -1,4 +1,4 @@
-"""What must be true of an offer before anything is signed. No I/O; every refusal has a code and says what to do."""
+"""Checks of an offer before anything is signed. No I/O; every refusal has a code and a hint."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from .protocol import Offer, Requirement
 
 SCHEME = "exact"
 NETWORKS = {2: "eip155:8453", 1: "base"}
-"""Base, as each version of the protocol names it."""
+"""Base, by protocol version."""
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 """The contract of USDC on Base. Six decimals: an atomic unit is a micro-dollar."""
 DOMAIN_NAME = "USD Coin"
 DOMAIN_VERSION = "2"
 
 SHORTEST = 7
-"""Seconds: verifiers refuse what is valid for less than six."""
+"""Seconds. Verifiers refuse payments that are valid for less than six."""
 LONGEST = 3600
 
 _AMOUNT = re.compile(r"[0-9]{1,78}")  # 2^256 has 78 digits
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-_NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # what is sent there is lost
-_FOREIGN = "this client pays with USDC on Base only; check whether the service has changed how it is paid"
-_BROKEN = "the service's offer is damaged or not meant to be paid; tell whoever runs it"
+_NOBODY = frozenset({"0x" + "0" * 40, USDC.lower()})  # money sent there is lost
+_FOREIGN = "this client pays only with USDC on Base; check whether the service has changed how it is paid"
+_BROKEN = "the service's offer is not valid; report it to the service"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The guards that can be set. All others always hold.
+    """The guards with settings. All others always apply.
 
     Attributes:
-        max_validity: seconds that a signed payment is valid at most, whatever the service offers.
-        min_validity: seconds that the service must offer at least; in less a payment cannot be handed over twice.
+        max_validity: the longest that a signed payment may be valid, in seconds, whatever the service offers.
+        min_validity: the shortest validity to accept, in seconds; with less a payment cannot be resent.
     """
 
     max_validity: int = 120
@@ -55,7 +55,7 @@ class Guards:
 
 
 class _Refusal(NamedTuple):
-    """How far a requirement came before it was refused, and why."""
+    """Why a requirement was refused. `step` grows with the checks that it passed."""
 
     step: int
     code: ErrorCode
@@ -65,13 +65,13 @@ class _Refusal(NamedTuple):
     excess: int = 0
 
     def is_closer_than(self, other: _Refusal | None) -> bool:
-        """Whether it came further; of two that are too dear, the cheaper one did."""
+        """Whether it passed more checks; of two that are too expensive, the cheaper one is closer."""
         return other is None or (self.step, -self.excess) > (other.step, -other.excess)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What every requirement is held against."""
+class _Limits:
+    """What every requirement is checked against."""
 
     url: str
     payer: str
@@ -83,27 +83,27 @@ class _Asked:
 def choose(
     offer: Offer, *, url: str, payer: str, most: int, pay_to: Collection[str] = (), guards: Guards
 ) -> Requirement:
-    """The cheapest acceptable way to pay; the first of several that cost the same.
+    """The cheapest acceptable requirement; the first of those with the same price.
 
     Args:
-        offer: what the service asks for.
-        url: what was asked for.
+        offer: the service's offer.
+        url: the URL of the request.
         payer: the address that would pay.
-        most: micro-dollars that it may cost: the published price, or what the caller allowed.
+        most: micro-dollars that it may cost: the published price, or the caller's `max_price`.
         pay_to: the only acceptable recipients; empty: any.
         guards: the settings.
 
     Raises:
-        PaymentRefusedError: none is acceptable. The code is that of the one that came closest: `no_offer`,
+        PaymentRefusedError: none is acceptable. The code is that of the closest one: `no_offer`,
             `unsupported_scheme`, `unsupported_network`, `unsupported_asset`, `unsupported_domain`,
             `unsupported_method`, `upfront_flow`, `unsupported_flow`, `foreign_resource`, `bad_amount`, `over_price`,
             `bad_recipient`, `recipient_is_payer`, `recipient_changed`, `bad_validity` or `short_validity`.
     """
-    asked = _Asked(url, payer, most, {address.lower(): address for address in pay_to}, guards)
+    limits = _Limits(url, payer, most, {address.lower(): address for address in pay_to}, guards)
     best: Requirement | None = None
     closest: _Refusal | None = None
     for requirement in offer.accepts:
-        refusal = _refusal(offer, requirement, asked)
+        refusal = _refusal(offer, requirement, limits)
         if refusal is None:
             if best is None or int(requirement.amount) < int(best.amount):
                 best = requirement
@@ -113,7 +113,7 @@ def choose(
         return best
     if closest is None:
         raise PaymentRefusedError(
-            "the service asks for payment and offers no way to pay", code="no_offer", hint=_BROKEN
+            "the service requires payment and offers no way to pay", code="no_offer", hint=_BROKEN
         )
     others = len(offer.accepts) - 1
     more = "" if not others else f" ({others} other {'offer was' if others == 1 else 'offers were'} refused as well)"
@@ -121,13 +121,13 @@ def choose(
 
 
 def window(requirement: Requirement, guards: Guards) -> int:
-    """Seconds that a payment for it is valid: what the service offers, and never more than the setting."""
+    """Seconds that a payment is valid: as offered, at most the setting."""
     offered = requirement.max_timeout
     return 0 if offered is None else max(0, int(min(offered, guards.max_validity)))
 
 
 def check_url(url: str) -> None:
-    """A signed payment is as good as money, so it travels by https, or to this machine.
+    """A signed payment is as good as money, so it is sent only by https or to this machine.
 
     Raises:
         PaymentRefusedError: `insecure_url`.
@@ -138,16 +138,16 @@ def check_url(url: str) -> None:
     except ValueError:
         scheme, host = "", ""
     if not host or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
-        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may hold a password
+        place = printable(f"{scheme}://{host}", 200) if host else "the base URL"  # the rest may have a password
         raise PaymentRefusedError(
-            f"{place} is neither https nor on this machine, so nothing is paid there",
+            f"{place} is neither https nor this machine, so nothing is paid there",
             code="insecure_url",
             hint="set the base URL of the market data to one that starts with https://",
         )
 
 
-def _refusal(offer: Offer, requirement: Requirement, asked: _Asked) -> _Refusal | None:
-    """The first guard that says no; the later it stands, the closer the requirement came."""
+def _refusal(offer: Offer, requirement: Requirement, limits: _Limits) -> _Refusal | None:
+    """The refusal by the first guard that fails."""
     if requirement.scheme != SCHEME:
         return _Refusal(0, "unsupported_scheme", _not("scheme", requirement.scheme, SCHEME), _FOREIGN)
     network = NETWORKS[requirement.version]
@@ -157,10 +157,10 @@ def _refusal(offer: Offer, requirement: Requirement, asked: _Asked) -> _Refusal 
         return _Refusal(2, "unsupported_asset", _not("asset", requirement.asset, USDC), _FOREIGN)
     return (
         _refused_transfer(requirement)
-        or _refused_resource(offer, requirement, asked.url)
-        or _refused_amount(requirement, asked.most)
-        or _refused_recipient(requirement, asked)
-        or _refused_validity(requirement, asked.guards)
+        or _refused_resource(offer, requirement, limits.url)
+        or _refused_amount(requirement, limits.most)
+        or _refused_recipient(requirement, limits)
+        or _refused_validity(requirement, limits.guards)
     )
 
 
@@ -168,25 +168,24 @@ def _refused_transfer(requirement: Requirement) -> _Refusal | None:
     extra = requirement.extra
     name, version = extra.get("name"), extra.get("version")
     if name != DOMAIN_NAME or version != DOMAIN_VERSION:
-        asked = f"{name} {version}" if isinstance(name, str) and isinstance(version, str) else ""
-        wanted = f"{DOMAIN_NAME} {DOMAIN_VERSION}"
-        return _Refusal(3, "unsupported_domain", _not("domain to sign for", asked, wanted), _FOREIGN)
+        offered = f"{name} {version}" if isinstance(name, str) and isinstance(version, str) else ""
+        supported = f"{DOMAIN_NAME} {DOMAIN_VERSION}"
+        return _Refusal(3, "unsupported_domain", _not("signing domain", offered, supported), _FOREIGN)
     method, flow = extra.get("assetTransferMethod"), extra.get("paymentFlow")
     if method not in (None, "eip3009"):
         return _Refusal(4, "unsupported_method", _not("transfer method", method, "eip3009"), _FOREIGN)
     if flow == "upfront":
-        hint = "a service that takes the money first can keep it and answer with an error; this client does not do that"
-        return _Refusal(5, "upfront_flow", "the service wants the money before it does its work", hint)
+        hint = "such a service can take the money and answer with an error, so this client does not pay it"
+        return _Refusal(5, "upfront_flow", "the service takes the money before it answers", hint)
     if flow not in (None, "authorization"):
         return _Refusal(5, "unsupported_flow", _not("payment flow", flow, "authorization"), _FOREIGN)
     return None
 
 
 def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refusal | None:
-    """Whether the offer is for something at another host: then the payment would buy it for whoever passes it on.
+    """The refusal of an offer for another host: a relay could have the caller pay for it.
 
-    Behind a proxy, scheme and port may differ, and the host may be one that means nothing outside: `localhost`, `app`,
-    10.0.0.5.
+    Behind a proxy, scheme and port may differ, and the host may be a private one: `localhost`, `app`, 10.0.0.5.
     """
     named = requirement.raw.get("resource")
     if requirement.version == 2:
@@ -196,18 +195,20 @@ def _refused_resource(offer: Offer, requirement: Requirement, url: str) -> _Refu
     try:
         parts = urlsplit(named)
         host = parts.hostname
-        is_a_place = bool(parts.netloc) or parts.scheme in ("http", "https")
+        is_url = bool(parts.netloc) or parts.scheme in ("http", "https")
     except ValueError:
-        host, is_a_place = None, True
-    asked = urlsplit(url).hostname or ""
-    if not is_a_place or (host is not None and (host == asked or _is_inside(host))):
+        host, is_url = None, True
+    requested = urlsplit(url).hostname or ""
+    if not is_url or (host is not None and (host == requested or _is_private(host))):
         return None
-    message = f"the offer is for {printable(named, 200)}, and {printable(asked, 200)} was asked"
-    return _Refusal(6, "foreign_resource", message, "check the base URL; if it is right, ask whoever runs the service")
+    message = f"the offer is for {printable(named, 200)}, and the request was to {printable(requested, 200)}"
+    return _Refusal(
+        6, "foreign_resource", message, "check the base URL; if it is correct, report the offer to the service"
+    )
 
 
-def _is_inside(host: str) -> bool:
-    """Whether a host is one of somebody's own network, which nobody sells from."""
+def _is_private(host: str) -> bool:
+    """Whether a host is in a private network."""
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:
@@ -217,33 +218,35 @@ def _is_inside(host: str) -> bool:
 def _refused_amount(requirement: Requirement, most: int) -> _Refusal | None:
     amount = int(requirement.amount) if _AMOUNT.fullmatch(requirement.amount) else 0
     if not 0 < amount < 2**256:
-        shown = printable(requirement.amount, 80) or "no text"
-        return _Refusal(7, "bad_amount", f"the amount is {shown}, and not a whole number of units above 0", _BROKEN)
+        shown = printable(requirement.amount, 80) or "not a text"
+        return _Refusal(7, "bad_amount", f"the amount is {shown}, not a whole number of units above 0", _BROKEN)
     if amount > most:
-        asked, hint = shown_usd(amount), f"to pay that anyway, allow it: max_price='{shown_usd(amount)[1:]}'"
+        price, hint = shown_usd(amount), f"to pay that anyway: max_price='{shown_usd(amount)[1:]}'"
         if amount >= 10**18:
-            asked, hint = "an absurd amount", _BROKEN
-        message = f"the service asks for {asked}, and {shown_usd(most)} is what this may cost"
+            price, hint = "an absurd amount", _BROKEN
+        message = f"the service asks for {price}, and this call may cost at most {shown_usd(most)}"
         details = PriceDetails(asked=usd(amount), allowed=usd(most))
         return _Refusal(8, "over_price", message, hint, details, excess=amount - most)
     return None
 
 
-def _refused_recipient(requirement: Requirement, asked: _Asked) -> _Refusal | None:
-    address, trusted = requirement.pay_to, asked.trusted
+def _refused_recipient(requirement: Requirement, limits: _Limits) -> _Refusal | None:
+    address, trusted = requirement.pay_to, limits.trusted
     if not _ADDRESS.fullmatch(address) or address.lower() in _NOBODY:
-        shown = printable(address, 80) or "no text"
-        return _Refusal(9, "bad_recipient", f"the recipient is {shown}, which is no address to be paid", _BROKEN)
-    if address.lower() == asked.payer.lower():
-        return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the wallet that would pay", _BROKEN)
+        shown = printable(address, 80) or "not a text"
+        return _Refusal(
+            9, "bad_recipient", f"the recipient is {shown}, which is not an address that can be paid", _BROKEN
+        )
+    if address.lower() == limits.payer.lower():
+        return _Refusal(10, "recipient_is_payer", f"the recipient is {address}, the paying wallet itself", _BROKEN)
     if trusted and address.lower() not in trusted:
         known = ", ".join(list(trusted.values())[:3])
         return _Refusal(
             11,
             "recipient_changed",
-            f"the service wants {address} to be paid, and only {printable(known, 150)} is trusted",
-            f"ask the service whether that is right; then: client.payments.trust({address!r}) "
-            f"(trade pay trust {address}), or extend pay_to=",
+            f"the recipient is {address}, and only {printable(known, 150)} is trusted",
+            f"ask the service whether it is correct; then: client.payments.trust({address!r}) "
+            f"(trade pay trust {address}), or add it to pay_to=",
             RecipientDetails(address=address, trusted=tuple(trusted.values())),
         )
     return None
@@ -251,14 +254,14 @@ def _refused_recipient(requirement: Requirement, asked: _Asked) -> _Refusal | No
 
 def _refused_validity(requirement: Requirement, guards: Guards) -> _Refusal | None:
     if requirement.max_timeout is None:
-        return _Refusal(12, "bad_validity", "the offer does not say how long a payment may take", _BROKEN)
+        return _Refusal(12, "bad_validity", "the offer does not say how long a payment is valid", _BROKEN)
     seconds = window(requirement, guards)
     if seconds < guards.min_validity:
-        message = f"a payment could only be valid for {seconds} s, and {guards.min_validity} s is the least"
+        message = f"a payment would be valid for only {seconds} s, and the minimum is {guards.min_validity} s"
         return _Refusal(13, "short_validity", message, "the service must offer a longer `maxTimeoutSeconds`")
     return None
 
 
-def _not(what: str, asked: object, supported: str) -> str:
-    shown = printable(asked, 80) if isinstance(asked, str) and asked else "none, or no text"
-    return f"the {what} is {shown}, and only {supported} is paid"
+def _not(what: str, offered: object, supported: str) -> str:
+    shown = printable(offered, 80) if isinstance(offered, str) and offered else "missing or not a text"
+    return f"the {what} is {shown}, and only {supported} is supported"

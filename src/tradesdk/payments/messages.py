@@ -1,4 +1,4 @@
-"""The error for a payment that did not end well: what happened to the money, and what to do. No I/O."""
+"""Errors for payments: what happened to the money, and what to do. No I/O."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _REJECTIONS: dict[str, ErrorCode] = {
     "invalid_exact_evm_payload_authorization_valid_before": "validity_rejected",
     "invalid_exact_evm_payload_authorization_valid_after": "validity_rejected",
 }
-"""What services call the common rejections; any other is a `payment_rejected`."""
+"""Common reasons that services give; any other is `payment_rejected`."""
 _REMEDIES: dict[ErrorCode, str] = {
-    "insufficient_funds": "put USDC on Base into {payer}; no ETH is needed, the service pays for gas",
-    "signature_rejected": "the signer signs for another address than {payer}, or not as EIP-712 asks",
-    "validity_rejected": "set this machine's clock",
+    "insufficient_funds": "add USDC on Base to {payer}; no ETH is needed, as the service pays for gas",
+    "signature_rejected": "the signer signs for another address than {payer}, or not according to EIP-712",
+    "validity_rejected": "correct this machine's clock",
     "payment_rejected": "the same call resends the same payment while it is valid",
 }
 
 
 def rejected(payment: Payment, reason: str, response: RawResponse | None) -> PaymentError:
-    """The service looked at it and said no."""
+    """The service checked the payment and rejected it."""
     code = _REJECTIONS.get(reason, "payment_rejected")
     return PaymentRejectedError(
-        f"the service refused a payment of {shown_usd(payment.amount)}: {reason}",
+        f"the service rejected a payment of {shown_usd(payment.amount)}: {reason}",
         code=code,
         hint=_REMEDIES[code].format(payer=payment.payer),
         reason=reason,
@@ -47,36 +47,36 @@ def rejected(payment: Payment, reason: str, response: RawResponse | None) -> Pay
 
 
 def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """It was handed over, and nobody knows."""
+    """It was sent, and its outcome is unknown."""
     return PaymentOutcomeUnknownError(
-        _perhaps(payment, reason),
+        _maybe_paid(payment, reason),
         code="settlement_pending" if payment.state is PaymentState.PENDING else "outcome_unknown",
         hint=f"until {payment.expires_at:%H:%M:%S} UTC: client.payments.resume({payment.id!r}), or make the same call "
-        f"again, which resends the same payment; after that {_decide(payment)}",
+        f"again, which resends the same payment; after that, {_how_to_mark(payment)}",
         reason=reason,
         payment=payment,
         response=response,
     )
 
 
-def _perhaps(payment: Payment, reason: str) -> str:
+def _maybe_paid(payment: Payment, reason: str) -> str:
     return f"{shown_usd(payment.amount)} may have been paid ({reason}); nonce {payment.nonce}; do not pay again blindly"
 
 
-def _decide(payment: Payment) -> str:
+def _how_to_mark(payment: Payment) -> str:
     return (
-        f"look at the wallet and say what it was: client.payments.mark({payment.id!r}, paid=…) "
+        f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…) "
         f"(trade pay reconcile --mark paid|unpaid {payment.id})"
     )
 
 
 def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
-    """It was taken, and what came is of no use."""
+    """It was paid, and the answer is not usable."""
     return PaymentUndeliveredError(
-        f"{shown_usd(payment.amount)} was paid, and no usable answer came: {reason}",
+        f"{shown_usd(payment.amount)} was paid, and no usable answer arrived: {reason}",
         code="paid_undelivered",
-        hint="ask the service with the nonce and the transaction; the same call is not paid for again unless it says "
-        f"new_purchase=True, or somebody says: client.payments.mark({payment.id!r}, paid=True) "
+        hint="contact the service with the nonce and the transaction; the same call is not paid for again without "
+        f"new_purchase=True, unless the payment is marked: client.payments.mark({payment.id!r}, paid=True) "
         f"(trade pay reconcile --mark paid {payment.id})",
         reason=reason,
         payment=payment,
@@ -85,7 +85,7 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
 
 
 def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
-    """The error for how a call has ended; None where the ordinary error of the answer says it."""
+    """The error that ends a call; None where the error of the response itself is the right one."""
     if payment.state is PaymentState.PAID_UNDELIVERED:
         return undelivered(payment, answer.reason, response)
     if payment.state is not PaymentState.REJECTED_LIVE:
@@ -93,59 +93,59 @@ def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | 
     return rejected(payment, answer.reason, response) if answer.verdict is Classification.REJECTED else None
 
 
-def _over(payment: Payment) -> str:
-    """From when on it has surely expired."""
+def _expired_from(payment: Payment) -> str:
+    """The time from which it has surely expired."""
     return f"{payment.expires_at + timedelta(seconds=GRACE):%H:%M:%S} UTC"
 
 
 def still_live(payment: Payment) -> PaymentRefusedError:
-    """Nobody can say what became of it before it is over."""
+    """It cannot be marked before it has expired."""
     return PaymentRefusedError(
-        f"payment {payment.id} could still be taken until {payment.expires_at:%H:%M:%S} UTC: its outcome cannot be "
-        f"marked before {_over(payment)}",
+        f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "
+        f"marked before {_expired_from(payment)}",
         code="not_unresolved",
-        hint=f"client.payments.resume({payment.id!r}) (trade pay resume {payment.id}) may find out",
+        hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})",
         payment=payment,
     )
 
 
 def already_known(payment: Payment) -> PaymentRefusedError:
-    """Its outcome is known, so it can't be marked any more."""
-    charged = "nobody said whether it was paid"
+    """Its outcome is known, so it cannot be marked."""
+    charged = "it may have been paid"
     if payment.charged != "unknown":
         charged = "it was paid" if payment.charged else "it was not paid"
     return PaymentRefusedError(
-        f"the outcome of payment {payment.id} is known already: {payment.state.value.replace('_', ' ')}, {charged}",
+        f"the outcome of payment {payment.id} is known: {payment.state.value.replace('_', ' ')}, {charged}",
         code="not_unresolved",
-        hint=f"look at it: client.payments.get({payment.id!r}) (trade pay show {payment.id})",
+        hint=f"see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
         payment=payment,
     )
 
 
 def blocking_error(payment: Payment) -> PaymentError:
-    """Why a payment is not handed over (again)."""
+    """Why a payment is not sent (again)."""
     if payment.state in (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN):
         return PaymentOutcomeUnknownError(
-            _perhaps(payment, "its authorization has ended, or is about to, and its outcome is still open"),
+            _maybe_paid(payment, "its authorization has expired or is about to, and its outcome is unknown"),
             code="time_is_up",
-            hint=f"from {_over(payment)} on {_decide(payment)}",
+            hint=f"after {_expired_from(payment)}, {_how_to_mark(payment)}",
             reason=payment.reason,
             payment=payment,
         )
     if payment.state is PaymentState.REJECTED_LIVE:
         return PaymentRefusedError(
-            f"an earlier payment of {shown_usd(payment.amount)} for this call is valid for a moment longer",
+            f"an earlier payment of {shown_usd(payment.amount)} for this call is still valid",
             code="not_yet_expired",
-            hint=f"try again from {_over(payment)} on; new_purchase=True pays again at once",
+            hint=f"try again after {_expired_from(payment)}, or pay again now with new_purchase=True",
             reason=payment.reason,
             payment=payment,
         )
     if payment.state in UNRESOLVED:
-        what = "was paid and brought nothing" if payment.charged is True else "ended with its outcome unknown"
+        what = "was paid without a usable answer" if payment.charged is True else "expired with an unknown outcome"
         return PaymentRefusedError(
             f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
-            hint=f"{_decide(payment)}; or order a new one: new_purchase=True",
+            hint=f"{_how_to_mark(payment)}; or buy again with new_purchase=True",
             reason=payment.reason,
             payment=payment,
         )
@@ -153,7 +153,7 @@ def blocking_error(payment: Payment) -> PaymentError:
         return PaymentRefusedError(
             f"payment {payment.id} was delivered, and its answer is not kept",
             code="already_delivered",
-            hint="make the call again to buy it again; with a job the ledger keeps answers",
+            hint="make the call again to buy it again; the ledger keeps the answers of jobs",
             payment=payment,
         )
     return PaymentRefusedError(

@@ -1,4 +1,4 @@
-"""US dollars as people write them, and as they are counted: in whole micro-dollars, which are USDC's atomic units."""
+"""US dollars as text or Decimal, converted to whole micro-dollars (USDC's atomic units)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from ..errors import InvalidArgumentError
 Usd = str | Decimal
 """US dollars: `"0.10"`, `"5"`, `Decimal("0.03")`.
 
-Not a float, which cannot say 0.1 exactly, and not an int, which is what amounts in millionths are.
+Not a float, which cannot represent 0.1 exactly, and not an int, as those are micro-dollars elsewhere.
 """
 
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,6}))?")
 
 
 def micro_usd(name: str, value: Usd) -> int:
-    """Micro-dollars of an amount in dollars.
+    """An amount in dollars as micro-dollars.
 
     Raises:
-        InvalidArgumentError: an int, a float, a sign, an exponent, more than six decimals or twelve digits before them.
+        InvalidArgumentError: it is an int or a float, or has a sign, an exponent, more than six decimals or more than
+            twelve digits before the point.
     """
     if isinstance(value, float):
         raise InvalidArgumentError(f'{name} must not be a float, which is not exact: write "{value}" in quotes')
     if isinstance(value, int) and not isinstance(value, bool):
         raise InvalidArgumentError(
-            f'{name} must not be an int: write dollars as text or Decimal ("5", Decimal("5")); amounts in millionths '
-            "have .price or .amount_usd beside them"
+            f'{name} must not be an int: write dollars as text or Decimal ("5", Decimal("5")); '
+            "amounts in micro-dollars have properties in dollars beside them, such as .price and .amount_usd"
         )
     if not isinstance(value, str | Decimal):
         raise InvalidArgumentError(f"{name} must be dollars as a string or a Decimal, not {type(value).__name__}")

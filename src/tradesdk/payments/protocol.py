@@ -1,6 +1,6 @@
-"""The offers and payments of x402, versions 2 and 1, as they stand on the wire. No I/O, and no judgement of an offer.
+"""Offers, payments and receipts of x402, versions 2 and 1, in wire format. No I/O; `guards` judges an offer.
 
-Version 2 puts its offer into a header, version 1 into the body; an answer may carry both, and then version 2 counts.
+Version 2 has its offer in a header, version 1 in the body. If a response has both, version 2 applies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECEIPT_HEADER = {2: "payment-response", 1: "x-payment-response"}
 OFFER_HEADER = "payment-required"
 """The response header of an offer of version 2; one of version 1 is the body."""
 MAX_OFFER = 64 * 1024
-"""Bytes of an offer, as a header or as a body. Nobody honest needs more."""
+"""The most bytes of an offer or receipt. Honest ones are much smaller."""
 
 IDENTIFIER = "payment-identifier"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{16,128}")
@@ -36,18 +36,18 @@ _AMOUNT_FIELD = {2: "amount", 1: "maxAmountRequired"}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One way to pay that a service offers. Nothing in it has been judged; a text that is missing is empty.
+    """One way to pay that a service offers, not checked yet. A missing text is empty.
 
     Attributes:
         version: of the protocol, 1 or 2.
-        raw: all of it, exactly as it came.
-        scheme: how it is paid, such as `exact`.
-        network: where, such as `eip155:8453`; version 1 says `base`.
+        raw: all fields, exactly as received.
+        scheme: the payment scheme, such as `exact`.
+        network: such as `eip155:8453`; in version 1 `base`.
         asset: the token's contract.
-        pay_to: who is paid.
+        pay_to: the recipient.
         amount: in atomic units of the asset, as text.
-        max_timeout: seconds that the service allows between signature and settlement; None when it is no number.
-        extra: the rest: the asset's domain, and how it is transferred.
+        max_timeout: seconds that the service allows between signature and settlement; None if it is not a number.
+        extra: the asset's signing domain, and how it is transferred.
     """
 
     version: int
@@ -63,14 +63,14 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a service asks for before it answers.
+    """The offer of a 402.
 
     Attributes:
         version: of the protocol, 1 or 2.
         accepts: the ways to pay, in the service's order.
-        resource: what is sold, as it came (version 2).
-        extensions: further agreements, as they came (version 2).
-        error: why payment is asked for, in the service's words.
+        resource: what is sold, as received (version 2).
+        extensions: protocol extensions, as received (version 2).
+        error: why payment is required, in the service's words.
     """
 
     version: int
@@ -81,22 +81,22 @@ class Offer:
 
     @property
     def identifier_wanted(self) -> bool:
-        """Whether a payment may carry an identifier, under which its answer is kept."""
+        """Whether a payment may have an identifier under which the service keeps its answer."""
         declared = (self.extensions or {}).get(IDENTIFIER)
         return isinstance(declared, dict) and isinstance(declared.get("info"), dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What the payer signs: that the asset moves this much from one address to another.
+    """The transfer that the payer signs.
 
     Attributes:
-        payer: who pays.
-        to: who is paid.
-        value: atomic units; of USDC, micro-dollars.
+        payer: the paying address.
+        to: the recipient.
+        value: atomic units; for USDC, micro-dollars.
         valid_after: Unix seconds; it can be used after this second.
         valid_before: Unix seconds; it can be used before this second.
-        nonce: 32 bytes as hexadecimal digits after 0x; a payer can use each once.
+        nonce: 32 bytes as hexadecimal digits after 0x. A payer can use each nonce once.
     """
 
     payer: str
@@ -107,7 +107,7 @@ class Authorization:
     nonce: str
 
     def wire(self) -> dict[str, str]:
-        """The six fields as they are sent: all of them strings."""
+        """The six fields as they are sent: strings."""
         return {
             "from": self.payer,
             "to": self.to,
@@ -125,43 +125,43 @@ def parse_offer(response: RawResponse) -> Offer:
         PaymentRefusedError: `malformed_offer`, `offer_too_large` or `unsupported_version`, with the response.
     """
     header = response.headers.get(OFFER_HEADER)
-    version, where = (1, "its body") if header is None else (2, "its header PAYMENT-REQUIRED")
+    version, where = (1, "its body") if header is None else (2, "its PAYMENT-REQUIRED header")
 
     def refused(code: ErrorCode, why: str) -> PaymentRefusedError:
-        hint = "check the base URL; if it is right, the service's offer cannot be paid"
+        hint = "check the base URL; if it is correct, this service cannot be paid"
         return PaymentRefusedError(
-            f"the answer {response.status} asks for payment, but {why}", code=code, hint=hint, response=response
+            f"the {response.status} response requires payment, but {why}", code=code, hint=hint, response=response
         )
 
-    # Of an error's body no more is read than this, so that one of just this length may have gone on.
+    # The body of an error is read up to this length, so one of exactly this length may be cut.
     if (len(response.content) >= MAX_OFFER) if header is None else (len(header) > MAX_OFFER):
         raise refused("offer_too_large", f"{where} is larger than {MAX_OFFER // 1024} KiB")
     try:
         offer = read_json(response.content) if header is None else read_base64(header)
     except ValueError as error:
-        raise refused("malformed_offer", f"{where} is no offer: {printable(str(error), 120)}") from None
-    said = offer.get("x402Version")
-    if type(said) is not int:
-        raise refused("malformed_offer", f"{where} is no offer: it names no version of the protocol")
-    if said != version:
-        known = "version 2 belongs into a header, version 1 into the body"
-        raise refused("unsupported_version", f"{where} is of version {printable(str(said), 20)}, and {known}")
-    accepts, extensions, told = offer.get("accepts"), offer.get("extensions"), offer.get("error")
+        raise refused("malformed_offer", f"{where} is not an offer: {printable(str(error), 120)}") from None
+    found = offer.get("x402Version")
+    if type(found) is not int:
+        raise refused("malformed_offer", f"{where} is not an offer: x402Version is missing")
+    if found != version:
+        known = "version 2 is expected in a header, version 1 in the body"
+        raise refused("unsupported_version", f"{where} has version {printable(str(found), 20)}, and {known}")
+    accepts, extensions, why = offer.get("accepts"), offer.get("extensions"), offer.get("error")
     if not isinstance(accepts, list) or not all(isinstance(raw, dict) for raw in accepts):
-        raise refused("malformed_offer", f"`accepts` in {where} is no list of objects")
+        raise refused("malformed_offer", f"`accepts` in {where} is not a list of objects")
     if extensions is not None and not isinstance(extensions, dict):
-        raise refused("malformed_offer", f"`extensions` in {where} is no object")
+        raise refused("malformed_offer", f"`extensions` in {where} is not an object")
     return Offer(
         version,
         tuple([_requirement(version, raw) for raw in accepts]),
         offer.get("resource") if version == 2 else None,
         extensions if version == 2 else None,
-        told if isinstance(told, str) else None,
+        why if isinstance(why, str) else None,
     )
 
 
 def offer_error(response: RawResponse) -> str | None:
-    """Why a 402 says that payment is asked for, or was refused; None when it does not say, or cannot be read."""
+    """The `error` of a 402: why payment is required or was refused. None if it is missing or cannot be read."""
     header = response.headers.get(OFFER_HEADER)
     for content in (header, response.content):
         if not content or len(content) > MAX_OFFER:
@@ -170,9 +170,9 @@ def offer_error(response: RawResponse) -> str | None:
             offer = read_base64(content) if isinstance(content, str) else read_json(content)
         except ValueError:
             continue
-        told = offer.get("error")
-        if isinstance(told, str) and told.strip() and "x402Version" in offer:
-            return told
+        error = offer.get("error")
+        if isinstance(error, str) and error.strip() and "x402Version" in offer:
+            return error
     return None
 
 
@@ -186,15 +186,15 @@ def encode_payment(
 ) -> str:
     """The value of the payment's header.
 
-    What the service said comes back to it untouched: the requirement, the resource and the extensions. `identifier`
-    is added where the offer has a place for it.
+    The requirement, the resource and the extensions are returned to the service unchanged. `identifier` is added to
+    the extension that the offer has for it.
 
     Raises:
-        InvalidArgumentError: the offer has no place for an identifier, or it is not 16 to 128 of `[A-Za-z0-9_-]`.
-        ValueError: the signature has not 65 bytes.
+        InvalidArgumentError: the offer takes no identifier, or it is not 16 to 128 of `[A-Za-z0-9_-]`.
+        ValueError: the signature does not have 65 bytes.
     """
     if len(signature) != 65:
-        raise ValueError(f"a signature has 65 bytes, not {len(signature)}")
+        raise ValueError(f"a signature must have 65 bytes, not {len(signature)}")
     payload = {"signature": "0x" + signature.hex(), "authorization": authorization.wire()}
     extensions = offer.extensions if identifier is None else _identified(offer, identifier)
     payment: dict[str, Any] = {"x402Version": offer.version}
@@ -210,10 +210,10 @@ def encode_payment(
 
 
 def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None]:
-    """The receipt of an answer, or why it cannot be read; neither when there is none. Never raises.
+    """The receipt of a response, or why it cannot be read; two Nones if there is none. Never raises.
 
     Args:
-        headers: the answer's headers, found in any case.
+        headers: the response's headers, with case-insensitive names.
     """
     text = next((text for name in RECEIPT_HEADER.values() if (text := headers.get(name)) is not None), None)
     if text is None:
@@ -240,25 +240,25 @@ def read_receipt(headers: Mapping[str, str]) -> tuple[Receipt | None, str | None
 
 
 def receipt_warnings(receipt: Receipt | None, payment: Payment) -> tuple[str, ...]:
-    """Where the receipt of a delivered answer disagrees with what was signed, each as one line.
+    """The differences between the receipt of a delivered answer and what was signed, one line each.
 
-    What a receipt leaves out is no disagreement, except the transaction.
+    A missing field is not a difference, except the transaction.
     """
     if receipt is None:
         return ()
     warnings = []
     if not receipt.success:
         reason = f" ({printable(receipt.error_reason, 120)})" if receipt.error_reason else ""
-        warnings.append(f"the receipt says that the payment failed{reason}, and yet the answer came")
+        warnings.append(f"the receipt says that the payment failed{reason}, but the answer arrived")
     elif not receipt.transaction:
-        warnings.append("the receipt names no transaction")
+        warnings.append("the receipt has no transaction")
     if receipt.payer and receipt.payer.lower() != payment.payer.lower():
-        warnings.append(f"the receipt names {printable(receipt.payer, 80)} as payer, and {payment.payer} signed")
+        warnings.append(f"the receipt has the payer {printable(receipt.payer, 80)}, and {payment.payer} signed")
     if receipt.network and receipt.network != payment.network and not {receipt.network, payment.network} <= _SAME_CHAIN:
-        warnings.append(f"the receipt names the network {printable(receipt.network, 80)}, not {payment.network}")
+        warnings.append(f"the receipt has the network {printable(receipt.network, 80)}, not {payment.network}")
     if receipt.amount is not None and receipt.amount != payment.amount:
-        said = shown_usd(receipt.amount) if receipt.amount < 10**18 else "an absurd amount"
-        warnings.append(f"the receipt says {said}, and {shown_usd(payment.amount)} was signed")
+        amount = shown_usd(receipt.amount) if receipt.amount < 10**18 else "an absurd amount"
+        warnings.append(f"the receipt has the amount {amount}, and {shown_usd(payment.amount)} was signed")
     for name, read in (("payer", receipt.payer), ("network", receipt.network), ("amount", receipt.amount)):
         if receipt.raw.get(name) not in (None, "") and read in (None, ""):
             warnings.append(f"the receipt's {name} cannot be read")
@@ -269,7 +269,7 @@ def read_base64(text: str) -> dict[str, Any]:
     """The JSON object in a header: base64 of the standard alphabet, with padding.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is anything else.
     """
     try:
         content = binascii.a2b_base64(text, strict_mode=True)
@@ -279,19 +279,19 @@ def read_base64(text: str) -> dict[str, Any]:
 
 
 def read_json(content: bytes) -> dict[str, Any]:
-    """A JSON object that means the same to every reader: no name comes twice in an object, every number is finite.
+    """A JSON object that every parser reads the same: no name twice in an object, only finite numbers.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is anything else.
     """
     try:
         value = parse_json(content)
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
-    if _writer()(value) != content:  # equal text cannot hide anything, and is what most services write
-        # It is well-formed and not deep, says the first reader, so that this one is safe.
+        raise ValueError("it is not a JSON object")
+    if _writer()(value) != content:  # the usual case: an equal text hides nothing
+        # The first parser found it well-formed and not deep, so this one is safe.
         json.loads(content.decode(), object_pairs_hook=_unique, parse_float=_finite)
     return value
 
@@ -306,7 +306,7 @@ def _writer() -> Callable[[Any], bytes]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name comes twice in an object")
+        raise ValueError("a name is twice in an object")
     return found
 
 
@@ -336,9 +336,9 @@ def _requirement(version: int, raw: dict[str, Any]) -> Requirement:
 
 def _identified(offer: Offer, identifier: str) -> dict[str, Any]:
     if not _IDENTIFIER.fullmatch(identifier):
-        raise InvalidArgumentError("a payment's identifier has 16 to 128 letters, digits, _ or -")
+        raise InvalidArgumentError("a payment's identifier must have 16 to 128 letters, digits, _ or -")
     if offer.extensions is None or not offer.identifier_wanted:
-        raise InvalidArgumentError("the offer has no place for an identifier of the payment")
+        raise InvalidArgumentError("the offer takes no identifier of the payment")
     declared = offer.extensions[IDENTIFIER]
     return {**offer.extensions, IDENTIFIER: {**declared, "info": {**declared["info"], "id": identifier}}}
 

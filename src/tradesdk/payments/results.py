@@ -1,4 +1,4 @@
-"""What a call for market data gives: the data, what it cost, and how that was paid."""
+"""Results of market data calls: the data, the price, the payment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from .._values.money import usd
 from .._values.payment import Charged, Payment, Receipt
-from ..errors import TradeError
+from ..errors import PaymentError, TradeError
 from .budget import Spending
 
 T = TypeVar("T")
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What a call costs by the published prices, and what the budgets leave. Making one needs no key and no request.
+    """The published price of a call, and what the budgets leave. It needs no key and no request.
 
     Attributes:
         path: the endpoint, such as `/v1/token-prices`.
-        tokens: how many tokens are asked for; None where the price does not depend on it.
+        tokens: the number of tokens; None if the price does not depend on it.
         amount: micro-dollars.
-        spending: what is spent, and what the budgets leave.
+        spending: what is spent, and the limits.
     """
 
     path: str
@@ -38,23 +38,23 @@ class Quote:
 
     @property
     def affordable(self) -> bool:
-        """Whether the budgets leave enough. Without any budget nothing is paid but what `max_price=` allows."""
+        """Whether the budgets leave enough. Without a budget only calls with `max_price=` are paid."""
         left = self.spending.left
         return self.amount == 0 or (self.spending.budget.is_set and (left is None or self.amount <= left))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketResult(Generic[T]):
-    """What was asked for, and what it cost.
+    """The data of a call, and its payment.
 
     Attributes:
-        data: what was asked for.
+        data: the data.
         quote: the published price, and what the budgets left before the call.
-        payment: the payment; None when the answer cost nothing.
-        receipt: what the service said of the settlement; None when it said nothing.
-        warnings: where the receipt disagrees with what was signed.
-        again: it is an answer that the ledger kept: what it cost was paid before, and nothing was sent now.
-        answered_at: when the answer came (aware, UTC): with `again` a while ago, and prices may have changed since.
+        payment: the payment; None if the answer was free.
+        receipt: the receipt of the settlement; None if the service sent none.
+        warnings: how the receipt differs from what was signed.
+        again: the answer comes from the ledger: it was paid for before, and nothing was sent now.
+        answered_at: when the answer arrived (aware, UTC). With `again`, prices may have changed since.
     """
 
     data: T
@@ -73,36 +73,36 @@ class MarketResult(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What would be signed. Nothing was, and nothing was reserved.
+    """What a call would sign. Nothing was signed or reserved.
 
     Attributes:
         quote: the published price, and what the budgets leave.
         authorization: the fields that would be signed, as strings: `from`, `to`, `value` (micro-dollars), `validAfter`,
-            `validBefore` (Unix seconds), `nonce`; None when the answer would cost nothing.
-        requirement: the service's offer that would be taken, as it came; None when the answer would cost nothing.
-        standing: an earlier payment for the same call, which would be handed over again instead of a new one being
-            signed; `authorization` is then its, and `requirement` None. A delivered one has paid for an answer that
-            nobody got: the call would give it, and nothing would be signed.
-        refusal: why it would be refused; None when it would be paid.
+            `validBefore` (Unix seconds), `nonce`; None if the answer would be free.
+        requirement: the service's offer that would be accepted, as received; None if the answer would be free.
+        standing: an earlier payment for the same call. It would be resent instead of a new one being signed;
+            `authorization` is that of this payment then, and `requirement` None. If it is delivered, its answer was
+            not collected: the call would return it, and nothing would be signed.
+        refusal: the error that the call would raise, with `code`, `details` and `hint`; None if it would be paid.
     """
 
     quote: Quote
     authorization: dict[str, str] | None = None
     requirement: dict[str, Any] | None = None
     standing: Payment | None = None
-    refusal: str | None = None
+    refusal: PaymentError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What a reconciliation found.
+    """The result of a reconciliation.
 
     Attributes:
-        delivered: answers that had been paid for and have now arrived.
-        failed: payments that were handed over again, each with the error that came.
-        released: payments that expired unpaid: their money is free again.
-        unresolved: payments that a person has to look at, and then mark.
-        live: payments that could still be taken; their money stays reserved. A `superseded` one was not handed over.
+        delivered: answers that were paid for before and arrived now.
+        failed: payments that were resent, each with the error.
+        released: payments that expired unpaid: their money is no longer held.
+        unresolved: payments that a person has to check and mark.
+        live: payments that may still be taken; their money stays reserved. A `superseded` one was not resent.
     """
 
     delivered: tuple[MarketResult[Any], ...]

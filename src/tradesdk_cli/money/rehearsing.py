@@ -31,7 +31,7 @@ def rehearse(till: Till) -> None:
             "asked_usd": None if asked is None else plain_dollars(usd(int(asked["value"]))),
             **room(found.quote.spending),
             "authorization": asked,
-            "refusal": found.refusal,
+            "refusal": None if found.refusal is None else _refused(found.refusal.code, found.refusal.message),
         }
     if till.run.out.format_for(many=False) == "table":
         shown = {name: value for name, value in shown.items() if value is not None}  # people need not read of those
@@ -81,15 +81,19 @@ def _had(till: Till) -> int:
     return had
 
 
-def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> str | None:
-    """Why one of the batches that are left, each of so many micro-dollars, would not be paid; None when all would."""
+def _refused(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message}
+
+
+def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> dict[str, str] | None:
+    """Why one of the remaining batches, with these amounts in micro-dollars, would not be paid; None if all would."""
     if amounts and till.wallet is None:
-        return "no_signer: there is no signer, so nothing can be paid"
+        return _refused("no_signer", "there is no signer, so nothing can be paid")
     cap = None if till.terms.max_price is None else int(Decimal(till.terms.max_price) * 1_000_000)
     if amounts and cap is None and not spending.budget.is_set:
-        return f"no_budget: it costs {dollars(usd(sum(amounts)))}, and no budget is set"
+        return _refused("no_budget", f"it costs {dollars(usd(sum(amounts)))}, and no budget is set")
     if cap is not None and sum(amounts) > cap:
-        return f"over_total: {over_total(usd(cap), usd(sum(amounts)), len(amounts))}"
+        return _refused("over_total", over_total(usd(cap), usd(sum(amounts)), len(amounts)))
     spent = 0
     for number, amount in enumerate(amounts, 1):
         costs = f"a batch costs {dollars(usd(amount))}"
@@ -101,6 +105,6 @@ def _refusal(till: Till, amounts: Sequence[int], spending: Spending) -> str | No
             total=spending.total + spent,
         ).left
         if left is not None and amount > left:
-            return f"over_budget: {costs}, and {dollars(usd(left))} is left{after}"
+            return _refused("over_budget", f"{costs}, and {dollars(usd(left))} is left{after}")
         spent += amount
     return None

@@ -1,4 +1,4 @@
-"""What can be wrong with the ledger's file, in our words: what happened, that nothing was sent, and what to do."""
+"""Errors of the ledger's file: what failed, what that means for the call, and what to do."""
 
 from __future__ import annotations
 
@@ -10,112 +10,120 @@ from ..._values.text import printable
 from ...errors import ErrorCode, LedgerError
 
 NOTHING_SENT = "nothing was sent"
-NOTHING_CHANGED = "nothing has changed in it"
+NOTHING_CHANGED = "nothing has changed"
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-# SQLITE_ERROR: our statements are right, so what they name is missing from the file.
+# SQLITE_ERROR: the statements are correct, so a table or column is missing in the file.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _PAGE = 4096
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-def from_sqlite(error: sqlite3.Error, path: str, told: str) -> LedgerError:
-    """The error of a ledger at `path`; `told` is what is true of the call that met it."""
-    code = getattr(error, "sqlite_errorcode", None)  # none: Python could not make sense of what it read
+def from_sqlite(error: sqlite3.Error, path: str, consequence: str) -> LedgerError:
+    """The error of a ledger at `path`; `consequence` says what it means for the call."""
+    code = getattr(error, "sqlite_errorcode", None)  # None: Python could not decode what it read
     kind = sqlite3.SQLITE_CORRUPT if code is None else code & 0xFF
     if kind in _LOCKED:
-        return locked(path, told)
+        return locked(path, consequence)
     if kind in _DAMAGED:
-        return damaged(path, str(error), told)
+        return damaged(path, str(error), consequence)
     if kind in _READ_ONLY or (kind == sqlite3.SQLITE_CANTOPEN and not _writable(path)):
-        return read_only(path, told)
+        return read_only(path, consequence)
     if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return full(path, told)
+        return full(path, consequence)
     name = getattr(error, "sqlite_errorname", None)
     what = f"{error} ({name})" if name else str(error)
-    if kind == sqlite3.SQLITE_IOERR:  # not the hint to go elsewhere: what it knows of budgets and payments is here
+    if kind == sqlite3.SQLITE_IOERR:
+        # No hint at TRADE_HOME: another file would know nothing of these budgets and payments.
         return (
-            full(path, told) if _is_full(path) else failed(path, what, told, "look at that disk, and make room on it")
+            full(path, consequence)
+            if _is_full(path)
+            else failed(path, what, consequence, "check that disk and its free space")
         )
-    return failed(path, what, told)
+    return failed(path, what, consequence)
 
 
-def from_os(error: OSError, path: str, told: str) -> LedgerError:
-    """The same for what the system says when folder or file are made."""
+def from_os(error: OSError, path: str, consequence: str) -> LedgerError:
+    """The error when the system cannot create the folder or the file."""
     if error.errno in _REFUSED:
-        return read_only(path, told)
+        return read_only(path, consequence)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return full(path, told)
-    return failed(path, error.strerror or str(error), told)
+        return full(path, consequence)
+    return failed(path, error.strerror or str(error), consequence)
 
 
-def locked(path: str, told: str) -> LedgerError:
-    return _error("ledger_locked", f"the ledger {_shown(path)} is in use elsewhere", told, "try again in a moment")
+def locked(path: str, consequence: str) -> LedgerError:
+    return _error(
+        "ledger_locked",
+        f"the ledger {_shown(path)} is locked by another process or thread",
+        consequence,
+        "try again in a moment",
+    )
 
 
-def read_only(path: str, told: str) -> LedgerError:
+def read_only(path: str, consequence: str) -> LedgerError:
     return _error(
         "ledger_read_only",
-        f"the ledger {_shown(path)} cannot be written",
-        told,
-        "make it and its folder writable, or choose another folder with TRADE_HOME",
+        f"the ledger {_shown(path)} is read-only",
+        consequence,
+        "make the file and its folder writable, or set TRADE_HOME to another folder",
     )
 
 
-def damaged(path: str, what: str, told: str) -> LedgerError:
+def damaged(path: str, what: str, consequence: str) -> LedgerError:
     return _error(
         "ledger_damaged",
-        f"{_shown(path)} is damaged, or no ledger ({printable(what, 200)})",
-        told,
-        f"put a copy back; or, to start over, move it away, with {_shown(path)}-signed if that is there: what it knew "
-        "of payments and budgets is then forgotten",
+        f"{_shown(path)} is damaged or not a ledger ({printable(what, 200)})",
+        consequence,
+        "restore a backup; or, to start over without its payments and budgets, move it away, with "
+        f"{_shown(path)}-signed if that file exists",
     )
 
 
-def lost(path: str, mark: str, told: str) -> LedgerError:
+def lost(path: str, mark: str, consequence: str) -> LedgerError:
     return _error(
         "ledger_lost",
-        f"the ledger {_shown(path)} is gone or empty, and payments were signed with it",
-        told,
-        f"put it back, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: what it "
-        "knew of payments and budgets is then forgotten, and a call whose payment was in doubt is paid for again",
+        f"the ledger {_shown(path)} is missing or empty, although payments were signed with it",
+        consequence,
+        f"restore it, with {_shown(path)}-wal if you have that; or, to start over, remove {_shown(mark)}: its payments "
+        "and budgets are lost then, and a call whose payment had an unknown outcome is paid for again",
     )
 
 
-def newer(path: str, version: int, ours: int, told: str) -> LedgerError:
+def newer(path: str, version: int, ours: int, consequence: str) -> LedgerError:
     return _error(
         "ledger_version",
-        f"the ledger {_shown(path)} has version {version}, and this release knows versions up to {ours}",
-        told,
-        "use a newer release of tradesdk, or choose another folder with TRADE_HOME",
+        f"the ledger {_shown(path)} has version {version}, and this release reads versions up to {ours}",
+        consequence,
+        "use a newer release of tradesdk, or set TRADE_HOME to another folder",
     )
 
 
-def exposed(path: str, told: str) -> LedgerError:
+def exposed(path: str, consequence: str) -> LedgerError:
     return _error(
         "ledger_exposed",
-        f"the ledger {_shown(path)} can be read by other users, and belongs to one of them",
-        told,
-        "it holds signed payments: its owner has to run chmod 600 on it",
+        f"the ledger {_shown(path)} is readable by other users, and belongs to another user",
+        consequence,
+        "it holds signed payments: its owner must run chmod 600 on it",
     )
 
 
-def full(path: str, told: str) -> LedgerError:
-    return failed(path, "there is no space left for it", told, "make room on that disk")
+def full(path: str, consequence: str) -> LedgerError:
+    return failed(path, "no space is left on the disk", consequence, "free space on that disk")
 
 
-def failed(path: str, what: str, told: str, hint: str = "") -> LedgerError:
+def failed(path: str, what: str, consequence: str, hint: str = "") -> LedgerError:
     return _error(
         "ledger_failed",
         f"the ledger {_shown(path)} failed: {printable(what, 300)}",
-        told,
-        hint or "look at that disk, or choose another folder with TRADE_HOME",
+        consequence,
+        hint or "check that disk, or set TRADE_HOME to another folder",
     )
 
 
-def _error(code: ErrorCode, what: str, told: str, hint: str) -> LedgerError:
-    return LedgerError(f"{what}; {told}", code=code, hint=hint)
+def _error(code: ErrorCode, what: str, consequence: str, hint: str) -> LedgerError:
+    return LedgerError(f"{what}; {consequence}", code=code, hint=hint)
 
 
 def _shown(path: str) -> str:
@@ -127,7 +135,7 @@ def _writable(path: str) -> bool:
 
 
 def _is_full(path: str) -> bool:
-    """Whether the disk has no room for another page."""
+    """Whether the disk has no space for another page."""
     try:
         disk = os.statvfs(os.path.dirname(path) or ".")
     except (AttributeError, OSError):  # Windows has no such call

@@ -1,4 +1,4 @@
-"""Who works on a payment: names of callers, and whether one of them can still be alive."""
+"""Claims on payments: names of owners, and whether an owner may still be running."""
 
 from __future__ import annotations
 
@@ -10,63 +10,64 @@ import secrets
 import socket
 
 LONGEST_CLAIM = 300
-"""Seconds that a claim on a payment lasts at most."""
+"""The longest that a claim on a payment may last, in seconds."""
 _SLACK = 30
 _ended: set[str] = set()
 
 
 def owner_name() -> str:
-    """A new name for a caller in this process: `host:pid:random`."""
+    """A new owner name in this process: `host:pid:random`."""
     return f"{_host()}:{os.getpid()}:{secrets.token_hex(6)}"
 
 
 def holds(owner: str, until: float, *, now: float) -> bool:
-    """Whether the claim of an owner counts: its time has not passed, and the owner may still work on it.
+    """Whether a claim is in force: it has not expired, and its owner may still be running.
 
-    One that ends later than any claim may was made before the clock was put back, and could last for days.
+    A claim that ends later than any claim may was made before the clock was set back. It is void: it could last for
+    days.
     """
     return now < until <= now + LONGEST_CLAIM + _SLACK and owner not in _ended and not is_dead(owner)
 
 
 def ended(owner: str) -> None:
-    """An owner in this process is done, and its claim could not be given back: from now on it does not count here."""
+    """Ignore the claims of an owner in this process whose claim could not be released."""
     _ended.add(owner)
 
 
 def is_dead(owner: str) -> bool:
-    """Whether an owner is known to be gone: a process of this machine that does not run any more.
+    """Whether an owner was a process on this machine that no longer runs.
 
-    False for owners elsewhere, and for names that are not of the form that `owner_name` gives.
+    False for owners on other machines, and for names that `owner_name` did not make.
     """
     host, _, rest = owner.partition(":")
     pid = rest.partition(":")[0]
     if host != _host() or not (pid.isascii() and pid.isdigit()) or not 0 < int(pid) < 2**31:
         return False
-    return not _runs(int(pid))
+    return not _is_running(int(pid))
 
 
-def _runs(pid: int) -> bool:
-    if os.name == "nt":  # there, signal 0 is Ctrl-C
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":  # on Windows, signal 0 is Ctrl-C
         return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's, so there is one
+    except OSError:  # the process of another user
         return True
     return True
 
 
 @functools.cache
 def _host() -> str:
-    # A host name alone is not enough: the same one comes back after a reboot, and two containers may share one
-    # although neither sees the processes of the other.
+    # The host name alone is not enough: process ids start over after a reboot, and two containers that do not see
+    # each other's processes may share a name.
     name = socket.gethostname()
-    marks = "\0".join([name, _boot(), _process_space()])
+    marks = "\0".join([name, _boot_id(), _pid_namespace()])
     return f"{re.sub('[^A-Za-z0-9._-]', '_', name)[:60]}-{hashlib.sha256(marks.encode()).hexdigest()[:12]}"
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -74,7 +75,7 @@ def _boot() -> str:
         return ""
 
 
-def _process_space() -> str:
+def _pid_namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:

@@ -1,4 +1,4 @@
-"""Opening the ledger's file: private, durable, ours, and of a version that we know."""
+"""Opening the ledger's file: private, durable, really a ledger, and of a known version."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import errors
 from . import schema as sql
 
 _CREATING = threading.Lock()
-"""One at a time: closing any descriptor of a file drops the locks that this process has on it."""
+"""Held while a file is created: closing any descriptor of a file drops this process's locks on it."""
 _PAUSE = 0.005
 _SIGNED = "-signed"
-"""Ends the name of the mark beside a ledger that has signed payments: an empty file that outlives the ledger."""
+"""Suffix of the empty file beside a ledger that has signed payments. It reveals that a ledger is missing."""
 
 
 def default_path() -> Path:
@@ -30,38 +30,38 @@ def default_path() -> Path:
     return data_folder("the ledger") / "ledger.sqlite3"
 
 
-def open_file(path: str, *, sync: bool, timeout: float, told: str) -> sqlite3.Connection:
-    """A connection to the ledger at `path`, which is made when it is not there.
+def open_file(path: str, *, sync: bool, timeout: float, consequence: str) -> sqlite3.Connection:
+    """Connect to the ledger at `path`; create it if it is missing.
 
     Raises:
-        LedgerError: it cannot be used; `told` is said of the call that needed it.
+        LedgerError: it cannot be used; `consequence` says what that means for the call.
     """
     deadline = time.monotonic() + timeout
     try:
-        # The mark first: it is made when the file has been filled, so that one that is just being made is not missed.
+        # Read the mark first: it is made after the ledger, so a ledger that is being created is not reported as lost.
         signed = os.path.exists(path + _SIGNED)
-        if signed and not _size(path):  # without SQLite, which would throw away the log of an empty file
-            raise errors.lost(path, path + _SIGNED, told)
+        if signed and not _size(path):  # not by SQLite, which would delete the log of an empty file
+            raise errors.lost(path, path + _SIGNED, consequence)
         with _CREATING:
             made = _create(path)
         if not made:
-            _keep_private(path, told)
+            _keep_private(path, consequence)
     except OSError as error:
-        raise errors.from_os(error, path, told) from error
+        raise errors.from_os(error, path, consequence) from error
     while True:
         try:
             timeout = max(0.0, deadline - time.monotonic())
-            return _connect(path, sync=sync, timeout=timeout, told=told, signed=signed)
+            return _connect(path, sync=sync, timeout=timeout, consequence=consequence, signed=signed)
         except sqlite3.Error as error:
-            # While another process makes the file, SQLite says "locked" at once instead of waiting.
+            # While another process creates the file, SQLite reports "locked" at once instead of waiting.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
-                raise errors.from_sqlite(error, path, told) from error
+                raise errors.from_sqlite(error, path, consequence) from error
         time.sleep(_PAUSE)
 
 
 def mark_signed(path: str, *, sync: bool) -> None:
-    """Leave a mark beside the ledger at `path` that payments were signed. Should the ledger vanish, it is missed.
+    """Create the mark beside the ledger at `path`, so that a missing ledger is noticed from now on.
 
     Raises:
         OSError: it cannot be made.
@@ -82,14 +82,14 @@ def _size(path: str) -> int:
 
 
 def open_memory() -> sqlite3.Connection:
-    """A connection to a ledger of its own in memory."""
+    """Connect to a new ledger in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _migrate(db, "in memory", errors.NOTHING_SENT)
     return db
 
 
 def _create(path: str) -> bool:
-    """Make folder and file when they are not there. SQLite gives its side files the mode of the file."""
+    """Create folder and file if they are missing. SQLite gives its side files the mode of the file."""
     if os.path.lexists(path):
         return False
     folder = os.path.dirname(path)
@@ -102,8 +102,8 @@ def _create(path: str) -> bool:
     return True
 
 
-def _keep_private(path: str, told: str) -> None:
-    """Take away from others what they may do with a file of ours; refuse one that is theirs."""
+def _keep_private(path: str, consequence: str) -> None:
+    """Remove other users' access to the file; refuse the file of another user."""
     if os.name == "nt":
         return
     own = 0
@@ -113,29 +113,31 @@ def _keep_private(path: str, told: str) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(found.st_mode):
-            raise errors.damaged(path, "it is not a file", told)
+            raise errors.damaged(path, "not a regular file", consequence)
         if found.st_mode & 0o077:
             if found.st_uid != os.geteuid():
-                raise errors.exposed(path, told)
+                raise errors.exposed(path, consequence)
             os.chmod(name, found.st_mode & 0o700)
-        # SQLite gave its side files the mode that the file had then, and it may have been read-only.
+        # The side files have the mode that the file had when they were created: perhaps read-only.
         if name == path:
             own = found.st_mode & 0o600
         elif own & ~found.st_mode and found.st_uid == os.geteuid():
             os.chmod(name, (found.st_mode | own) & 0o700)
 
 
-def _connect(path: str, *, sync: bool, timeout: float, told: str, signed: bool) -> sqlite3.Connection:
-    # mode=rw: it is there, and SQLite itself would make it readable for others.
+def _connect(path: str, *, sync: bool, timeout: float, consequence: str, signed: bool) -> sqlite3.Connection:
+    # mode=rw: SQLite must not create it, as others could read it then.
     db = sqlite3.connect(
         f"{Path(path).as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
     try:
-        version = _known(db, path, told)  # before anything is written: what is not ours is left as it is
-        if signed and not version:  # its log was removed before it had been taken over
-            raise errors.lost(path, path + _SIGNED, told)
+        version = _checked_version(
+            db, path, consequence
+        )  # before anything is written: another program's file stays as it is
+        if signed and not version:  # its log was removed before the first checkpoint
+            raise errors.lost(path, path + _SIGNED, consequence)
         for pragma in (
-            # As good as FULL with a write-ahead log, and where there can be none, a commit is as durable as with one.
+            # The same as FULL with a write-ahead log, and as durable on file systems that cannot have one.
             f"synchronous = {'EXTRA' if sync else 'OFF'}",
             "fullfsync = ON",  # on macOS, a plain sync leaves the bytes in the disk's cache
             "checkpoint_fullfsync = ON",
@@ -147,45 +149,45 @@ def _connect(path: str, *, sync: bool, timeout: float, told: str, signed: bool) 
             db.execute(f"PRAGMA {pragma}")
         if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             db.execute("PRAGMA journal_mode = WAL")
-        _migrate(db, path, told)
+        _migrate(db, path, consequence)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _check(db: sqlite3.Connection, path: str, told: str) -> int:
-    """The version of a ledger of ours, 0 for an empty file."""
+def _version(db: sqlite3.Connection, path: str, consequence: str) -> int:
+    """The version of the ledger, 0 for an empty file."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     application = int(db.execute("PRAGMA application_id").fetchone()[0])
     if application != sql.APPLICATION and (
         application or version or db.execute("SELECT 1 FROM sqlite_master").fetchone()
     ):
-        raise errors.damaged(path, "it is a database of another program", told)
+        raise errors.damaged(path, "a database of another program", consequence)
     if version > len(sql.MIGRATIONS):
-        raise errors.newer(path, version, len(sql.MIGRATIONS), told)
+        raise errors.newer(path, version, len(sql.MIGRATIONS), consequence)
     if version < 0 or (application and not version):
-        raise errors.damaged(path, f"it says version {version}", told)
+        raise errors.damaged(path, f"its version is {version}", consequence)
     return version
 
 
-def _known(db: sqlite3.Connection, path: str, told: str) -> int:
-    """The same, of one moment: another process may be making the file."""
+def _checked_version(db: sqlite3.Connection, path: str, consequence: str) -> int:
+    """The same in one transaction: another process may be creating the file."""
     db.execute("BEGIN")
     try:
-        return _check(db, path, told)
+        return _version(db, path, consequence)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
-def _migrate(db: sqlite3.Connection, path: str, told: str) -> None:
-    """Bring it to the newest version, in one transaction."""
-    if _known(db, path, told) == len(sql.MIGRATIONS):
+def _migrate(db: sqlite3.Connection, path: str, consequence: str) -> None:
+    """Migrate it to the newest version, in one transaction."""
+    if _checked_version(db, path, consequence) == len(sql.MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for step in sql.MIGRATIONS[_check(db, path, told) :]:
+        for step in sql.MIGRATIONS[_version(db, path, consequence) :]:
             for statement in step:
                 db.execute(statement)
         db.execute(f"PRAGMA application_id = {sql.APPLICATION}")

@@ -1,4 +1,4 @@
-"""What the ledger decides, without a database: which state follows, and what the budgets say."""
+"""Decisions of the ledger, without a database: state transitions, recipients, budgets."""
 
 from __future__ import annotations
 
@@ -17,42 +17,40 @@ from ..messages import already_known, still_live
 
 HOUR = 3600.0
 DAY = 86400
-YOUNG = 60.0
-"""Seconds for which an answer that its caller did not get is given to the next equal call."""
+REPLY_AGE = 60.0
+"""Seconds for which the next equal call gets an answer that was not collected."""
 _SLACK = 5.0
-"""Seconds that the clock may have been put back meanwhile."""
+"""Seconds by which the clock may have been set back since."""
 
 _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
-_TAKEN_FOR_OTHERWISE = frozenset(
-    {PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID}
-)
+_OVERRULED_BY_PROOF = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID})
 
 
-def state_after(current: PaymentState, told: PaymentState) -> PaymentState:
-    """Where a payment goes that is `current` when an answer says `told`.
+def state_after(current: PaymentState, reported: PaymentState) -> PaymentState:
+    """The state of a payment after a response reports `reported`.
 
-    What is final stays, but for proof that comes late: that money was taken is true whatever was thought before, and
-    an answer that had not arrived may still arrive.
+    A final state stays, with two exceptions: proof of payment overrules "unpaid" and "unknown", and an answer that was
+    missing may still arrive.
     """
     if current in LIVE:
-        return told
-    if told in _PROOF and current in _TAKEN_FOR_OTHERWISE:
-        return told
-    if told is PaymentState.DELIVERED and current is PaymentState.PAID_UNDELIVERED:
-        return told
+        return reported
+    if reported in _PROOF and current in _OVERRULED_BY_PROOF:
+        return reported
+    if reported is PaymentState.DELIVERED and current is PaymentState.PAID_UNDELIVERED:
+        return reported
     return current
 
 
-def young(now: float) -> tuple[float, float]:
-    """When an answer came that may still be given at `now`: after the first moment, and not after the second.
+def reply_window(now: float) -> tuple[float, float]:
+    """When an answer must have arrived to be used at `now`: after the first moment, and not after the second.
 
-    What comes from further in the future was written before the clock was put back: nobody knows how old it is.
+    One from further in the future was written before the clock was set back, so its age is unknown.
     """
-    return now - YOUNG, now + _SLACK
+    return now - REPLY_AGE, now + _SLACK
 
 
 def state_when_expired(current: PaymentState) -> PaymentState:
-    """What becomes of a live payment that has expired."""
+    """The state of a live payment after it has expired."""
     if current is PaymentState.RESERVED:
         return PaymentState.CANCELLED
     if current is PaymentState.REJECTED_LIVE:
@@ -61,31 +59,31 @@ def state_when_expired(current: PaymentState) -> PaymentState:
 
 
 def may_be_marked(payment: Payment, now: float) -> bool:
-    """Whether a person's word about it counts."""
+    """Whether a person may mark it as paid or unpaid."""
     return payment.state in UNRESOLVED or (payment.live and payment.valid_before + GRACE <= now)
 
 
 def not_unresolved(payment: Payment) -> PaymentRefusedError:
-    """The refusal of a person's word about it."""
+    """The refusal to mark it."""
     return still_live(payment) if payment.live else already_known(payment)
 
 
 def recipient_refusal(
     pay_to: str, *, origin: str, configured: Sequence[str], known: Sequence[str]
 ) -> PaymentRefusedError | None:
-    """Whether another address is asked for than the configured ones or, without those, the ones known for `origin`."""
+    """The refusal of a recipient that is neither configured nor, if none is configured, known for `origin`."""
     accepted = configured or known
     if not accepted or pay_to.lower() in {address.lower() for address in accepted}:
         return None
-    source = "pay_to= accepts" if configured else f"{printable(origin, 200)} is known with"
+    source = "pay_to= accepts" if configured else f"the known recipient of {printable(origin, 200)} is"
     shown = printable(pay_to, 60)
-    way = (
+    remedy = (
         "add it to pay_to=" if configured else f"client.payments.trust({shown!r}) (trade pay trust {shown}), or pay_to="
     )
     return PaymentRefusedError(
-        f"the offer is to pay {printable(pay_to, 60)}, and {source} {printable(', '.join(accepted), 400)}",
+        f"the offer is to pay {shown}, and {source} {printable(', '.join(accepted), 400)}",
         code="recipient_changed",
-        hint=f"if the new address is right: {way}",
+        hint=f"if the new address is correct: {remedy}",
         details=RecipientDetails(address=shown, trusted=tuple(accepted)),
     )
 
@@ -104,7 +102,14 @@ class _Limit:
 def budget_refusal(
     amount: int, spending: Spending, *, now: float, last_hour: Iterable[tuple[float, int]]
 ) -> PaymentRefusedError | None:
-    """Whether the budgets leave no room for `amount`. `last_hour`: moments and amounts that count, oldest first."""
+    """The refusal of an amount for which the budgets leave no room.
+
+    Args:
+        amount: micro-dollars.
+        spending: what is spent, and the limits.
+        now: the local clock in Unix seconds.
+        last_hour: times and amounts of the payments that count, oldest first.
+    """
     budget = spending.budget
     if not budget.is_set:
         return PaymentRefusedError(
@@ -114,7 +119,7 @@ def budget_refusal(
             hint='set one: budget=Budget(per_day="5"), max_price= for one call, TRADE_BUDGET_PER_DAY=5 (or PER_CALL, '
             "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
         )
-    # What frees by itself comes last: when two limits stand in the way, the one that stays is the one to know.
+    # Limits that free up by themselves come last: if two limits refuse, report the one that stays.
     limits: tuple[tuple[Literal["per_call", "per_hour", "per_day", "total"], int | None, int], ...] = (
         ("per_call", budget.per_call, 0),
         ("total", budget.total, spending.total),
@@ -152,22 +157,22 @@ def _over(
             details=details,
         )
     if room_at is not None:
-        hint = f"there is room from {room_at:%Y-%m-%d %H:%M:%S} UTC on"
+        hint = f"wait until {room_at:%Y-%m-%d %H:%M:%S} UTC, or raise that budget"
     elif limit.name == "total":
-        hint = "this budget does not free by itself: raise it to go on"
+        hint = "this budget does not reset: raise it to continue"
     else:
-        hint = "raise that budget to go on"
+        hint = "raise that budget to continue"
     return PaymentRefusedError(
         f"{cost}, and the budget of {shown_usd(limit.micro)} {limit.words} leaves {shown_usd(left)}: "
         f"{shown_usd(limit.spent - held)} is spent and {shown_usd(held)} is held",
         code="over_budget",
-        hint=hint + ("; what is held is free again as soon as it has expired unpaid" if held else ""),
+        hint=hint + ("; held money is released when its payment expires unpaid" if held else ""),
         details=details,
     )
 
 
 def _room_at(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> datetime | None:
-    """From when on the limit leaves room for `amount`; None: nobody knows, or never."""
+    """When the limit will leave room for `amount`; None: unknown, or never."""
     moment: float | None = None
     if limit.name == "total":
         return None

@@ -1,4 +1,4 @@
-"""What is stored, every statement that reads or changes it, and payments as rows."""
+"""The tables, every statement that reads or changes them, and payments as rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from ..._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentState, Re
 from ..budget import LIMITS, Budget
 
 APPLICATION = 0x7452_4C67
-"""Marks a SQLite file as a ledger of ours."""
+"""The `application_id` of a ledger."""
 
-
-# Files of earlier releases say it so, in their indexes and triggers too.
+# Files of earlier releases use these names, in indexes and triggers too.
 _STORED_STATES = {PaymentState.SUBMITTED: "presented"}
 _STORED_NAMES = {"submissions": "presentations"}
 
 
 def stored_state(state: PaymentState) -> str:
-    """A state as a row has it."""
+    """A state as it is stored."""
     return _STORED_STATES.get(state, state.value)
 
 
 def state_of(stored: str) -> PaymentState:
-    """The state of a row.
+    """The state that is stored as `stored`.
 
     Raises:
-        ValueError: it is none of ours.
+        ValueError: there is no such state.
     """
     for state in PaymentState:
         if stored_state(state) == stored:
@@ -41,12 +40,11 @@ def _words(states: frozenset[PaymentState]) -> str:
 
 
 _LIVE = f"({_words(LIVE)})"
-_STANDING = f"({_words(LIVE | UNRESOLVED)})"
+_BLOCKING = f"({_words(LIVE | UNRESOLVED)})"
 _FREE = f"({_words(FREE)})"
 
-# Sums are kept by the second, minute and day, so that no window needs more than a few hundred rows. Triggers keep
-# them: whatever changes a state changes the sums in the same transaction. Span 0 is all there ever was, and -1 is what
-# is live.
+# Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them up to date
+# in the transaction that changes a state. Span 0 is the sum of all payments, -1 that of the live ones.
 _SPANS = (
     "INSERT INTO sums VALUES (1, NEW.second, {sign}NEW.amount), (60, NEW.second / 60, {sign}NEW.amount), "
     "(86400, NEW.second / 86400, {sign}NEW.amount), (0, 0, {sign}NEW.amount) "
@@ -63,7 +61,7 @@ def _trigger(name: str, event: str, condition: str, action: str) -> str:
 
 
 _VERSION_1 = (
-    # `second` is the whole part of `created`. Rows are never deleted, so that `seq` only grows.
+    # `second` is `created` rounded down. Rows are never deleted, so `seq` only grows.
     """
     CREATE TABLE payments (
         seq INTEGER PRIMARY KEY,
@@ -97,7 +95,7 @@ _VERSION_1 = (
         until REAL NOT NULL DEFAULT 0
     )
     """,
-    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND state IN {_STANDING}",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND state IN {_BLOCKING}",
     f"CREATE INDEX counted ON payments (created) WHERE state NOT IN {_FREE}",
     "CREATE INDEX by_state ON payments (state)",
     f"CREATE INDEX live ON payments (url, valid_before) WHERE state IN {_LIVE}",
@@ -127,8 +125,8 @@ _VERSION_1 = (
     "per_day INTEGER, total INTEGER, unlimited INTEGER NOT NULL)",
 )
 
-# An answer is kept from the moment it is written down until its caller has it. Those of version 1 count as collected.
-_UNCOLLECTED = f"(collected = 0 OR state IN {_STANDING})"
+# An answer waits until its caller has it. Answers from version 1 count as collected.
+_UNCOLLECTED = f"(collected = 0 OR state IN {_BLOCKING})"
 _VERSION_2 = (
     "ALTER TABLE payments ADD COLUMN collected INTEGER NOT NULL DEFAULT 1",
     "DROP INDEX standing",
@@ -136,32 +134,31 @@ _VERSION_2 = (
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
-"""What leads from each version to the next. A step that has been released never changes."""
+"""The statements that lead from each version to the next. A released step never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
 _ROW = ", ".join(_STORED_NAMES.get(name, name) for name in COLUMNS)
 
 ADD = (
-    f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - this statement and those below: our names
+    f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - here and below only constants are put in
     f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
 )
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
-# What stands in the way of another payment, or is an answer that nobody has collected and that is young enough. A job
-# finds its own answers by its name.
-STANDING = (
+# A payment that blocks another one, or a recent answer that was not collected. Jobs find their answers by name.
+BLOCKING = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_UNCOLLECTED} AND "  # noqa: S608
-    f"(state IN {_STANDING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
+    f"(state IN {_BLOCKING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
-# A reservation is not replaced: it may still be signed, and be in doubt then.
+# A reservation is not superseded: it may still be signed, and its outcome be unknown then.
 SUPERSEDE = (
     f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
-    f"AND (state IN {_STANDING} OR job IS NULL) AND state <> 'reserved' "
+    f"AND (state IN {_BLOCKING} OR job IS NULL) AND state <> 'reserved' "
     "AND seq < (SELECT seq FROM payments WHERE id = ?)"
 )
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
-# The URLs of an origin: those from "origin/" on, and before "origin0", as 0 comes after the slash. What is live stays
-# so until its own service is asked, which may be never: nothing of that is read here.
+# The URLs of an origin lie between "origin/" and "origin0", as 0 follows the slash. The index leaves out the payments
+# for other services: those may stay live forever.
 EXPIRING_OF = (
     f"SELECT {_ROW} FROM payments INDEXED BY live WHERE state IN {_LIVE} "  # noqa: S608
     "AND url >= ? || '/' AND url < ? || '0' AND valid_before <= ? ORDER BY seq"
@@ -189,7 +186,7 @@ NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?" 
 
 
 def newest_of(states: int) -> str:
-    """The newest of so many states. It takes state, seq and limit for each of them, then the limit once more."""
+    """The newest payments in any of `states` states. Parameters: state, seq and limit for each, then the limit."""
     each = "SELECT * FROM (SELECT seq FROM payments WHERE state = ? AND seq < ? ORDER BY seq DESC LIMIT ?)"
     return (
         f"SELECT {_ROW} FROM payments WHERE seq IN ({' UNION ALL '.join([each] * states)}) "  # noqa: S608
@@ -197,7 +194,7 @@ def newest_of(states: int) -> str:
     )
 
 
-# Since a moment: the rest of its second by rows, then of its minute by seconds, of its day by minutes, and whole days.
+# The sum since a moment: the rest of its second by rows, of its minute by seconds, of its day by minutes, then days.
 SPENT = f"""
     SELECT
         (SELECT coalesce(sum(amount), 0) FROM payments
@@ -232,7 +229,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
     """The payment of a row.
 
     Raises:
-        ValueError: it is none that we could have written.
+        ValueError: no release writes such a row.
     """
     values = dict(zip(COLUMNS, row, strict=True))
     if values["header"] is not None:
@@ -246,7 +243,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
 
 
 def receipt_text(receipt: Receipt | None) -> str | None:
-    """A receipt as JSON. What of `raw` cannot be written is left out: an odd receipt is no reason to lose the rest."""
+    """A receipt as JSON, without `raw` if that cannot be written."""
     if receipt is None:
         return None
     values: dict[str, object] = {name: getattr(receipt, name) for name in Receipt.__dataclass_fields__}
@@ -257,12 +254,12 @@ def receipt_text(receipt: Receipt | None) -> str | None:
 
 
 def plain(text: str) -> str:
-    """`text` as SQLite can keep it: halves of surrogate pairs, which a service may send, become escapes."""
+    """`text` as SQLite can store it: lone surrogates, which a service may send, are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def to_budget(row: Sequence[Any] | None) -> Budget:
-    """The budget of a row; an empty one without a row."""
+    """The budget of a row; without a row, one without limits."""
     if row is None:
         return Budget()
     budget = Budget.from_micro(dict(zip(LIMITS, row, strict=False)))

@@ -1,4 +1,4 @@
-"""The ledger: every payment and every budget, in one SQLite file that threads and processes share."""
+"""The ledger: all payments and budgets in one SQLite file, shared by threads and processes."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _NEWEST = 2**63 - 1
 
 
 class Ledger:
-    """A `LedgerStore` in a SQLite file, mode 0600: it holds signed payments.
+    """A `LedgerStore` in a SQLite file. The file has mode 0600, as it holds signed payments.
 
-    It is made and opened at first use, and every method that changes something has it synced when it returns. Threads
-    may share one ledger, processes a file; a forked child opens the file for itself. After a crash at any moment it
-    holds each step whole or not at all.
+    The file is created and opened at first use. Every method that changes something returns after it is synced. Threads
+    may share one ledger, processes may share a file; a forked child opens the file for itself. A crash at any moment
+    leaves each step done or not done, never half done.
 
     Args:
-        path: the file; without one `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
-        sync: False leaves out the syncing, for tests and benchmarks: a power cut may then undo what was written.
-        timeout: seconds to wait for another thread or process that writes.
+        path: the file; by default `ledger.sqlite3` in `TRADE_HOME`, or else in the platform's folder for data.
+        sync: False turns syncing off, for tests and benchmarks: a power cut may then undo changes.
+        timeout: seconds to wait while another thread or process writes.
 
     Raises:
-        InvalidArgumentError: a path or a timeout that cannot be used.
-        ConfigError: no path, and there is no home folder.
+        InvalidArgumentError: the path or the timeout cannot be used.
+        ConfigError: there is no path and no home folder.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, sync: bool = True, timeout: float = 10.0) -> None:
         if path is not None and os.fspath(path) in ("", ":memory:"):
-            raise InvalidArgumentError("path must name a file; Ledger.memory() makes a ledger without one")
+            raise InvalidArgumentError("path must name a file; for a ledger without one use Ledger.memory()")
         if not 0 <= timeout <= 3600:
             raise InvalidArgumentError("timeout must be seconds from 0 to 3600")
         self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
@@ -56,7 +56,7 @@ class Ledger:
 
     @classmethod
     def memory(cls) -> Ledger:
-        """A ledger that lives in this process only, as long as the object: no child and no second run knows of it."""
+        """A ledger in memory: for this process only, and gone with the object."""
         ledger = cls.__new__(cls)
         ledger.path = None
         ledger._file = _LedgerFile(None, sync=False, timeout=10.0)
@@ -64,7 +64,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         if "path" not in vars(self):
-            return "<Ledger that could not be made>"
+            return "<Ledger, not initialized>"
         return "Ledger.memory()" if self.path is None else f"Ledger({os.fspath(self.path)!r})"
 
     def __enter__(self) -> Self:
@@ -76,16 +76,16 @@ class Ledger:
         self.close()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        raise TypeError("a ledger cannot be copied or pickled: open its path once more")
+        raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for a call that stands in the way of another: live or unresolved, and not superseded.
+        """The newest payment that blocks another one for the same call: live or unresolved, and not superseded.
 
-        Or a delivered one without a job, with its `reply`, that came less than 60 seconds before `now` and that nobody
-        has collected.
+        Also a delivered one without a job whose `reply` arrived less than 60 seconds before `now` and was not
+        collected.
         """
         with self._file.reading() as db:
-            return _standing(db, fingerprint, now)
+            return _blocking(db, fingerprint, now)
 
     def reserve(
         self,
@@ -100,16 +100,15 @@ class Ledger:
         now: float,
         new_purchase: bool = False,
     ) -> Payment:
-        """Set the money of `payment` aside and claim it, unless another one for the same call stands in the way.
+        """Reserve the amount of `payment` and claim it, unless another payment blocks the same call.
 
-        When its job has paid for the same call already, or somebody has whose answer was not collected, the delivered
-        payment is the result, with its reply.
-        `LedgerStore.reserve` says in which order. `created` and `updated` become `now`. A refusal closes what has
-        expired, and changes nothing else.
+        If the same call was paid for by this job, or its answer was not collected, returns that delivered payment with
+        its reply. `LedgerStore.reserve` has the order of the steps. `created` and `updated` become `now`. A refusal
+        closes expired payments and changes nothing else.
 
         Raises:
             PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
-            LedgerError: it cannot be written.
+            LedgerError: the ledger cannot be written.
             InvalidArgumentError: the payment is not RESERVED.
         """
         if payment.state is not PaymentState.RESERVED:
@@ -121,9 +120,9 @@ class Ledger:
                 delivered = _one(db, sql.DELIVERED, (payment.job, payment.fingerprint))
                 if delivered is not None:
                     return delivered
-            standing = _standing(db, payment.fingerprint, now)
-            if standing is not None and not new_purchase:
-                return standing
+            blocking = _blocking(db, payment.fingerprint, now)
+            if blocking is not None and not new_purchase:
+                return blocking
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
@@ -140,21 +139,21 @@ class Ledger:
         return payment
 
     def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
-        """Write the signed payment down: RESERVED becomes SUBMITTED, with one submission.
+        """Write down the signed payment: RESERVED becomes SUBMITTED, with one submission.
 
-        Only now its recipient is remembered, and what stood before it for the same call is superseded: a payment that
-        is never signed changes neither.
+        Its recipient is remembered only now, and older payments for the same call are superseded only now: a payment
+        that is never signed changes neither. After an error it must not be sent.
 
         Raises:
-            PaymentRefusedError: `reservation_lost`: it is not RESERVED any more, and must not be sent.
-                `recipient_changed`: another recipient has been remembered meanwhile; it must not be sent either.
-            LedgerError: it cannot be written, and must not be sent.
+            PaymentRefusedError: `reservation_lost`: it is no longer RESERVED. `recipient_changed`: another recipient
+                was remembered meanwhile.
+            LedgerError: the ledger cannot be written.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
             payment = _need(db, payment_id, errors.NOTHING_SENT)
             if payment.state is not PaymentState.RESERVED:
                 raise PaymentRefusedError(
-                    "its reservation does not hold any more, so it was not sent",
+                    "its reservation has expired or was canceled, so it was not sent",
                     code="reservation_lost",
                     hint="make the call again",
                     payment=payment,
@@ -173,24 +172,25 @@ class Ledger:
             return _change(db, payment, state=PaymentState.SUBMITTED, header=header, submissions=1, reason="", now=now)
 
     def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
-        """Count one more submission, before it happens: what was REJECTED_LIVE is SUBMITTED again.
+        """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
-        Without a job it becomes one of `job`. What is no longer live is returned as it is, and must not be sent.
+        A payment without a job is assigned to `job`. A payment that is no longer live is returned unchanged and must
+        not be sent.
 
         Raises:
-            PaymentRefusedError: `not_submitted`: it has not been written down as signed.
-            LedgerError: it cannot be written.
+            PaymentRefusedError: `not_submitted`: it was never signed.
+            LedgerError: the ledger cannot be written.
         """
-        told = "the payment was not sent once more"
-        with self._file.writing(told) as db:
-            payment = _need(db, payment_id, told)
+        consequence = "the payment was not resent"
+        with self._file.writing(consequence) as db:
+            payment = _need(db, payment_id, consequence)
             if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
                 raise PaymentRefusedError(
                     "it was never signed, so it cannot be sent", code="not_submitted", payment=payment
                 )
             if not payment.live:
                 return payment
-            # From here on it may be taken, whatever was known before.
+            # From now on it may be taken, whatever the service said before.
             state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
             return _change(
                 db, payment, state=state, submissions=payment.submissions + 1, job=payment.job or job, now=now
@@ -207,19 +207,18 @@ class Ledger:
         submissions: int | None = None,
         now: float,
     ) -> Payment:
-        """Move a payment on; the result is what it is then. What is None stays, and a receipt of success before others.
+        """Move a payment to `state` and return it. Fields that are None stay, and so does a receipt of success.
 
-        A final state stays, and nothing else changes then, unless the same state is given once more. Two exceptions:
-        proof of payment (DELIVERED, PAID_UNDELIVERED) counts for one that was taken for unpaid or unknown, and
-        PAID_UNDELIVERED may still become DELIVERED. What is final has no `header` any more. The reply of what becomes
-        DELIVERED waits until it is collected.
+        In a final state nothing changes unless the same state is given again. Two exceptions: proof of payment
+        (DELIVERED, PAID_UNDELIVERED) overrules "unpaid" and "unknown", and PAID_UNDELIVERED may become DELIVERED. In a
+        final state `header` is deleted. The reply of a payment that becomes DELIVERED is kept until it is collected.
 
         Raises:
-            LedgerError: it cannot be written; what has been handed over is not undone by that.
+            LedgerError: the ledger cannot be written. Submissions stay as they are.
         """
-        told = "what became of the payment is not written down"
-        with self._file.writing(told) as db:
-            payment = _need(db, payment_id, told)
+        consequence = "the outcome of the payment is not written down"
+        with self._file.writing(consequence) as db:
+            payment = _need(db, payment_id, consequence)
             after = rules.state_after(payment.state, state)
             if after is not state:
                 return payment
@@ -237,11 +236,11 @@ class Ledger:
             )
 
     def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
-        """What a person says of a payment that is unresolved (or live and expired).
+        """Mark an unresolved (or live and expired) payment as paid or unpaid, on the word of a person.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
-            InvalidArgumentError: there is no payment of that id.
+            InvalidArgumentError: there is no payment with that id.
         """
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             payment = _one(db, sql.BY_ID, (payment_id,))
@@ -253,10 +252,10 @@ class Ledger:
             return _change(db, payment, state=state, now=now)
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
-        """Claim a payment for at most 300 seconds; False while another owner has it whose claim holds.
+        """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
 
         Raises:
-            InvalidArgumentError: there is no payment of that id.
+            InvalidArgumentError: there is no payment with that id.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
             row = db.execute(sql.CLAIMED, (payment_id,)).fetchone()
@@ -269,27 +268,27 @@ class Ledger:
             return True
 
     def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
-        """Close the answer of a delivered payment: the caller has it, no other call gets it. The claim is given back.
+        """Note that the caller has the answer of a delivered payment: no other call gets it. Releases the claim.
 
-        The reply is kept for a job only, which may be `job` from here on, or with `keep`.
+        The reply is kept only with `keep` or for a job; a payment without a job is assigned to `job`.
         """
-        with self._file.writing("the answer is not closed, and the claim stays until its time has passed") as db:
+        with self._file.writing("the answer is not marked as collected, and the claim stays until it expires") as db:
             db.execute(sql.COLLECT, {"id": payment_id, "keep": keep, "job": job})
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
-        """Undo `collect`, or make it unnecessary: the next equal call gets the answer. The claim is given back."""
+        """Undo `collect`: the next equal call gets the answer. Releases the claim."""
         with self._file.writing("the answer of the payment may be lost") as db:
             db.execute(sql.REOPEN, (reply, payment_id))
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def give_back(self, payment_id: str, *, owner: str) -> None:
-        """Give a claim back. A claim of somebody else stays."""
-        with self._file.writing("the claim stays until its time has passed") as db:
+        """Release the claim of `owner`. The claims of others stay."""
+        with self._file.writing("the claim stays until it expires") as db:
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def expire(self, at: float, *, now: float, origin: str | None = None) -> list[Payment]:
-        """Close what has expired at `at` (the service's time in Unix seconds); what was closed, oldest first.
+        """Close payments that have expired at `at` (the service's time in Unix seconds). Returns them, oldest first.
 
         With `origin` (`https://host`) only payments for that service, whose time it is.
         """
@@ -297,17 +296,17 @@ class Ledger:
             return _close_expired(db, at, now, origin)
 
     def get(self, payment_id: str) -> Payment | None:
-        """One payment; None when there is none of that id."""
+        """The payment with this id, or None."""
         with self._file.reading() as db:
             return _one(db, sql.BY_ID, (payment_id,))
 
     def history(
         self, *, states: Sequence[PaymentState] = (), limit: int = 100, before: str | None = None
     ) -> list[Payment]:
-        """Payments, newest first, of some states or all; `before` is the id of the last one of the page before.
+        """Payments in some states or all, newest first; `before` is the id of the last payment of the previous page.
 
         Raises:
-            InvalidArgumentError: a limit below 1, or a `before` that is no payment here.
+            InvalidArgumentError: the limit is below 1, or there is no payment with the id `before`.
         """
         if limit < 1:
             raise InvalidArgumentError("limit must be 1 or more")
@@ -325,15 +324,15 @@ class Ledger:
             return _every(db, sql.newest_of(len(wanted)), (*each, limit))
 
     def delivered(self, job: str, fingerprint: str) -> Payment | None:
-        """The newest delivered payment of a job for a call whose `reply` was kept."""
+        """The newest delivered payment of a job for a call, if its `reply` is kept."""
         with self._file.reading() as db:
             return _one(db, sql.DELIVERED, (job, fingerprint))
 
     def spending(self, budget: Budget, *, now: float) -> Spending:
-        """What is spent and reserved, and what `budget` and the store's own leave.
+        """What is spent and reserved, and what `budget` and the store's own budget leave.
 
-        The last hour is `now - 3600 < created`, today is `created` from midnight UTC on. What was created after `now`,
-        by a clock that has been put back since, counts in both.
+        The last hour is `now - 3600 < created`, today is `created` since midnight UTC. Payments that were created after
+        `now` count in both: the clock was set back.
         """
         with self._file.reading() as db:
             return _spending(db, budget, now)
@@ -344,68 +343,74 @@ class Ledger:
             return sql.to_budget(db.execute(sql.BUDGET).fetchone())
 
     def set_budget(self, budget: Budget) -> None:
-        """Replace the store's own budget; `Budget()` takes it away."""
+        """Replace the store's own budget; `Budget()` removes it."""
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             db.execute(sql.SET_BUDGET, sql.budget_row(budget))
 
     def trusted(self, origin: str) -> list[str]:
-        """The recipients that are remembered or trusted for an origin, oldest first."""
+        """The known recipients of an origin, remembered or trusted, oldest first."""
         with self._file.reading() as db:
             return _trusted(db, origin)
 
     def trust(self, origin: str, address: str, *, now: float) -> None:
-        """Accept one more recipient for an origin. Addresses are compared without regard to case."""
+        """Add a trusted recipient for an origin. Addresses are compared without regard to case."""
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             db.execute(sql.TRUST, (origin, address, now))
 
     def check(self) -> None:
-        """Read all of the file: `LedgerError` when any of it is damaged."""
+        """Read the whole file.
+
+        Raises:
+            LedgerError: it is damaged or cannot be read.
+        """
         with self._file.reading() as db:
             _check(db)
 
     def close(self) -> None:
-        """Close what is open. It opens again when it is used again. A ledger in memory keeps what it knows."""
+        """Close the file. The next use opens it again. A ledger in memory keeps its content."""
         self._file.close()
 
 
-def _need(db: sqlite3.Connection, payment_id: str, told: str) -> Payment:
+def _need(db: sqlite3.Connection, payment_id: str, consequence: str) -> Payment:
     payment = _one(db, sql.BY_ID, (payment_id,))
     if payment is None:
         raise LedgerError(
-            f"payment {printable(without_keys(payment_id), 60)} is not in the ledger any more; {told}",
+            f"payment {printable(without_keys(payment_id), 60)} is no longer in the ledger; {consequence}",
             code="ledger_failed",
-            hint="was its file replaced by another one?",
+            hint="its file may have been replaced by another one",
         )
     return payment
 
 
 def _no_payment(payment_id: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"there is no payment {printable(without_keys(payment_id), 60)} in this ledger")
+    return InvalidArgumentError(f"no payment {printable(without_keys(payment_id), 60)} is in this ledger")
 
 
 class _DamagedRowError(Exception):
-    """A row that none of our releases has written."""
+    """A row that no release writes."""
 
 
 def _one(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> Payment | None:
     """The first payment that a statement finds."""
-    return next(map(_payment, db.execute(statement, values)), None)  # rows hold signed payments: no name for one
+    return next(
+        map(_payment, db.execute(statement, values)), None
+    )  # no local name: rows hold signed payments, and tracebacks may show locals
 
 
-def _standing(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
-    """What another payment for a call has to wait for, or need not be made for."""
-    after, until = rules.young(now)
-    found = db.execute(sql.STANDING, {"fingerprint": fingerprint, "after": after, "until": until})
+def _blocking(db: sqlite3.Connection, fingerprint: str, now: float) -> Payment | None:
+    """The payment that blocks another one for the call, or has its answer."""
+    after, until = rules.reply_window(now)
+    found = db.execute(sql.BLOCKING, {"fingerprint": fingerprint, "after": after, "until": until})
     return next(map(_payment, found), None)
 
 
 def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> list[Payment]:
-    """The payments that a statement finds."""
+    """All payments that a statement finds."""
     return list(map(_payment, db.execute(statement, values)))
 
 
 def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: Any) -> Payment:
-    """Write `changes` of a payment down. The signed payment is forgotten at its end."""
+    """Write `changes` of a payment. In a final state its header is deleted."""
     state = changes.get("state", payment.state)
     if state is not payment.state:
         changes["updated"] = now
@@ -430,19 +435,19 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
 
 
 def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
-    """Close what has expired at `at`, of one origin or of all."""
+    """Close payments that have expired at `at`, for one origin or all."""
     dead = at - GRACE
     expired = (
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
     return [
-        _change(db, payment, state=rules.state_when_expired(payment.state), reason=_why(payment), now=now)
+        _change(db, payment, state=rules.state_when_expired(payment.state), reason=_expiry_reason(payment), now=now)
         for payment in expired
     ]
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
-    """What is spent at `now`, and what `budget` and the one that is stored leave."""
+    """What is spent at `now`, and what `budget` and the stored budget leave."""
     since = now - rules.HOUR
     second = int(since // 1)
     last_hour, today, total, reserved = db.execute(
@@ -460,12 +465,12 @@ def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
 
 
 def _counted(db: sqlite3.Connection, since: float) -> Iterable[tuple[float, int]]:
-    """Moments and amounts of what counts and is newer than `since`, oldest first."""
+    """Times and amounts of the payments since `since` that count, oldest first."""
     return db.execute(sql.COUNTED, (since,))
 
 
 def _trusted(db: sqlite3.Connection, origin: str) -> list[str]:
-    """The recipients of an origin, oldest first."""
+    """The known recipients of an origin, oldest first."""
     return [row[0] for row in db.execute(sql.TRUSTED, (origin,))]
 
 
@@ -474,25 +479,32 @@ def _payment(row: Sequence[Any]) -> Payment:
         return sql.to_payment(row)
     except (ValueError, TypeError) as error:
         problem = str(error)
-    del row  # here and in the frames of that error, a traceback would show the signed payment
+    del row  # a traceback that shows locals would show the signed payment
     raise _DamagedRowError(problem)
 
 
-def _why(payment: Payment) -> str:
-    # RESERVED has no reason of its own; the others keep the word of the service.
+def _expiry_reason(payment: Payment) -> str:
+    # The others keep the reason that the service gave.
     return payment.reason or ("expired before it was signed" if payment.state is PaymentState.RESERVED else "")
 
 
 def _check(db: sqlite3.Connection) -> None:
-    """Nothing, when the engine finds nothing wrong with the file, and every row of it can be read."""
-    said = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
-    if said != ["ok"]:
-        raise _DamagedRowError("; ".join(said))
+    """Have SQLite check the file, and read every row.
+
+    Raises:
+        _DamagedRowError: something is wrong.
+    """
+    problems = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
+    if problems != ["ok"]:
+        raise _DamagedRowError("; ".join(problems))
     _every(db, sql.NEWEST, (_NEWEST, _NEWEST))
 
 
 class _LedgerFile:
-    """Opens at first use; `reading` and `writing` give the connection to one thread at a time. No path means memory."""
+    """The connection to the file, one per process and opened at first use; one thread uses it at a time.
+
+    Without a path it is in memory.
+    """
 
     def __init__(self, path: str | None, *, sync: bool, timeout: float) -> None:
         self._path = path
@@ -505,29 +517,29 @@ class _LedgerFile:
         self._real = ""
         self._marked = False
         self._process = os.getpid()
-        with _REGISTRY:
+        with _FILES_LOCK:
             _FILES.add(self)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One state of the file, while others may go on writing."""
+        """A read transaction: one state of the file, while others may write."""
         return self._transaction("BEGIN", errors.NOTHING_SENT)
 
-    def writing(self, told: str) -> AbstractContextManager[sqlite3.Connection]:
-        """All of the block or nothing, synced at its end. A block that raises has changed nothing.
+    def writing(self, consequence: str) -> AbstractContextManager[sqlite3.Connection]:
+        """A write transaction, synced at its end. If the block raises, nothing has changed.
 
         Raises:
-            LedgerError: it cannot be done; `told` is said of the call.
+            LedgerError: it failed; `consequence` says what that means for the call.
         """
-        return self._transaction("BEGIN IMMEDIATE", told)
+        return self._transaction("BEGIN IMMEDIATE", consequence)
 
     @contextmanager
-    def _transaction(self, begin: str, told: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, consequence: str) -> Iterator[sqlite3.Connection]:
         if self._process != os.getpid() and (self._path is None or self._db is not None):
             raise errors.failed(
                 self._shown,
-                "it belongs to the process that this one was forked from",
-                told,
-                "use a file, which processes can share, and open it in each of them",
+                "it belongs to the process that forked this one",
+                consequence,
+                "processes can share a file: open its path in each of them",
             )
         held: list[threading.Lock] = []
         try:
@@ -535,11 +547,11 @@ class _LedgerFile:
                 try:
                     held += [self._lock] if self._lock.acquire(timeout=self._timeout) else []
                     if not held:
-                        raise errors.locked(self._shown, told)
-                    db = self._open(told)
-                    self._end(db)  # a signal's handler may have kept the one before from its end
+                        raise errors.locked(self._shown, consequence)
+                    db = self._open(consequence)
+                    self._end(db)  # a signal handler may have prevented the end of the last one
                     db.execute(begin)
-                    self._same_version(db, told)
+                    self._same_version(db, consequence)
                     yield db
                     db.execute("COMMIT")
                 finally:
@@ -547,16 +559,16 @@ class _LedgerFile:
                         self._end(self._db)
             except sqlite3.Error as error:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
-                    self._close()  # what was opened like that stays so, even when the file may be written again
-                raise errors.from_sqlite(error, self._shown, told) from error
+                    self._close()  # a connection that was opened read-only stays so
+                raise errors.from_sqlite(error, self._shown, consequence) from error
             except _DamagedRowError as error:
-                raise errors.damaged(self._shown, str(error), told) from error
+                raise errors.damaged(self._shown, str(error), consequence) from error
             except (OverflowError, UnicodeError) as error:
-                raise errors.failed(self._shown, str(error), told) from error
+                raise errors.failed(self._shown, str(error), consequence) from error
             finally:
                 while held:
                     held.pop().release()
-        except BaseException:  # a signal's handler may have raised before that was done
+        except BaseException:  # a signal handler may have raised before the release
             while held:
                 held.pop().release()
             raise
@@ -565,38 +577,41 @@ class _LedgerFile:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
-    def mark_signed(self, told: str) -> None:
-        """Within `writing`: what is written now is a signed payment, so that the file is missed when it vanishes."""
+    def mark_signed(self, consequence: str) -> None:
+        """Before the first signed payment is written: create the mark that reveals a missing ledger."""
         if self._path is not None and not self._marked:
             try:
                 mark_signed(self._real, sync=self._sync)
             except OSError as error:
-                raise errors.from_os(error, self._shown, told) from error
+                raise errors.from_os(error, self._shown, consequence) from error
             self._marked = True
 
     def close(self) -> None:
-        """Close the file. What is in memory has nothing to close: it goes with its owner."""
+        """Close the file. A ledger in memory stays."""
         with self._lock:
             self._close()
             self._opened = None
 
-    def _open(self, told: str) -> sqlite3.Connection:
+    def _open(self, consequence: str) -> sqlite3.Connection:
         if self._path is None:
             if self._db is None:
                 self._db = open_memory()
                 weakref.finalize(self, self._db.close)
             return self._db
         if self._opened is not None and (found := _identity(self._path)) != self._opened:
-            # An empty one in its place, or an older copy, would forget what is spent.
-            what = "removed" if found is None else "replaced by another one" if found[-1] else "emptied"
+            # An empty file in its place, or an older copy, would not know what is spent.
+            what = "removed" if found is None else "replaced" if found[-1] else "emptied"
             raise errors.failed(
-                self._shown, f"the file was {what} while it was in use", told, "put it back, or start again"
+                self._shown,
+                f"the file was {what} while it was in use",
+                consequence,
+                "restore it, or restart this program",
             )
         if self._db is None:
             self._process = os.getpid()
             self._real = os.path.realpath(self._path)
             self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, told=told)
+            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, consequence=consequence)
             self._db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
             self._opened = _identity(self._path)
         return self._db
@@ -606,14 +621,14 @@ class _LedgerFile:
             db, self._db = self._db, None
             db.close()
 
-    def _same_version(self, db: sqlite3.Connection, told: str) -> None:
+    def _same_version(self, db: sqlite3.Connection, consequence: str) -> None:
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(sql.MIGRATIONS):  # another process runs a newer release
-            raise errors.newer(self._shown, version, len(sql.MIGRATIONS), told)
+        if version > len(sql.MIGRATIONS):  # another process with a newer release migrated it
+            raise errors.newer(self._shown, version, len(sql.MIGRATIONS), consequence)
 
 
 def _identity(path: str) -> tuple[int, int, bool] | None:
-    """Which file it is, and whether there is anything in it."""
+    """The identity of a file, and whether it has content; None when it is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -621,15 +636,15 @@ def _identity(path: str) -> tuple[int, int, bool] | None:
     return found.st_dev, found.st_ino, found.st_size > 0
 
 
-# A connection must not cross a fork: the child would take the parent's locks for its own, and could throw away what
-# the parent has written. So every file is closed before a fork, and each process opens it again when it needs it.
-_REGISTRY = threading.Lock()
+# A connection must not cross a fork: the child would treat the parent's locks as its own and could destroy the parent's
+# writes. So every file is closed before a fork, and each process opens it again when it needs it.
+_FILES_LOCK = threading.Lock()
 _FILES: weakref.WeakSet[_LedgerFile] = weakref.WeakSet()
 _held: list[_LedgerFile] = []
 
 
 def _before_fork() -> None:
-    _REGISTRY.acquire()
+    _FILES_LOCK.acquire()
     for file in list(_FILES):
         file._lock.acquire()
         _held.append(file)
@@ -639,8 +654,8 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     while _held:
         _held.pop()._lock.release()
-    if _REGISTRY.locked():  # it is not in the child of a fork that Python was not told of before
-        _REGISTRY.release()
+    if _FILES_LOCK.locked():  # not locked in the child of a fork that did not run the hook before it
+        _FILES_LOCK.release()
 
 
 if hasattr(os, "register_at_fork"):

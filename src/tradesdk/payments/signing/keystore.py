@@ -1,4 +1,4 @@
-"""Encrypted keystore files, version 3: how wallets keep a private key. eth-keyfile does the cryptography."""
+"""Encrypted keystore files, version 3, in which wallets keep a private key. eth-keyfile does the cryptography."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ...errors import ConfigError, ErrorCode, InvalidArgumentError
 from .secp256k1 import Opened, checksummed, key_bytes, looks_like_a_key, opened, recursion_limit_kept
 
 Password = str | bytes | Callable[[], str | bytes]
-"""A password, or a function that is asked for it when everything else is in order. Text is taken as UTF-8."""
+"""A password, or a function that returns it, called after all other checks. Text is encoded as UTF-8."""
 
 WORK = 1 << 18
-"""How much work opening takes, as scrypt's n: 256 MiB and about a second."""
+"""scrypt's n for new keystores: opening takes 256 MiB and about a second."""
 
 _MOST_BYTES = 64 * 1024
-_MOST_MEMORY = 1 << 30  # of a file that came from elsewhere
+_MOST_MEMORY = 1 << 30  # of a file from elsewhere
 _MOST_WORK = 1 << 25
 _MOST_NEW_WORK = 1 << 20
 _MOST_ITERATIONS = 100_000_000
@@ -36,18 +36,18 @@ _HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2})*)")
 def create_keystore(
     path: str | os.PathLike[str], password: Password, key: str | bytes | None = None, *, work: int = WORK
 ) -> str:
-    """Write a new keystore and give its address. The file is complete and synced, or it is not there.
+    """Write a new keystore and return its address. The file is complete and synced, or missing.
 
     Args:
-        path: the file; `~` is the home directory. Missing folders are made, with mode 0700; the file has 0600.
-        password: what will open it; there is no way in without it.
-        key: the private key to keep, in the form that `LocalSigner.from_key` takes; None: a new random one.
-        work: scrypt's n, a power of two: twice as much takes twice the time and memory to open, and to guess.
+        path: the file; `~` is the home directory. Missing folders are created with mode 0700; the file has 0600.
+        password: the password. Without it the key is lost.
+        key: the private key, in the form that `LocalSigner.from_key` takes; by default a new random one.
+        work: scrypt's n, a power of two. Doubling it doubles the time and memory to open the file, and to guess.
 
     Raises:
-        ConfigError: the file exists already or cannot be written, the password is empty, or the key is none. The error
-            shows neither key nor password. What the password's function raises is not changed.
-        InvalidArgumentError: `work` is no power of two from 2 to 2^20.
+        ConfigError: the file exists or cannot be written, the password is empty, or the key is not valid. The error
+            shows neither key nor password. Errors of the password's function are passed on.
+        InvalidArgumentError: `work` is not a power of two from 2 to 2^20.
     """
     if isinstance(work, bool) or not isinstance(work, int) or not 2 <= work <= _MOST_NEW_WORK or work & (work - 1):
         raise InvalidArgumentError(f"work must be a power of two from 2 to {_MOST_NEW_WORK} (2^20)")
@@ -64,13 +64,13 @@ def create_keystore(
     if document is None:
         raise ConfigError("the password must not be empty")
     if isinstance(document, str):
-        raise ConfigError(f"the keystore {shown} cannot be made: {document}", code="invalid_keystore")
+        raise ConfigError(f"the keystore {shown} cannot be created: {document}", code="invalid_keystore")
     _write(file, shown, json.dumps(document, indent=2).encode() + b"\n")
     return checksummed(document["address"])
 
 
 def keystore_address(path: str | os.PathLike[str]) -> str:
-    """The address of a keystore's key, checksummed; it takes no password.
+    """The address of a keystore's key, checksummed. It needs no password.
 
     Raises:
         ConfigError: the file is missing, unreadable, open to others, damaged, of another version or without an address.
@@ -79,7 +79,7 @@ def keystore_address(path: str | os.PathLike[str]) -> str:
     named = _address(_read(file, shown), shown)
     if named is None:
         raise ConfigError(
-            f"the keystore {shown} does not name its address; only its password can tell it",
+            f"the keystore {shown} does not contain its address; opening it with the password shows it",
             code="keystore_without_address",
         )
     return named
@@ -89,7 +89,7 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
     """The key of a keystore, ready to sign.
 
     Raises:
-        ConfigError: as `LocalSigner.from_keystore` has it.
+        ConfigError: as for `LocalSigner.from_keystore`.
     """
     file, shown = _named(path)
     document = _read(file, shown)
@@ -103,21 +103,21 @@ def unlock(path: str | os.PathLike[str], password: Password) -> Opened:
         )
     if named is not None and ready.address != named:
         raise ConfigError(
-            f"the keystore {shown} is damaged: it says {named}, and its key is that of {ready.address}",
+            f"the keystore {shown} is damaged: its address is {named}, and its key belongs to {ready.address}",
             code="keystore_damaged",
         )
     return ready
 
 
 def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """The file, and how errors show it."""
+    """The file, and its name for errors."""
     text: object = None
     with contextlib.suppress(TypeError):
         text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text or looks_like_a_key(text):
         raise ConfigError(
-            "path must be that of a keystore file", code="invalid_keystore"
-        )  # it may be a key, so it isn't shown
+            "path must be the path of a keystore file", code="invalid_keystore"
+        )  # it may be a key, so it is not shown
     file = Path(os.path.expanduser(text))
     return file, printable(without_keys(str(file)))
 
@@ -125,12 +125,14 @@ def _named(path: str | os.PathLike[str]) -> tuple[Path, str]:
 def _password(password: Password) -> bytes:
     given: object = password() if callable(password) else password
     secret = None
-    with contextlib.suppress(UnicodeEncodeError):  # the error would hold the password
+    with contextlib.suppress(UnicodeEncodeError):  # the error would show the password
         secret = given.encode() if isinstance(given, str) else given
     kind = type(given).__name__
     del given, password
     if not isinstance(secret, bytes):
-        raise ConfigError(f"the password must be text or bytes, not {'such text' if kind == 'str' else kind}")
+        raise ConfigError(
+            "the password must be valid text" if kind == "str" else f"the password must be text or bytes, not {kind}"
+        )
     return secret
 
 
@@ -140,22 +142,22 @@ _CANNOT_DECRYPT = "the password is wrong, or the file is damaged"
 
 
 def _read(file: Path, shown: str) -> dict[str, Any]:
-    """The document in a keystore file, once it is sure that it is one and that others can't get at it."""
+    """The document in a keystore file, after checking that it is one and that only its owner may read it."""
     try:
-        # Without waiting, should it be a pipe; what is checked is what is read.
+        # Opening a pipe must not block. The open file is checked, so what is checked is what is read.
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
             about = os.fstat(stream.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise ConfigError(f"the keystore {shown} is not a file", code="invalid_keystore")
+                raise ConfigError(f"the keystore {shown} is not a regular file", code="invalid_keystore")
             if os.name != "nt" and about.st_mode & 0o077:
                 raise ConfigError(
-                    f"the keystore {shown} is open to others (mode {stat.S_IMODE(about.st_mode):04o}); "
-                    f"close it with: chmod 600 {shlex.quote(shown)}",
+                    f"other users may access the keystore {shown} (mode {stat.S_IMODE(about.st_mode):04o}); "
+                    f"run: chmod 600 {shlex.quote(shown)}",
                     code="keystore_exposed",
                 )
             content = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"there is no keystore {shown}", code="invalid_keystore") from None
+        raise ConfigError(f"no such keystore: {shown}", code="invalid_keystore") from None
     except OSError as error:
         raise ConfigError(f"the keystore {shown} cannot be read: {error.strerror}", code="invalid_keystore") from None
     document, wrong, code = _parsed(content)
@@ -167,27 +169,27 @@ def _read(file: Path, shown: str) -> dict[str, Any]:
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], str, ErrorCode]:
-    """The document in a file, what is wrong with it, and the code of that.
+    """The document in a file, what is wrong with it, and the error code.
 
-    Nothing is raised from here: the file may hold a bare key.
+    Never raises, as a traceback could show a bare key in the file.
     """
     found = None
     if len(content) <= _MOST_BYTES:
         with contextlib.suppress(ValueError):
             found = parse_json(content)
     if not isinstance(found, dict):
-        return {}, "damaged, or no keystore: it is not a JSON object", "keystore_damaged"
+        return {}, "damaged or not a keystore: it is not a JSON object", "keystore_damaged"
     document = {str(name).lower(): value for name, value in found.items()}  # some wallets write "Crypto"
     version = document.get("version")
     if type(version) is not int or version != 3:
-        known = f"version {version}" if type(version) is int and abs(version) < 1000 else "no known version"
-        return document, f"of {known}; only version 3 can be opened", "invalid_keystore"
+        known = f"version {version}" if type(version) is int and abs(version) < 1000 else "an unknown version"
+        return document, f"of {known}; only version 3 is supported", "invalid_keystore"
     wrong = _wrong(document)
     return document, f"damaged: {wrong}" if wrong else "", "keystore_damaged"
 
 
 def _wrong(document: Mapping[str, Any]) -> str:
-    """What is wrong with a document, in a few words: whatever would make the library fail, guess or work for hours."""
+    """What is wrong with a document: anything that would make the library fail, guess or run for hours."""
     crypto = document.get("crypto")
     if not isinstance(crypto, dict):
         return "it has no crypto"
@@ -229,14 +231,14 @@ def _address(document: Mapping[str, Any], shown: str) -> str | None:
 
 
 def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
-    """The key; or why there is none. Nothing is raised from here, where everything is at hand."""
+    """The key, or why there is none. Never raises, as a traceback could show key or password."""
     with recursion_limit_kept():
         from eth_keyfile.keyfile import decode_keyfile_json
     try:
         return opened(decode_keyfile_json(document, secret))
     except MemoryError:
         return "there is not enough memory"
-    except Exception:  # the form has been checked, so it is the sum over key and password
+    except Exception:  # the form was checked, so the checksum of key and password does not match
         return _CANNOT_DECRYPT
 
 
@@ -244,13 +246,13 @@ def _decrypted(document: dict[str, Any], secret: bytes) -> Opened | str:
 
 
 def _new_key() -> bytes:
-    while isinstance(raw := key_bytes(secrets.token_bytes(32)), str):  # one of 2^128 is none
+    while isinstance(raw := key_bytes(secrets.token_bytes(32)), str):  # one in 2^128 is not a key
         pass
     return raw
 
 
 def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
-    """The document; or why there is none. Nothing is raised from here, where everything is at hand."""
+    """The document, or why there is none. Never raises, as a traceback could show key or password."""
     with recursion_limit_kept():
         from eth_keyfile.keyfile import create_keyfile_json
     try:
@@ -259,11 +261,11 @@ def _encrypted(raw: bytes, secret: bytes, work: int) -> dict[str, Any] | str:
         return "there is not enough memory"
     except Exception as error:
         return type(error).__name__
-    return {**document, "address": document["address"].lower()}  # as other wallets write it
+    return {**document, "address": document["address"].lower()}  # as other wallets do
 
 
 def _exists(shown: str) -> ConfigError:
-    return ConfigError(f"{shown} exists already, and a keystore is never overwritten", code="keystore_exists")
+    return ConfigError(f"{shown} exists, and a keystore is never overwritten", code="keystore_exists")
 
 
 def _write(file: Path, shown: str, text: bytes) -> None:

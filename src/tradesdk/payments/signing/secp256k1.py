@@ -1,8 +1,8 @@
-"""Private keys, signatures and addresses: by coincurve where it is installed, otherwise by eth-keys. The same bytes.
+"""Private keys, signatures and addresses, by coincurve if it is installed, else by eth-keys. Both give the same bytes.
 
-eth-keys is what eth-account signs with; by itself it takes a quarter of the time to import, and half of it to sign.
+eth-account signs with eth-keys too. Without eth-account, importing takes a quarter of the time and signing half.
 
-What a library says of a key may show it: no error of theirs leaves this module, and none of ours has it in a frame.
+Errors of the libraries may show a key, so none leaves this module, and none of ours has a key in a frame.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from eth_keys.datatypes import PrivateKey
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-"""How many points the curve has: keys and both halves of a signature are below it."""
+"""The order of the curve: keys and both halves of a signature are below it."""
 
 _V = (b"\x1b", b"\x1c")
 _HEX_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
 _ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{40})")
 
 Sign = Callable[[bytes], bytes]
-"""32 bytes to 65: r, s, and v as 27 or 28; deterministic (RFC 6979), s in the lower half."""
+"""Signs 32 bytes: r, s, and v as 27 or 28; deterministic (RFC 6979), s in the lower half."""
 
 
 class Opened:
-    """A key that is ready to sign. (No dataclass: importing those would be a fifth of what the first signature costs.)
+    """A key that is ready to sign. (Not a dataclass: importing those takes a fifth of the time of a first signature.)
 
     Attributes:
         address: the address of the key, checksummed.
-        sign: signs 32 bytes; it holds the key, so it is not shown.
+        sign: signs 32 bytes. It holds the key, so `repr` leaves it out.
     """
 
     __slots__ = ("address", "sign")
@@ -51,7 +51,7 @@ class Opened:
 
 @contextlib.contextmanager
 def recursion_limit_kept() -> Iterator[None]:
-    """For importing eth-keys and its kin: they raise the limit for everybody, to where the stack ends before it."""
+    """For importing eth-keys and similar libraries: they raise the limit so far that the stack would overflow."""
     limit = sys.getrecursionlimit()
     try:
         yield
@@ -76,16 +76,14 @@ def _keccak() -> Callable[[bytes], bytes]:
 
 
 def checksummed(address: str) -> str:
-    """The address with the capitals of EIP-55, as services compare and print it.
+    """The address with the checksum of EIP-55 (capital letters).
 
     Raises:
         ConfigError: it is not 40 hexadecimal digits after 0x.
     """
     match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if match is None:
-        raise ConfigError(
-            "the signer has no usable address: 40 hexadecimal digits after 0x are needed", code="invalid_signer"
-        )
+        raise ConfigError("the address must be 40 hexadecimal digits after 0x", code="invalid_signer")
     digits = match[1].lower()
     return "0x" + "".join(
         digit.upper() if mark > "7" else digit
@@ -94,19 +92,19 @@ def checksummed(address: str) -> str:
 
 
 def looks_like_a_key(text: object) -> bool:
-    """Whether a text may be a private key, perhaps a mistyped one, rather than the path of a file."""
+    """Whether a text looks like a private key, even a mistyped one, rather than a path."""
     return isinstance(text, str) and without_keys(text).strip("\"' \n") == "****"
 
 
 def key_bytes(key: object) -> bytes | str:
-    """The 32 bytes of a key; or what is wrong with it, in words that don't show it. It never raises.
+    """The 32 bytes of a key, or what is wrong with it, without showing it. Never raises.
 
-    It is 32 bytes, or 64 hexadecimal digits with or without 0x.
+    A key is 32 bytes, or 64 hexadecimal digits with or without 0x.
     """
     if isinstance(key, str):
         match = _HEX_KEY.fullmatch(key.strip())
         if match is None:
-            return "the private key must be 64 hexadecimal digits, with or without 0x in front"
+            return "the private key must be 64 hexadecimal digits, with or without 0x"
         key = bytes.fromhex(match[1])
     if not isinstance(key, bytes) or len(key) != 32:
         return "the private key must be 32 bytes"
@@ -116,7 +114,7 @@ def key_bytes(key: object) -> bytes | str:
 
 
 def opened(key: object) -> Opened | str:
-    """A key, ready to sign; or what is wrong with it. It takes what `key_bytes` takes, and never raises."""
+    """A key that is ready to sign, or what is wrong with it. Takes the same as `key_bytes`, and never raises."""
     raw = key_bytes(key)
     if isinstance(raw, str):
         return raw
@@ -142,7 +140,7 @@ def _by_coincurve(key: bytes) -> Opened | None:
 
 
 class _Hidden:
-    """Keeps what would show itself when it is printed with a frame."""
+    """Hides a key whose `repr` would show it in a traceback with locals."""
 
     __slots__ = ("private",)
 
@@ -153,7 +151,7 @@ class _Hidden:
 def _by_eth_keys(key: bytes) -> Opened:
     with recursion_limit_kept():
         from eth_keys.datatypes import PrivateKey
-    # eth-account would make this object anew for every signature, which takes as long as signing.
+    # eth-account makes this object for every signature, which takes as long as signing.
     hidden = _Hidden(PrivateKey(key))
 
     def sign(digest: bytes) -> bytes:
@@ -164,9 +162,9 @@ def _by_eth_keys(key: bytes) -> Opened:
 
 
 def recovered(digest: bytes, signature: bytes) -> str | None:
-    """The address whose key made a signature (r, s, v as 27 or 28); None when no key can have made it."""
+    """The address whose key made a signature (r, s, v as 27 or 28); None if no key can have made it."""
     raw = signature[:64] + bytes([signature[64] - 27])
-    with contextlib.suppress(Exception):  # each library has its own errors for a point that is not on the curve
+    with contextlib.suppress(Exception):  # each library has its own errors for points that are not on the curve
         return _recovered_by_coincurve(digest, raw) or _recovered_by_eth_keys(digest, raw)
     return None
 
@@ -186,5 +184,5 @@ def _recovered_by_eth_keys(digest: bytes, raw: bytes) -> str:
 
 
 def _address_of(public_key: bytes) -> str:
-    """The address of a public key: 65 bytes, 4 and both coordinates."""
+    """The address of a public key of 65 bytes: 4 and both coordinates."""
     return checksummed(keccak256(public_key[1:])[-20:].hex())
