@@ -276,7 +276,7 @@ def test_its_folder_is_removed(tmp_path: Path) -> None:
 READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
-import pydantic_core  # while it can be read
+import filelock, pydantic_core  # while they can be read
 from tests.unit._checkpoints import checkpoint, kept, refused, state
 
 if os.geteuid() == 0:
