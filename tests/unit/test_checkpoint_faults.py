@@ -114,7 +114,7 @@ def test_a_damaged_file_is_refused_and_stays(path: Path, name: str) -> None:
     path.write_bytes(DAMAGED[name])
     file = checkpoint(path)
     for _ in range(2):
-        refused(file, "damaged, or no checkpoint (", "move it away", code="checkpoint_damaged")
+        refused(file, "damaged or not a checkpoint (", "move it away", code="checkpoint_damaged")
         refused(file, "not open", saves=state(1))
     assert path.read_bytes() == DAMAGED[name]
     path.unlink()
@@ -362,7 +362,7 @@ def raising(error: int | BaseException) -> Callable[..., Any]:
     return fails
 
 
-ROOM, MODE, LOOK = "make room", "readable and writable for you", "look at that folder"
+ROOM, MODE, LOOK = "make room", "readable and writable for you", "check that folder"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A lock between processes, and between two streams of one process. A killed process no longer has it."""
+"""A lock between processes, and between two streams of one process. The lock of a killed process is free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class InUseError(Exception):
 
 
 class FileLock:
-    """A lock on a file that is made for it and stays: removing it would let two have the lock at once.
+    """A lock on a file that is made for it and stays: if it were removed, two could hold the lock at once.
 
     Args:
         path: that file, absolute and without links in it.
@@ -37,7 +37,7 @@ class FileLock:
         """
         from filelock import FileLock, Timeout
 
-        # Asked first: where locks belong to a process, opening and closing the file again would give ours back.
+        # First: where a lock belongs to the process, opening and closing the file again would release ours.
         other = _held.get(self._path)
         if other is not None and not other.forked:
             raise InUseError("another stream of this process")
@@ -60,7 +60,7 @@ class FileLock:
 
     @property
     def forked(self) -> bool:
-        """Whether it was taken by the process that this one was forked from, and so is not ours."""
+        """Whether the parent process took it, and so this one does not hold it."""
         return self._process not in (0, os.getpid())
 
     def lost(self) -> bool:
@@ -74,7 +74,7 @@ class FileLock:
         return (found.st_dev, found.st_ino) != self._file
 
     def release(self) -> None:
-        """Give it back, when this process has it."""
+        """Release it, when this process holds it."""
         lock, self._lock = self._lock, None
         if lock is not None and not self.forked:
             _held.pop(self._path, None)
@@ -82,13 +82,13 @@ class FileLock:
                 lock.release()
 
     def _sign(self, file: int) -> None:
-        """Remember which file it is, and write down whose."""
+        """Remember which file it is, and write our pid into it."""
         found = os.fstat(file)
         self._file = found.st_dev, found.st_ino
-        with contextlib.suppress(OSError):  # nothing depends on it
+        with contextlib.suppress(OSError):  # the pid is only for messages
             os.ftruncate(file, 0)
             os.lseek(file, 0, os.SEEK_SET)
-            os.write(file, b" %d\n" % os.getpid())  # on Windows the first byte is locked, and nobody else can read it
+            os.write(file, b" %d\n" % os.getpid())  # on Windows others cannot read the first byte
 
 
 _held: WeakValueDictionary[str, FileLock] = WeakValueDictionary()
