@@ -302,6 +302,12 @@ def test_a_pipe_is_not_waited_for_and_a_device_gets_no_company(path: Path) -> No
         before = os.listdir(one.parent)
         refused(checkpoint(one), "it is not a file", code="checkpoint_damaged")
         assert os.listdir(one.parent) == before
+    path.unlink()
+    with opened(path, state(1)) as file:
+        path.unlink()
+        os.mkfifo(path)
+        assert not file.add("a", NOW)
+        refused(file, "it is not a file", saves=state(2))
 
 
 def test_a_name_that_cannot_be(tmp_path: Path) -> None:

@@ -47,8 +47,7 @@ class FileLock:
             mode=0o600,
             thread_local=False,
             blocking=False,
-            fallback_to_soft=False,
-            preserve_lock_file=True,
+            preserve_lock_file=True,  # so no soft lock either, where the system has no locks
             on_acquired=self._sign,
         )
         try:
