@@ -24,7 +24,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="modes, links and pro
 
 
 class Time:
-    """What the file takes for the time. `step` passes with each look at it."""
+    """The clock of the file. Each reading takes `step` seconds."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -132,7 +132,9 @@ def test_the_bytes_of_a_file(path: Path) -> None:
         *((0, 0, bad) for bad in (math.nan, math.inf, -1e11, 253402300800)),
     ],
 )
-def test_a_state_that_could_not_be_read_again_is_none(path: Path, begin: float, position: float, mark: float) -> None:
+def test_a_state_that_could_not_be_read_again_is_refused(
+    path: Path, begin: float, position: float, mark: float
+) -> None:
     with pytest.raises(ValueError, match=r"begin|position|handled"):
         CheckpointState(begin, position, (("id", mark),))
     if mark:
@@ -180,7 +182,7 @@ def test_a_thousand_in_a_second_cost_what_one_costs(path: Path, monkeypatch: pyt
 # Whose it is, and where
 
 
-def test_a_fingerprint_tells_keys_apart_and_not_more() -> None:
+def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
     keys = [KEY, KEY[:-1], KEY + "a", KEY.lower(), KEY[1:]]
     prints = [fingerprint(key) for key in keys]
     assert len(set(prints)) == len(keys)
@@ -189,7 +191,7 @@ def test_a_fingerprint_tells_keys_apart_and_not_more() -> None:
         assert len(one) == 16
         int(one, 16)
         assert not any(KEY[at : at + 4].lower() in one for at in range(len(KEY) - 3))
-    assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # of use nowhere else
+    assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # so it is of no use elsewhere
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_a_file_of_another_stream(path: Path, changes: dict[str, str], told: tup
 
 
 def test_a_rotated_key_goes_on_from_there(path: Path) -> None:
-    """The error says how, and it is true."""
+    """By the edit that the hint names."""
     with opened(path, state(4)):
         pass
     new = fingerprint("another key of the same account")
@@ -221,7 +223,7 @@ def test_a_rotated_key_goes_on_from_there(path: Path) -> None:
     assert kept(path, key_fingerprint=new) == state(4)
 
 
-def test_a_service_may_be_spelled_in_several_ways(path: Path) -> None:
+def test_a_service_has_several_spellings(path: Path) -> None:
     with opened(path, state(4), base_url="https://API.trade.example:443/Path/"):
         pass
     assert kept(path, base_url="https://api.trade.example/Path") == state(4)
@@ -229,7 +231,7 @@ def test_a_service_may_be_spelled_in_several_ways(path: Path) -> None:
         refused(checkpoint(path, base_url=other), "another service", code="checkpoint_mismatch")
 
 
-def test_the_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the ledger, for each service, key and chain, and with a name that every system takes."""
     from tradesdk.payments.ledger.opening import default_path as ledger_path
 
@@ -338,7 +340,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "link"), reason="there are no such links here")
 def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
-    """Replacing it would part the two, and one of them would say for ever what was true then."""
+    """Replacing the file would leave the other name with the old state."""
     other = tmp_path / "other.json"
     with opened(path, state(1)):
         os.link(path, other)
@@ -353,7 +355,7 @@ def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("end", ["", ".lock"])
-def test_a_link_that_leads_nowhere_good_is_left_alone(path: Path, tmp_path: Path, end: str) -> None:
+def test_a_link_to_itself_or_in_the_place_of_the_lock_is_refused(path: Path, tmp_path: Path, end: str) -> None:
     link, aim = Path(f"{path}{end}"), tmp_path / "mine"
     aim.write_text("mine")
     link.symlink_to(aim if end else path)
@@ -371,7 +373,7 @@ def test_a_second_stream_of_this_process(path: Path) -> None:
     for file in (second, first, checkpoint(path, chain=56)):
         in_use(file, "another stream of this process")
     refused(second, "not open", saves=state(1))
-    second.close()  # has nothing to give back
+    second.close()  # it holds nothing
     in_use(second, "another stream of this process")
     with opened(path.with_name("other"), state(5)):  # another file has another lock
         first.save(state(2))
@@ -383,7 +385,7 @@ def test_a_second_stream_of_this_process(path: Path) -> None:
 
 
 def test_a_refused_file_leaves_nothing_open(path: Path) -> None:
-    """Neither the lock nor a descriptor, however often it is tried."""
+    """Neither the lock nor a descriptor."""
     path.write_bytes(b"damaged")
     refused(checkpoint(path), code="checkpoint_damaged")
     count = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -396,7 +398,7 @@ def test_a_refused_file_leaves_nothing_open(path: Path) -> None:
 
 @pytest.mark.parametrize("blocked", [0, 1, 3])
 def test_a_lock_that_was_removed_is_taken_again(path: Path, blocked: int) -> None:
-    """Somebody cleaned up. The stream goes on as soon as nothing else is in its place."""
+    """The stream continues as soon as nothing else is in its place."""
     lock = Path(f"{path}.lock")
     with opened(path) as file:
         for number in range(3):
@@ -433,7 +435,7 @@ def test_closed_while_its_lock_is_gone(path: Path) -> None:
 @posix
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])
 def test_where_there_are_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Without one, two streams could spoil the file and nobody would see it: so there is no stream."""
+    """Without a lock, two streams could damage the file unnoticed: so there is no stream."""
 
     def none(file: int, how: int) -> None:
         raise OSError(number, os.strerror(number))
@@ -453,7 +455,7 @@ def test_closed_by_a_signal_while_another_one_opens(tmp_path: Path, monkeypatch:
 
     def closing(file: int, how: int) -> None:
         patch.undo()
-        first.close()  # as a handler does, in the thread that is in the middle of it
+        first.close()  # as a signal handler does, in the thread that opens
         real(file, how)
 
     with monkeypatch.context() as patch:
@@ -467,7 +469,7 @@ def test_closed_by_a_signal_while_another_one_opens(tmp_path: Path, monkeypatch:
 
 @posix
 def test_a_lock_whose_owner_is_not_told(path: Path) -> None:
-    """Another program's, or on a disk that was full when it was made."""
+    """The lock of another program, or one that was made on a full disk."""
     import fcntl
 
     with open(f"{path}.lock", "wb", buffering=0) as lock:
@@ -503,7 +505,7 @@ def test_another_process(path: Path) -> None:
     Path(f"{path}.lock").write_text(" 1234567890123456789\n")  # of a process that was killed
     assert script(OTHER, str(path), "1") == "None\n"
     file = checkpoint(path)
-    assert file.open() == state(1)  # it ended without giving the lock back
+    assert file.open() == state(1)  # the process ended without releasing the lock
     assert f"in use by process {os.getpid()}\n" in script(REFUSED, str(path))
     file.close()
     assert script(OTHER, str(path), "2").strip() == str(state(1).position)
@@ -516,7 +518,7 @@ from tests.unit._checkpoints import checkpoint, state
 file = checkpoint(sys.argv[1])
 file.open()
 file.save(state(5))
-if os.fork() == 0:  # stays when this one has ended, and has no lock
+if os.fork() == 0:  # outlives this process, and holds no lock
     print("taken", flush=True)
 sys.stdin.read()
 """
@@ -524,7 +526,7 @@ sys.stdin.read()
 
 @pytest.mark.long
 @posix
-def test_who_loses_the_lock_does_not_write(path: Path) -> None:
+def test_a_stream_that_lost_its_lock_does_not_write(path: Path) -> None:
     """The lock's file was removed, and another process took a new one."""
     file = checkpoint(path)
     file.open()
@@ -539,7 +541,7 @@ def test_who_loses_the_lock_does_not_write(path: Path) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "taken\n"
-        for _ in range(2):  # it is tried again, for as long as the other one has it
+        for _ in range(2):  # each save tries again
             in_use(file, f"process {other.pid}", saves=state(2))
         other.kill()
         other.wait()
@@ -573,7 +575,7 @@ assert os.waitpid(child, 0)[1] == 0
 file.save(state(3))
 child = os.fork()
 if child == 0:
-    in_use(checkpoint(path), f"process {parent}")  # the first child didn't give it away
+    in_use(checkpoint(path), f"process {parent}")  # the first child did not release it
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 file.close()
@@ -590,7 +592,7 @@ print("done")
 
 BUSY_FORK = """
 import os, sys, threading, warnings
-import filelock, pydantic_core  # an import that another thread has begun never ends in a child
+import filelock, pydantic_core  # an import that is under way in another thread never ends in the child
 from tests.unit._checkpoints import checkpoint, opened, refused, state
 
 warnings.simplefilter("ignore")  # a newer Python warns of what is tried here
@@ -613,7 +615,7 @@ def take_turns():
 threads = [threading.Thread(target=save), threading.Thread(target=take_turns)]
 for thread in threads:
     thread.start()
-for _ in range(20):  # in the middle of a save or of a lock, of which nobody in the child will ever come out
+for _ in range(20):  # in the middle of a save or of a lock, which never ends in the child
     child = os.fork()
     if child == 0:
         refused(file, "forked from", saves=state(1))

@@ -36,7 +36,7 @@ GOOD: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a whole state would be due, where a line is meant."""
+    """Otherwise a whole state would be due instead of a line."""
     monkeypatch.setattr(checkpoint_module, "monotonic", lambda: 1_000.0)
 
 
@@ -67,7 +67,7 @@ def handled(path: Path) -> tuple[tuple[str, float], ...]:
 
 
 def test_the_good_one_is_good(path: Path) -> None:
-    """So that what is refused below is refused for what is changed in it."""
+    """So the cases below are refused for the one thing that they change."""
     path.write_bytes(text())
     assert kept(path) == CheckpointState(NOW, NOW + 5, (("sig_1", NOW + 4.5),))
     path.write_bytes(text(begin=5, position=6, handled=[], note="of a later release that says it is of this version"))
@@ -151,7 +151,7 @@ JSON = st.recursive(
 @example(b"")
 @example(text())
 def test_any_bytes_are_a_state_or_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """And what can be read can be saved and read again."""
+    """What can be read can be saved and read again."""
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_bytes(data)
     file = checkpoint(path)
@@ -172,7 +172,7 @@ ADDED = (("sig_1", NOW + 4.5), ("sig_2", NOW + 4.75), ("sig_3", NOW + 5), ("sig_
 
 
 def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
-    """A system that died may have written any part of what stood behind the state; the state was synced."""
+    """After a power cut any part of the lines may be missing; the state was synced."""
     first = text() + b"\n"
     whole = first + b"".join(LINES)
     for end in range(len(first) - 1, len(whole) + 1):
@@ -189,14 +189,14 @@ def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
         pytest.param(b"[" * 100_000 + b"\n", id="deep"),
     ],
 )
-def test_rubbish_behind_the_state_is_where_it_ends(path: Path, rubbish: bytes) -> None:
-    """What stands after it is not believed either: it comes again, and nothing is lost."""
+def test_lines_end_at_the_first_damaged_one(path: Path, rubbish: bytes) -> None:
+    """The lines after it are not used either: those signals come again, and none is lost."""
     path.write_bytes(text() + b"\n" + LINES[0] + rubbish + LINES[1])
     file = checkpoint(path)
     found = file.open()
     assert found is not None
     assert found.handled == ADDED[:2]
-    assert not file.add("sig_5", NOW)  # behind rubbish it would not be found
+    assert not file.add("sig_5", NOW)  # behind a damaged line it would not be found
     file.save(found)
     assert file.add("sig_5", NOW)
     file.close()
@@ -229,8 +229,8 @@ def other_file(path: Path) -> Path:
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "written anew": lambda path: path.write_bytes(text(position=NOW + 50)),
-    "written anew, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
+    "rewritten": lambda path: path.write_bytes(text(position=NOW + 50)),
+    "rewritten, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
     "replaced": lambda path: other_file(path).replace(path),
     "more behind it": lambda path: path.write_bytes(path.read_bytes() + LINES[0]),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
@@ -241,7 +241,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("lines", [0, 2])
 @pytest.mark.parametrize("how", CHANGES)
-def test_what_somebody_else_has_put_there_is_not_replaced(
+def test_what_another_program_wrote_is_not_replaced(
     path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, how: str, lines: int
 ) -> None:
     monkeypatch.setattr(checkpoint_module, "LARGEST", 1 << 20)
@@ -296,7 +296,7 @@ def test_a_folder_in_the_way(path: Path) -> None:
 
 
 @posix
-def test_a_pipe_is_not_waited_for_and_a_device_gets_no_company(path: Path) -> None:
+def test_a_pipe_and_a_device_are_refused_at_once(path: Path) -> None:
     os.mkfifo(path)
     for one in (path, Path(os.devnull)):
         before = os.listdir(one.parent)
@@ -310,7 +310,7 @@ def test_a_pipe_is_not_waited_for_and_a_device_gets_no_company(path: Path) -> No
         refused(file, "it is not a file", saves=state(2))
 
 
-def test_a_name_that_cannot_be(tmp_path: Path) -> None:
+def test_a_name_that_is_not_possible(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("file/checkpoint.json", "file/a/b/checkpoint.json", "n" * 255, "n" * 300):  # .lock comes behind it
         message = refused(checkpoint(tmp_path / name), "cannot be")
@@ -389,7 +389,7 @@ def test_a_step_that_fails_changes_nothing(
             refused(file, f"cannot be written: {os.strerror(number)} ({errno.errorcode[number]})", hint, saves=state(2))
     assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
     assert json.loads(path.read_text())["position"] == NOW + 1
-    in_use(checkpoint(path), "another stream of this process")  # the stream may go on and try again
+    in_use(checkpoint(path), "another stream of this process")  # the stream may continue and try again
     file.save(state(3))
     file.close()
     assert kept(path) == state(3)
@@ -416,7 +416,7 @@ def test_a_line_that_cannot_be_added(
 @pytest.mark.parametrize("most", [0, 1, 9, 1000])
 @pytest.mark.parametrize("ends", [False, True])
 def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, most: int, ends: bool) -> None:
-    """There was no room for all of it: it counts for nothing, is not added to, and is replaced as our own."""
+    """Written on a full disk: it is ignored, nothing is added to it, and it is replaced as our own."""
     write = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda handle, data: write(handle, data[:most]))
@@ -435,7 +435,7 @@ def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("after", [False, True])
 def test_an_interrupted_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
-    """By Ctrl-C, before or after it is written: the stream may go on, and what it wrote is its own."""
+    """By Ctrl-C, before or after it is written: the stream may continue, and what it wrote is its own."""
     write = os.write
 
     def interrupted(handle: int, data: bytes) -> int:
@@ -466,7 +466,7 @@ def test_an_interrupted_save(path: Path, file: CheckpointFile, monkeypatch: pyte
 
 
 def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not every file system can; but a disk that fails is not to be believed."""
+    """Not every file system can do it; a disk that fails is an error."""
     synced: list[bool] = []
 
     def failing(number: int) -> Callable[[int], None]:
@@ -485,8 +485,10 @@ def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkey
         refused(file, "EIO", saves=state(3))
         refused(checkpoint(path.parent / "new" / "checkpoint.json"), "EIO")  # the name of a new folder likewise
     shutil.copy(path, path.with_name("copy.json"))
-    assert kept(path.with_name("copy.json")) == state(3)  # further than what was said is right: nothing comes again
-    file.save(state(4))  # it is not taken for somebody else's
+    assert kept(path.with_name("copy.json")) == state(
+        3
+    )  # the new one is in place although the save failed: no signal is lost
+    file.save(state(4))  # it is known as our own
     file.close()
     assert kept(path) == state(4)
 
@@ -503,7 +505,7 @@ def test_a_disk_that_takes_little_at_a_time(path: Path, file: CheckpointFile, mo
 def test_closed_by_a_signal_in_the_middle_of_a_save(
     path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A handler runs in the thread that saves: it must not wait for itself."""
+    """A handler runs in the thread that saves, so it must not wait for the lock that this thread holds."""
     sync = os.fsync
 
     def closing(handle: int) -> None:
@@ -541,7 +543,7 @@ with tempfile.TemporaryDirectory() as name:
     folder.chmod(0o500)
     for path in ("new", "new/new/new"):
         print(path, said(checkpoint(folder / path)))
-    folder.chmod(0o300)  # can be written, and not be synced
+    folder.chmod(0o300)  # writable, but it cannot be synced
     with opened(folder / "there", state(1)) as file:
         folder.chmod(0o500)
         print("in use", said(file, state(2)))
