@@ -91,7 +91,7 @@ STEADY = {
         *("test_threads", "test_transport_time"),
     ),
     "tests": ("test_backtest", "test_backtest_runs", "test_package", "test_pictures", "test_stream_examples"),
-    "unit": ("test_checkpoint_lock", "test_deduplicator_walks", "test_unasync"),
+    "unit": ("test_deduplicator_walks", "test_unasync"),
 }
 
 

@@ -134,6 +134,7 @@ ALLOWED_LAZILY = {
     ("tradesdk/_system/clock.py", "anyio"),  # the system's clock waits for the async flavour too
     ("tradesdk/payments/protocol.py", "pydantic_core"),  # writes what that reader read
     ("tradesdk/_stream/events.py", "pydantic_core"),  # a page of the history that no model can read
+    ("tradesdk/_system/file_lock.py", "filelock"),
     ("tradesdk/_http/settings.py", "platformdirs"),  # where a user's files live
     ("tradesdk/_values/text.py", "pydantic_core"),  # reads JSON that no model reads, without overflowing the stack
 }

@@ -228,6 +228,7 @@ HEAVY = {
     "eth_utils",
     "coincurve",
     "tenacity",
+    "filelock",
     "pyarrow",
     "pandas",
     "polars",

@@ -27,7 +27,7 @@ import anyio
 from tradesdk import AsyncTradeClient, RetryPolicy, TradeClient
 from tradesdk._stream import checkpoint
 from tradesdk._system import private_files
-import tradesdk._async.signal_stream, tradesdk._sync.signal_stream, httpx_sse
+import tradesdk._async.signal_stream, tradesdk._sync.signal_stream, filelock, httpx_sse
 
 url, key, folder, flavour, manual, since, times, seed = json.loads(sys.argv[1])
 log = os.open(f"{folder}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

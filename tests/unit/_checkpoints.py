@@ -1,9 +1,11 @@
-"""Checkpoints for the tests of their file."""
+"""Checkpoints for the tests of their file; the scripts that tests run in a process of their own use them too."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,19 @@ def state(number: int, ids: int = 3) -> CheckpointState:
     return CheckpointState(NOW, NOW + number, tuple((f"sig_{number}_{i}", NOW + number - i / 7) for i in range(ids)))
 
 
+@contextmanager
+def opened(path: Path | str, saves: CheckpointState | None = None, **changes: Any) -> Iterator[CheckpointFile]:
+    """A checkpoint in use."""
+    file = checkpoint(path, **changes)
+    file.open()
+    try:
+        if saves is not None:
+            file.save(saves)
+        yield file
+    finally:
+        file.close()
+
+
 def kept(path: Path | str, **changes: Any) -> CheckpointState | None:
     """What a run that starts now would find."""
     file = checkpoint(path, **changes)
@@ -38,19 +53,26 @@ def kept(path: Path | str, **changes: Any) -> CheckpointState | None:
         file.close()
 
 
-def refused(file: CheckpointFile, saves: CheckpointState | None = None) -> CheckpointError:
-    """Opening fails, or saving when there is something to save, and says what it should."""
+def refused(
+    file: CheckpointFile, *told: str, code: str = "checkpoint_failed", saves: CheckpointState | None = None
+) -> str:
+    """Opening fails, or saving when there is something to save; `told` is in message or hint. Returns the message."""
     with pytest.raises(CheckpointError) as caught:
         file.open() if saves is None else file.save(saves)
     error = caught.value
-    assert error.path == file.path
+    assert (error.path, error.code) == (file.path, code), error
     assert error.path[:300] in error.message
     assert error.hint
-    assert error.hint.isprintable()
-    assert error.message.isprintable()
+    assert f"{error.message}{error.hint}".isprintable()
     assert len(error.message) < len(file.path) + 300
     assert error.__cause__ is None or isinstance(error.__cause__, OSError)
-    return error
+    for text in told:
+        assert text in f"{error.message}; {error.hint}"
+    return error.message
+
+
+def in_use(file: CheckpointFile, by: str = "", saves: CheckpointState | None = None) -> None:
+    refused(file, f"is in use by {by}", "end that one first", code="checkpoint_in_use", saves=saves)
 
 
 def script(text: str, *arguments: str) -> str:

@@ -1,133 +1,30 @@
-"""The checkpoint's file: what is in it, where it lies, who may read it, and which links are followed."""
+"""What a checkpoint promises: what is written is found again, by its owner only, and one stream at a time has it."""
 
-import dataclasses
+import errno
 import hashlib
 import json
 import math
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState, default_path, fingerprint
 from tradesdk.errors import CheckpointError, ConfigError, InvalidArgumentError
 
-from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, kept, refused, state
+from ._checkpoints import BASE, KEY, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 
-posix = pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "checkpoint.json"
-
-
-def test_what_is_saved_is_found_again(path: Path) -> None:
-    file = checkpoint(path)
-    assert file.open() is None
-    assert not path.exists()
-    for number in range(3):
-        file.save(state(number))
-        file.save(state(number, ids=0))
-    file.save(state(7))
-    file.close()
-    assert kept(path) == state(7)
-    assert sorted(one.name for one in path.parent.iterdir()) == ["checkpoint.json", "checkpoint.json.lock"]
-    assert repr(file) == f"CheckpointFile({str(path)!r})"
-
-
-def test_it_opens_again_after_it_was_closed(path: Path) -> None:
-    file = checkpoint(path)
-    for number in range(3):
-        assert file.open() == (state(number - 1) if number else None)
-        file.save(state(number))
-        file.close()
-        file.close()
-    assert "not open" in refused(file, state(9)).message
-    assert kept(path) == state(2)
-
-
-times = st.floats(0, 253402300799, allow_nan=False)
-
-
-@given(st.lists(times, min_size=2, max_size=2).map(sorted), st.lists(st.tuples(st.text(), times), max_size=9))
-def test_every_state_is_found_again(
-    tmp_path_factory: pytest.TempPathFactory, pair: list[float], handled: list[tuple[str, float]]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "every.json"
-    path.unlink(missing_ok=True)
-    one = CheckpointState(pair[0], pair[1], tuple(handled))
-    file = checkpoint(path)
-    assert file.open() is None
-    file.save(one)
-    file.close()
-    assert kept(path) == one
-
-
-def test_odd_ids(path: Path) -> None:
-    odd = CheckpointState(0, 0, (("\U0001f600", -5.5), ("\0\n\u2028", 0), ('"', 1)))
-    file = checkpoint(path)
-    file.open()
-    file.save(odd)
-    file.close()
-    assert kept(path) == odd
-    assert path.read_bytes().isascii()
-
-
-@pytest.mark.parametrize(
-    ("begin", "position", "mark"),
-    [
-        (-1, 0, 0),
-        (math.nan, 0, 0),
-        (0, math.nan, 0),
-        (0, math.inf, 0),
-        (0, 253402300800, 0),
-        (2, 1, 0),
-        (0, 0, math.nan),
-        (0, 0, math.inf),
-        (0, 0, -1e11),
-    ],
-)
-def test_a_state_that_could_not_be_read_again_is_none(begin: float, position: float, mark: float) -> None:
-    with pytest.raises(ValueError, match=r"begin|position|handled"):
-        CheckpointState(begin, position, (("id", mark),))
-
-
-def test_a_state_is_a_value() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        state(1).position = 5  # type: ignore[misc]
-    assert state(1) == state(1) != state(2)
-
-
-def test_what_stands_in_the_file(path: Path) -> None:
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1, ids=1))
-    file.close()
-    text = path.read_text()
-    assert json.loads(text) == {
-        "version": 1,
-        "service": URL,
-        "key": PRINT,
-        "chain": BASE,
-        "begin": NOW,
-        "position": NOW + 1,
-        "handled": [["sig_1_0", NOW + 1]],
-    }
-    assert text.endswith("}\n")
-    assert KEY not in text
-    assert KEY[-4:] not in text
-
-
-# Lines behind the state
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="modes, links and processes of POSIX")
 
 
 class Time:
-    """What the file takes for the time. `step` passes with each look at it."""
+    """The clock of the file. Each reading takes `step` seconds."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -145,129 +42,147 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     return time
 
 
-def test_what_is_added_is_found_behind_the_state(path: Path, time: Time) -> None:
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1, ids=1))
-    whole = path.read_bytes()
-    odd = (("a", NOW + 2), ("\U0001f600\0\n", -5.5), ("sig_1_0", NOW + 1), ("a", NOW + 2), ('"', 0.0))
-    for signal_id, when in odd:
-        assert file.add(signal_id, when)
-    assert file.has_lines
-    assert path.read_bytes().startswith(whole + b'["a",1760000002.0]\n')
-    assert path.read_bytes().isascii()
-    file.close()
-    one = state(1, ids=1)
-    assert kept(path) == dataclasses.replace(one, handled=(*one.handled, odd[0], odd[1], odd[4]))
-    assert file.open() != state(1, ids=1)
-    file.save(state(2))
-    assert not file.has_lines
-    assert json.loads(path.read_text())["position"] == NOW + 2
-    file.close()
-    assert kept(path) == state(2)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoint.json"
 
 
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.text(), times), max_size=9, unique_by=lambda pair: pair[0]))
-def test_every_line_is_found_again(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, float]]) -> None:
-    path = tmp_path_factory.getbasetemp() / "lines.json"
+# Written, and found again
+
+times = st.floats(-62135596800, 253402300799, allow_nan=False)
+pairs = st.lists(st.tuples(st.text(), times), max_size=9)
+ODD = [("\U0001f600", -5.5), ("\0\n\u2028", 0.0), ('"', 1.0)]
+
+
+@given(st.lists(st.floats(0, 253402300799), min_size=2, max_size=2).map(sorted), pairs, pairs)
+@example([0, 0], ODD, [])
+@example([0, 0], [("a", 1.0)], [*ODD, ("b", 2.0), ("a", 3.0), ("b", 2.0)])
+def test_what_is_written_is_found_again(
+    tmp_path_factory: pytest.TempPathFactory,
+    begin: list[float],
+    handled: list[tuple[str, float]],
+    added: list[tuple[str, float]],
+) -> None:
+    """The state, and behind it each id that was added, once."""
+    path = tmp_path_factory.getbasetemp() / "every.json"
     path.unlink(missing_ok=True)
-    file = checkpoint(path)
-    file.open()
-    file.save(CheckpointState(0, 0))
-    added = [pair for pair in pairs if file.add(*pair)]
-    file.close()
-    assert kept(path) == CheckpointState(0, 0, tuple(added))
+    whole = CheckpointState(begin[0], begin[1], tuple(handled))
+    with opened(path) as file:
+        file.save(whole)
+        assert not file.has_lines
+        before = path.read_bytes()
+        assert all(file.add(*pair) for pair in added)
+        assert file.has_lines is bool(added)
+    assert path.read_bytes().startswith(before)
+    assert path.read_bytes().isascii()
+    first: dict[str, float] = {}
+    for signal_id, when in added:
+        if signal_id not in dict(handled):
+            first.setdefault(signal_id, when)
+    assert kept(path) == CheckpointState(begin[0], begin[1], (*handled, *first.items()))
 
 
-def test_there_is_nothing_to_add_to_before_the_first_save(path: Path, time: Time) -> None:
+def test_from_run_to_run(path: Path) -> None:
     file = checkpoint(path)
-    for _ in range(2):
-        file.open()
-        assert not file.add("a", NOW)
-        file.save(state(1))
+    assert repr(file) == f"CheckpointFile({str(path)!r})"
+    for number in range(4):
+        assert file.open() == (state(number - 1) if number else None)
+        assert path.exists() is bool(number)
+        assert not file.add("a", NOW)  # not before the first save
+        file.save(state(9, ids=0))
         assert file.add("a", NOW)
+        file.save(state(number))
+        assert not file.has_lines
         file.close()
-    assert "not open" in refused(file, state(2)).message
+        file.close()
+    refused(file, "not open", saves=state(9))
     with pytest.raises(CheckpointError, match="is not open"):
         file.add("b", NOW)
+    assert kept(path) == state(3)
+    assert sorted(one.name for one in path.parent.iterdir()) == ["checkpoint.json", "checkpoint.json.lock"]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, 253402300800.0, -1e11])
-def test_a_time_that_could_not_be_read_again_is_not_added(path: Path, time: Time, bad: float) -> None:
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1))
-    before = path.read_bytes()
-    assert not file.add("a", bad)
-    assert path.read_bytes() == before
-    file.close()
+def test_the_bytes_of_a_file(path: Path) -> None:
+    with opened(path, state(1, ids=1)) as file:
+        first = path.read_text()
+        assert file.add("a", NOW + 2)
+    assert json.loads(first) == {
+        "version": 1,
+        "service": URL,
+        "key": PRINT,
+        "chain": BASE,
+        "begin": NOW,
+        "position": NOW + 1,
+        "handled": [["sig_1_0", NOW + 1]],
+    }
+    assert path.read_text() == first + '["a",1760000002.0]\n'
+    assert first.endswith("}\n")
+    assert KEY[-4:] not in first
+    for neat in (json.dumps(json.loads(first), indent=2) + "\n", json.dumps(json.loads(first))):  # an editor's
+        path.write_text(neat)
+        assert kept(path) == state(1, ids=1)
 
 
-def test_a_whole_state_is_due_once_in_a_while(path: Path, time: Time) -> None:
-    file = checkpoint(path)
-    file.open()
-    for number in range(3):
-        file.save(state(number))
-        time.now += 0.99
-        assert file.add("a", NOW)
-        time.now += 0.02
-        assert not file.add("b", NOW)
-    file.close()
+@pytest.mark.parametrize(
+    ("begin", "position", "mark"),
+    [
+        *((bad, 0, 0) for bad in (-1, math.nan)),
+        *((0, bad, 0) for bad in (math.nan, math.inf, 253402300800)),
+        (2, 1, 0),
+        *((0, 0, bad) for bad in (math.nan, math.inf, -1e11, 253402300800)),
+    ],
+)
+def test_a_state_that_could_not_be_read_again_is_refused(
+    path: Path, begin: float, position: float, mark: float
+) -> None:
+    with pytest.raises(ValueError, match=r"begin|position|handled"):
+        CheckpointState(begin, position, (("id", mark),))
+    if mark:
+        with opened(path, state(1)) as file:
+            before = path.read_bytes()
+            assert not file.add("id", mark)
+            assert path.read_bytes() == before
 
 
-def test_on_a_slow_disk_it_is_less_often(path: Path, time: Time) -> None:
-    file = checkpoint(path)
-    file.open()
-    time.step = 2.0  # for a save
-    file.save(state(1))
-    time.step = 0.0
-    time.now += 39
-    assert file.add("a", NOW)
-    time.now += 2
-    assert not file.add("b", NOW)
-    file.close()
+@pytest.mark.parametrize("slow", [0.0, 2.0], ids=["fast", "slow disk"])
+def test_a_whole_state_is_due_once_in_a_while(path: Path, time: Time, slow: float) -> None:
+    """After a second, or twenty times as long as writing one takes."""
+    with opened(path) as file:
+        for number in range(3):
+            time.step = slow
+            file.save(state(number))
+            time.step = 0.0
+            time.now += max(20 * slow, 1.0) - 0.01
+            assert file.add("a", NOW)
+            time.now += 0.02
+            assert not file.add("b", NOW)
 
 
 @pytest.mark.parametrize("ids", [0, 1_000])
-def test_a_thousand_in_a_second_cost_what_one_costs(
-    path: Path, time: Time, monkeypatch: pytest.MonkeyPatch, ids: int
-) -> None:
+def test_a_thousand_in_a_second_cost_what_one_costs(path: Path, monkeypatch: pytest.MonkeyPatch, ids: int) -> None:
     """What is written stays in proportion to what is acknowledged, however much a state remembers."""
     lines = 16 * 1024
     monkeypatch.setattr(checkpoint_module, "MOST_LINES", lines)
-    file = checkpoint(path)
-    file.open()
     one = state(1, ids=ids)
-    file.save(one)
-    whole = path.stat().st_size
     line = len(f'["sig_{0:024d}",{NOW}]\n')
     written = largest = 0
-    for number in range(5_000):
-        before = path.stat().st_size
-        if not file.add(f"sig_{number:024d}", NOW):
-            file.save(one)
-            before = 0
-        written += path.stat().st_size - before
-        largest = max(largest, path.stat().st_size)
-    file.close()
+    with opened(path, one) as file:
+        whole = path.stat().st_size
+        for number in range(5_000):
+            before = path.stat().st_size
+            if not file.add(f"sig_{number:024d}", NOW):
+                file.save(one)
+                before = 0
+            written += path.stat().st_size - before
+            largest = max(largest, path.stat().st_size)
     assert written <= 2.2 * line * 5_000
     assert whole + lines < largest <= whole + max(whole, lines) + 2 * line
 
 
-def test_a_file_of_several_lines_is_read_as_one_state(path: Path) -> None:
-    """Somebody has looked at it with an editor that likes to be neat."""
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1))
-    file.close()
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=2) + "\n")
-    assert kept(path) == state(1)
-    path.write_text(json.dumps(json.loads(path.read_text())))  # and no end of the line
-    assert kept(path) == state(1)
+# Whose it is, and where
 
 
-def test_a_fingerprint_tells_keys_apart_and_not_more() -> None:
+def test_a_fingerprint_tells_keys_apart_and_shows_nothing_of_them() -> None:
     keys = [KEY, KEY[:-1], KEY + "a", KEY.lower(), KEY[1:]]
     prints = [fingerprint(key) for key in keys]
     assert len(set(prints)) == len(keys)
@@ -276,73 +191,71 @@ def test_a_fingerprint_tells_keys_apart_and_not_more() -> None:
         assert len(one) == 16
         int(one, 16)
         assert not any(KEY[at : at + 4].lower() in one for at in range(len(KEY) - 3))
-    assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # of use nowhere else
+    assert PRINT not in hashlib.sha256(KEY.encode()).hexdigest()  # so it is of no use elsewhere
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"base_url": "https://other.example"}, ("another service", URL, "choose another file")),
+        ({"chain": 56}, ("another chain", "8453, not 56", "choose another file")),
+        ({"key_fingerprint": fingerprint("other")}, ("another API key", "was rotated", "another account")),
+    ],
+)
+def test_a_file_of_another_stream(path: Path, changes: dict[str, str], told: tuple[str, ...]) -> None:
+    with opened(path, state(4)):
+        pass
+    before = path.read_bytes()
+    refused(checkpoint(path, **changes), *told, code="checkpoint_mismatch")
+    assert path.read_bytes() == before
+    assert kept(path) == state(4)
 
 
 def test_a_rotated_key_goes_on_from_there(path: Path) -> None:
-    """The error says how, and it is true."""
-    file = checkpoint(path)
-    file.open()
-    file.save(state(4))
-    file.close()
+    """By the edit that the hint names."""
+    with opened(path, state(4)):
+        pass
     new = fingerprint("another key of the same account")
-    error = refused(checkpoint(path, key_fingerprint=new))
-    assert "another API key" in error.message
-    assert f'"key":"{new}"' in error.hint
-    assert "another account" in error.hint
+    refused(checkpoint(path, key_fingerprint=new), f'"key":"{new}"', code="checkpoint_mismatch")
     text = path.read_text()
     assert text.count(f'"key":"{PRINT}"') == 1
     path.write_text(text.replace(f'"key":"{PRINT}"', f'"key":"{new}"'))
     assert kept(path, key_fingerprint=new) == state(4)
 
 
-def test_a_service_may_be_spelled_in_several_ways(path: Path) -> None:
-    file = checkpoint(path, base_url="https://API.trade.example:443/Path/")
-    file.open()
-    file.save(state(4))
-    file.close()
+def test_a_service_has_several_spellings(path: Path) -> None:
+    with opened(path, state(4), base_url="https://API.trade.example:443/Path/"):
+        pass
     assert kept(path, base_url="https://api.trade.example/Path") == state(4)
-    for other in (
-        "https://api.trade.example/path",
-        "http://api.trade.example/Path",
-        "https://api.trade.example:8443/Path",
-    ):
-        assert "another service" in refused(checkpoint(path, base_url=other)).message
+    for other in (f"{URL}/path", "http://api.trade.example/Path", "https://api.trade.example:8443/Path"):
+        refused(checkpoint(path, base_url=other), "another service", code="checkpoint_mismatch")
 
 
-# Where it lies
+def test_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the ledger, for each service, key and chain, and with a name that every system takes."""
+    from tradesdk.payments.ledger.opening import default_path as ledger_path
 
-
-def test_the_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_HOME", str(tmp_path))
-    here = default_path(URL, PRINT, BASE)
-    assert here.parent == tmp_path / "checkpoints"
+    for home in ("~/trading", "", str(tmp_path)):
+        monkeypatch.setenv("TRADE_HOME", home)
+        here = default_path(URL, PRINT, BASE)
+        assert here.parent == ledger_path().parent / "checkpoints"
+    assert here.parent.parent == tmp_path
     assert here.name.startswith("api.trade.example-8453-")
-    assert here.suffix == ".json"
     assert default_path(f"{URL}/", PRINT, BASE) == here
-    others = {
-        default_path(f"{URL}/other", PRINT, BASE),
-        default_path(URL, fingerprint("another"), BASE),
-        default_path(URL, PRINT, 56),
-        here,
-    }
-    assert len(others) == 4
-    assert not (tmp_path / "checkpoints").exists()
-    assert PRINT not in here.name
-
-
-def test_a_place_has_a_name_that_every_system_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_HOME", "/home")
-    for url in (
-        "http://[::1]:8000",
-        "http://127.0.0.1:8000",
-        f"https://{'long.' * 50}example",
-        "https://bücher.example",
-    ):
-        name = default_path(url, PRINT, BASE).name
+    services = [
+        *(f"{URL}/other", "http://[::1]:8000", "http://127.0.0.1:8000"),
+        *(f"https://{'long.' * 50}example", "https://bücher.example"),
+    ]
+    places = {default_path(url, PRINT, BASE) for url in services} | {here}
+    places |= {default_path(URL, fingerprint("another"), BASE), default_path(URL, PRINT, 56)}
+    assert len(places) == len(services) + 3
+    for name in (place.name for place in places):
         assert name.isascii()
         assert not set(name) & set('/\\:*?"<>| %[]')
         assert len(name) < 100
+        assert name.endswith(".json")
+        assert PRINT not in name
+    assert not here.parent.exists()
 
 
 def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,14 +266,6 @@ def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "expanduser", nowhere)
     with pytest.raises(ConfigError, match=r"checkpoint.*TRADE_HOME"):
         default_path(URL, PRINT, BASE)
-
-
-def test_the_folder_is_the_one_of_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tradesdk.payments.ledger.opening import default_path as ledger_path
-
-    for home in (str(tmp_path), "~/trading", ""):
-        monkeypatch.setenv("TRADE_HOME", home)
-        assert default_path(URL, PRINT, BASE).parents[1] == ledger_path().parent
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff\ud800", b"bytes"])
@@ -380,7 +285,11 @@ def test_a_process_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.Mon
     assert kept(tmp_path / "here.json") == state(1)
 
 
-# Who may read it
+# Who may read it, and which links are followed
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {one.relative_to(folder).as_posix(): stat.S_IMODE(one.stat().st_mode) for one in folder.rglob("*")}
 
 
 @posix
@@ -389,37 +298,25 @@ def test_only_its_owner_may_read_it(tmp_path: Path, mask: int) -> None:
     path = tmp_path / "new" / "newer" / "checkpoint.json"
     before = os.umask(mask)
     try:
-        file = checkpoint(path)
-        file.open()
-        file.save(state(1))
-        file.save(state(2))
-        file.close()
+        with opened(path, state(1)) as file:
+            file.save(state(2))
         assert kept(path) == state(2)
     finally:
         os.umask(before)
-    modes = {one.relative_to(tmp_path).as_posix(): stat.S_IMODE(one.stat().st_mode) for one in tmp_path.rglob("*")}
-    assert modes == {
-        "new": 0o700,
-        "new/newer": 0o700,
-        "new/newer/checkpoint.json": 0o600,
-        "new/newer/checkpoint.json.lock": 0o600,
-    }
+    files = {"new/newer/checkpoint.json": 0o600, "new/newer/checkpoint.json.lock": 0o600}
+    assert modes(tmp_path) == {"new": 0o700, "new/newer": 0o700, **files}
 
 
 @posix
-def test_a_file_that_others_may_read_is_so_no_longer(path: Path) -> None:
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1))
-    path.chmod(0o644)
-    path.parent.chmod(0o755)
-    file.save(state(2))
-    file.close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755  # a folder that was there is not ours to change
-
-
-# Links
+def test_a_file_that_others_may_read_is_so_no_longer(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "checkpoint.json"
+    with opened(path, state(1)) as file:
+        path.chmod(0o644)
+        path.parent.chmod(0o755)
+        file.save(state(2))
+    found = modes(tmp_path)
+    assert found["folder/checkpoint.json"] == 0o600
+    assert found["folder"] == 0o755  # a folder that was there is not ours to change
 
 
 @posix
@@ -430,38 +327,26 @@ def test_links_are_followed(tmp_path: Path) -> None:
     link.symlink_to(real)
     second.symlink_to(link)
     folder.symlink_to(real.parent)
-    for number, one in enumerate((link, second, folder / "checkpoint.json", real)):
-        file = checkpoint(one)
-        assert file.open() == (state(number - 1) if number else None)
-        file.save(state(number))
-        for other in (link, second, folder / "checkpoint.json", real):  # one file has one lock, whatever it is called
-            assert "in use" in refused(checkpoint(other)).message
-        file.close()
+    names = (link, second, folder / "checkpoint.json", real)
+    for number, name in enumerate(names):
+        with opened(name, state(number)):
+            for other in names:  # one file has one lock, whatever it is called
+                in_use(checkpoint(other), "another stream of this process")
+        assert kept(real) == state(number)
     assert link.is_symlink()
     assert second.is_symlink()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["folder", "link", "real", "second"]
-    assert kept(real) == state(3)
 
 
 @pytest.mark.skipif(not hasattr(os, "link"), reason="there are no such links here")
 def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
-    """Replacing it would part the two, and one of them would say for ever what was true then."""
+    """Replacing the file would leave the other name with the old state."""
     other = tmp_path / "other.json"
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1))
-    os.link(path, other)
-    for one in (checkpoint(path), checkpoint(other)):
-        if one.path == str(path):
-            assert "in use" in refused(one).message
-        else:
-            assert "has 2 names (hard links)" in refused(one).message
-    file.close()
+    with opened(path, state(1)):
+        os.link(path, other)
     before = path.read_bytes()
-    for one in (checkpoint(path), checkpoint(other)):
-        error = refused(one)
-        assert "has 2 names (hard links)" in error.message
-        assert "copy" in error.hint
+    for name in (path, other):
+        refused(checkpoint(name), "has 2 names (hard links)", "copy it")
     assert path.read_bytes() == before
     assert path.samefile(other)
     other.unlink()
@@ -469,7 +354,326 @@ def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 @posix
-def test_a_link_that_leads_to_itself(path: Path) -> None:
-    path.symlink_to(path)
-    assert "ELOOP" in refused(checkpoint(path)).message
-    assert path.is_symlink()
+@pytest.mark.parametrize("end", ["", ".lock"])
+def test_a_link_to_itself_or_in_the_place_of_the_lock_is_refused(path: Path, tmp_path: Path, end: str) -> None:
+    link, aim = Path(f"{path}{end}"), tmp_path / "mine"
+    aim.write_text("mine")
+    link.symlink_to(aim if end else path)
+    refused(checkpoint(path), "ELOOP")
+    assert link.is_symlink()
+    assert aim.read_text() == "mine"
+
+
+# One stream at a time
+
+
+def test_a_second_stream_of_this_process(path: Path) -> None:
+    first, second = checkpoint(path), checkpoint(path)
+    first.open()
+    for file in (second, first, checkpoint(path, chain=56)):
+        in_use(file, "another stream of this process")
+    refused(second, "not open", saves=state(1))
+    second.close()  # it holds nothing
+    in_use(second, "another stream of this process")
+    with opened(path.with_name("other"), state(5)):  # another file has another lock
+        first.save(state(2))
+    first.close()
+    assert second.open() == state(2)
+    refused(first, "not open", saves=state(3))
+    second.close()
+    assert kept(path.with_name("other")) == state(5)
+
+
+def test_a_refused_file_leaves_nothing_open(path: Path) -> None:
+    """Neither the lock nor a descriptor."""
+    path.write_bytes(b"damaged")
+    refused(checkpoint(path), code="checkpoint_damaged")
+    count = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(20):
+        refused(checkpoint(path), code="checkpoint_damaged")
+    assert not count or len(os.listdir("/proc/self/fd")) == count
+    path.unlink()
+    assert kept(path) is None
+
+
+@pytest.mark.parametrize("blocked", [0, 1, 3])
+def test_a_lock_that_was_removed_is_taken_again(path: Path, blocked: int) -> None:
+    """The stream continues as soon as nothing else is in its place."""
+    lock = Path(f"{path}.lock")
+    with opened(path) as file:
+        for number in range(3):
+            lock.unlink()
+            if blocked:
+                lock.mkdir()
+                for _ in range(blocked):
+                    refused(file, "cannot be locked", saves=state(9))
+                lock.rmdir()
+            file.save(state(number))
+            assert lock.is_file()
+            in_use(checkpoint(path), "another stream of this process")
+    assert kept(path) == state(2)
+
+
+def test_no_line_is_added_without_the_lock(path: Path) -> None:
+    with opened(path, state(1)) as file:
+        os.unlink(f"{path}.lock")
+        assert not file.add("a", NOW)
+    assert kept(path) == state(1)
+
+
+def test_closed_while_its_lock_is_gone(path: Path) -> None:
+    lock = Path(f"{path}.lock")
+    with opened(path, state(1)) as file:
+        lock.unlink()
+        lock.mkdir()
+        refused(file, "cannot be locked", saves=state(2))
+    refused(file, "not open", saves=state(2))
+    lock.rmdir()
+    assert kept(path) == state(1)
+
+
+@posix
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])
+def test_where_there_are_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Without a lock, two streams could damage the file unnoticed: so there is no stream."""
+
+    def none(file: int, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", none)
+    refused(checkpoint(path), "cannot be locked", errno.errorcode[number], "local disk")
+    assert not path.exists()
+
+
+@posix
+def test_closed_by_a_signal_while_another_one_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    first, second = checkpoint(tmp_path / "first"), checkpoint(tmp_path / "second")
+    first.open()
+    real = fcntl.flock
+
+    def closing(file: int, how: int) -> None:
+        patch.undo()
+        first.close()  # as a signal handler does, in the thread that opens
+        real(file, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", closing)
+        second.open()
+    assert first.open() is None
+    in_use(checkpoint(second.path), "another stream of this process")
+    first.close()
+    second.close()
+
+
+@posix
+def test_a_lock_whose_owner_is_not_told(path: Path) -> None:
+    """The lock of another program, or one that was made on a full disk."""
+    import fcntl
+
+    with open(f"{path}.lock", "wb", buffering=0) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for said, told in ((b"", "another process"), (b" 123\n", "process 123"), (b" hi", "another process")):
+            os.pwrite(lock.fileno(), said, 0)
+            in_use(checkpoint(path), told)
+        for said in (b" -5\n", b" \xb2\n"):
+            os.ftruncate(lock.fileno(), 0)
+            os.pwrite(lock.fileno(), said, 0)
+            in_use(checkpoint(path), "another process")
+
+
+# Between processes
+
+OTHER = """
+import sys
+from tests.unit._checkpoints import checkpoint, state
+file = checkpoint(sys.argv[1])
+found = file.open()
+print(found.position if found else None)
+file.save(state(int(sys.argv[2])))
+"""
+REFUSED = """
+import sys
+from tests.unit._checkpoints import checkpoint, refused
+print(refused(checkpoint(sys.argv[1]), code="checkpoint_in_use"))
+"""
+
+
+@pytest.mark.long
+def test_another_process(path: Path) -> None:
+    Path(f"{path}.lock").write_text(" 1234567890123456789\n")  # of a process that was killed
+    assert script(OTHER, str(path), "1") == "None\n"
+    file = checkpoint(path)
+    assert file.open() == state(1)  # the process ended without releasing the lock
+    assert f"in use by process {os.getpid()}\n" in script(REFUSED, str(path))
+    file.close()
+    assert script(OTHER, str(path), "2").strip() == str(state(1).position)
+    assert kept(path) == state(2)
+
+
+HOLDER = """
+import os, sys
+from tests.unit._checkpoints import checkpoint, state
+file = checkpoint(sys.argv[1])
+file.open()
+file.save(state(5))
+if os.fork() == 0:  # outlives this process, and holds no lock
+    print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.long
+@posix
+def test_a_stream_that_lost_its_lock_does_not_write(path: Path) -> None:
+    """The lock's file was removed, and another process took a new one."""
+    file = checkpoint(path)
+    file.open()
+    file.save(state(1))
+    os.unlink(f"{path}.lock")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "taken\n"
+        for _ in range(2):  # each save tries again
+            in_use(file, f"process {other.pid}", saves=state(2))
+        other.kill()
+        other.wait()
+        # Its child still runs: it reads from the same pipe, which is open.
+        assert kept(path) == state(5)
+        file.close()
+
+
+FORK = """
+import os, sys
+from tests.unit._checkpoints import checkpoint, in_use, refused, state
+
+path = sys.argv[1]
+file, closed = checkpoint(path), checkpoint(path + ".closed")
+file.open()
+file.save(state(1))
+parent = os.getpid()
+child = os.fork()
+if child == 0:
+    refused(file, "forked from", saves=state(2))
+    file.close()
+    file.close()
+    in_use(file, f"process {parent}")
+    refused(file, "not open", saves=state(2))
+    in_use(checkpoint(path), f"process {parent}")
+    file.close()
+    closed.open()  # it was nobody's
+    closed.save(state(9))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+file.save(state(3))
+child = os.fork()
+if child == 0:
+    in_use(checkpoint(path), f"process {parent}")  # the first child did not release it
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+file.close()
+child = os.fork()
+if child == 0:
+    assert file.open() == state(3)
+    file.save(state(4))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert file.open() == state(4)
+assert closed.open() == state(9)
+print("done")
+"""
+
+BUSY_FORK = """
+import os, sys, threading, warnings
+import filelock, pydantic_core  # an import that is under way in another thread never ends in the child
+from tests.unit._checkpoints import checkpoint, opened, refused, state
+
+warnings.simplefilter("ignore")  # a newer Python warns of what is tried here
+path = sys.argv[1]
+file = checkpoint(path)
+file.open()
+stop = threading.Event()
+
+def save():
+    number = 0
+    while not stop.is_set():
+        number += 1
+        file.save(state(number))
+
+def take_turns():
+    while not stop.is_set():
+        with opened(path + ".other"):
+            pass
+
+threads = [threading.Thread(target=save), threading.Thread(target=take_turns)]
+for thread in threads:
+    thread.start()
+for _ in range(20):  # in the middle of a save or of a lock, which never ends in the child
+    child = os.fork()
+    if child == 0:
+        refused(file, "forked from", saves=state(1))
+        file.close()
+        refused(file, "in use by process", code="checkpoint_in_use")
+        with opened(path + ".mine", state(1)):
+            pass
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+file.close()
+print("done")
+"""
+
+
+@pytest.mark.long
+@posix
+@pytest.mark.parametrize("text", [FORK, BUSY_FORK], ids=["idle", "while threads save and lock"])
+def test_a_forked_child_does_not_have_it(path: Path, text: str) -> None:
+    assert script(text, str(path)) == "done\n"
+
+
+# Several processes count in one file, each step under the lock. No step is lost, and none is done twice.
+COUNTING = """
+import os, random, sys
+from tests.unit._checkpoints import checkpoint, state, NOW
+from tradesdk.errors import CheckpointError
+
+path, rounds = sys.argv[1], int(sys.argv[2])
+children = []
+for seed in range(3):
+    child = os.fork()
+    if child:
+        children.append(child)
+        continue
+    done = 0
+    while done < rounds:
+        file = checkpoint(path)
+        try:
+            found = file.open()
+        except CheckpointError as error:
+            assert "in use by" in error.message and "this process" not in error.message, error
+            continue
+        number = 0 if found is None else round(found.position - NOW)
+        file.save(state(number + 1))
+        file.close()
+        done += 1
+    os._exit(0)
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+file = checkpoint(path)
+print(round(file.open().position - NOW))
+"""
+
+
+@pytest.mark.long
+@posix
+@pytest.mark.parametrize("rounds", [40, 1500])
+def test_processes_take_turns(path: Path, rounds: int) -> None:
+    assert script(COUNTING, str(path), str(rounds)) == f"{3 * rounds}\n"

@@ -1,29 +1,42 @@
-"""Saving that fails, or is killed: the file is the one before or the one after, and never half of one."""
+"""A checkpoint that is damaged, cannot be written, or is killed: refused with a reason, and never half of one."""
 
 import errno
+import json
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
+from tradesdk.errors import CheckpointError
 
-from ._checkpoints import NOW, checkpoint, kept, refused, script, state
+from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
 from .test_ledger_full_disk import on_a_small_disk, possible
 
-posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits and modes are POSIX's")
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits, modes and kills of POSIX")
+
+GOOD: dict[str, Any] = {
+    "version": 1,
+    "service": URL,
+    "key": PRINT,
+    "chain": BASE,
+    "begin": NOW,
+    "position": NOW + 5,
+    "handled": [["sig_1", NOW + 4.5]],
+}
 
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a whole state would be due, where a line is meant."""
+    """Otherwise a whole state would be due instead of a line."""
     monkeypatch.setattr(checkpoint_module, "monotonic", lambda: 1_000.0)
 
 
@@ -40,41 +53,331 @@ def file(path: Path) -> CheckpointFile:
     return file
 
 
+def text(**changes: Any) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode()
+
+
+def handled(path: Path) -> tuple[tuple[str, float], ...]:
+    found = kept(path)
+    assert found is not None
+    return found.handled
+
+
+# Damaged
+
+
+def test_the_good_one_is_good(path: Path) -> None:
+    """So the cases below are refused for the one thing that they change."""
+    path.write_bytes(text())
+    assert kept(path) == CheckpointState(NOW, NOW + 5, (("sig_1", NOW + 4.5),))
+    path.write_bytes(text(begin=5, position=6, handled=[], note="of a later release that says it is of this version"))
+    assert kept(path) == CheckpointState(5.0, 6.0)
+
+
+WRONG: dict[str, list[Any]] = {
+    "version": [0, -1, True, 1.0, "1"],
+    "service": [5],
+    "key": [None],
+    "chain": ["8453", True],
+    "begin": ["5", True, float("nan"), -1],
+    "position": [None, float("nan"), float("inf"), 10**400, 253402300800, NOW - 1],
+    "handled": [
+        *({}, None, ["sig_1"], [["sig_1"]], [["sig_1", 1, 2]], [[1, 1]], [["sig_1", None]], [["sig_1", True]]),
+        *([["sig_1", float("nan")]], [["sig_1", 10**400]], [["sig_1", 253402300800]]),
+    ],
+}
+DAMAGED = {
+    "empty": b"",
+    "blank": b" \n",
+    "no JSON": b"position: 5",
+    "cut off": text()[:-9],
+    "two": text() * 2,
+    "zeros after a crash": bytes(4096),
+    "no UTF-8": text(service="x").replace(b'"x"', b'"\xff"'),
+    "UTF-16": text().decode().encode("utf-16"),
+    "a mark in front": b"\xef\xbb\xbf" + text(),
+    "deep": b"[" * 100_000,
+    "deep objects": b'{"a":' * 100_000,
+    "a number without end": b'{"version":' + b"9" * 10_000 + b"}",
+    "a list": b"[1]",
+    "null": b"null",
+    "a string": b'"version"',
+    "position negative": text(begin=0, position=-0.5),
+    "position 1e999": text().replace(str(NOW + 5).encode(), b"1e999"),
+    **{f"no {name}": json.dumps({key: GOOD[key] for key in GOOD if key != name}).encode() for name in GOOD},
+    **{f"{name} {value!r:.30}": text(**{name: value}) for name, values in WRONG.items() for value in values},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_refused_and_stays(path: Path, name: str) -> None:
+    path.write_bytes(DAMAGED[name])
+    file = checkpoint(path)
+    for _ in range(2):
+        refused(file, "damaged or not a checkpoint (", "move it away", code="checkpoint_damaged")
+        refused(file, "not open", saves=state(1))
+    assert path.read_bytes() == DAMAGED[name]
+    path.unlink()
+    assert file.open() is None  # the lock was given back
+    file.close()
+
+
+@pytest.mark.parametrize("version", [2, 99, 10**30])
+def test_a_file_of_a_newer_release(path: Path, version: int) -> None:
+    data = json.dumps({"version": version, "all": "is different"}).encode()
+    path.write_bytes(data)
+    told = f"has version {str(version)[:20]}", "up to 1", "newer release"
+    refused(checkpoint(path), *told, code="checkpoint_mismatch")
+    assert path.read_bytes() == data
+
+
+def test_a_strange_service_is_shown_in_one_line(path: Path) -> None:
+    path.write_bytes(text(service="\x1b[2J\n" * 1000))
+    refused(checkpoint(path), "another service", code="checkpoint_mismatch")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.binary(max_size=200)
+    | st.integers(0, len(text()) - 1).map(lambda at: text()[:at] + b"7" + text()[at + 1 :])
+    | st.dictionaries(st.sampled_from(sorted(GOOD)), JSON, max_size=3).map(lambda changes: text(**changes))
+)
+@example(b"")
+@example(text())
+def test_any_bytes_are_a_state_or_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """What can be read can be saved and read again."""
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_bytes(data)
+    file = checkpoint(path)
+    try:
+        found = file.open()
+    except CheckpointError as error:
+        refused(file, code=error.code)  # and it says so in one line
+        assert path.read_bytes() == data
+        return
+    assert found is not None
+    file.save(found)
+    file.close()
+    assert kept(path) == found
+
+
+LINES = [b'["sig_2",1760000004.75]\n', b'["sig_3",1760000005]\n', b'["sig_4",1760000005.5]\n']
+ADDED = (("sig_1", NOW + 4.5), ("sig_2", NOW + 4.75), ("sig_3", NOW + 5), ("sig_4", NOW + 5.5))
+
+
+def test_lines_are_read_as_far_as_they_are_whole(path: Path) -> None:
+    """After a power cut any part of the lines may be missing; the state was synced."""
+    first = text() + b"\n"
+    whole = first + b"".join(LINES)
+    for end in range(len(first) - 1, len(whole) + 1):
+        path.write_bytes(whole[:end])
+        assert handled(path) == ADDED[: 1 + whole[len(first) : end].count(b"\n")]
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        *(bytes(4096), bytes(40) + b"\n", b"\n", b'["sig_9",17\n', b'["sig_9"]\n', b'{"sig_9": 5}\n', b"[9, 5]\n"),
+        *(b'["sig_9", "5"]\n', b'["sig_9", 1e12]\n', b'["sig_9", 1e999]\n', b'["\xff", 5]\n'),
+        pytest.param(b'["sig_9", 1' + b"0" * 400 + b"]\n", id="an integer that is too large"),
+        pytest.param(b"[" * 100_000 + b"\n", id="deep"),
+    ],
+)
+def test_lines_end_at_the_first_damaged_one(path: Path, rubbish: bytes) -> None:
+    """The lines after it are not used either: those signals come again, and none is lost."""
+    path.write_bytes(text() + b"\n" + LINES[0] + rubbish + LINES[1])
+    file = checkpoint(path)
+    found = file.open()
+    assert found is not None
+    assert found.handled == ADDED[:2]
+    assert not file.add("sig_5", NOW)  # behind a damaged line it would not be found
+    file.save(found)
+    assert file.add("sig_5", NOW)
+    file.close()
+    assert kept(path) == CheckpointState(NOW, NOW + 5, (*ADDED[:2], ("sig_5", NOW)))
+
+
+def test_how_large_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(path, "wb") as file:
+        file.write(text())
+        file.truncate((64 << 20) + 1)  # takes no room on the disk
+    refused(checkpoint(path), "more than 64 MiB", code="checkpoint_damaged")
+    assert path.stat().st_size == (64 << 20) + 1
+    path.unlink()
+    with opened(path, state(1)) as one:
+        size = path.stat().st_size
+        monkeypatch.setattr(checkpoint_module, "LARGEST", size)
+        one.save(state(1))
+        assert not one.add("a", NOW)
+        refused(one, "too large", saves=state(2, ids=4))
+    assert kept(path) == state(1)  # exactly as large as it may be
+
+
+# Changed by another program while a stream uses it
+
+
+def other_file(path: Path) -> Path:
+    other = path.with_name("other")
+    other.write_bytes(text())
+    return other
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "rewritten": lambda path: path.write_bytes(text(position=NOW + 50)),
+    "rewritten, of the same size": lambda path: path.write_bytes(path.read_bytes().replace(b"sig_1_0", b"sig_7_0")),
+    "replaced": lambda path: other_file(path).replace(path),
+    "more behind it": lambda path: path.write_bytes(path.read_bytes() + LINES[0]),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "too large": lambda path: os.truncate(path, 2 << 20),
+}
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_another_program_wrote_is_not_replaced(
+    path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, how: str, lines: int
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "LARGEST", 1 << 20)
+    for number in range(lines):
+        assert file.add(f"line {number}", NOW)
+    mine = path.read_bytes()
+    CHANGES[how](path)
+    theirs = path.stat().st_size, path.read_bytes()[:10_000]
+    why = "more than 1 MiB" if how == "too large" else "another program"
+    for _ in range(2):
+        refused(file, "cannot be written: ", why, "move that file away", saves=state(2))
+        assert not file.add("a", NOW)
+        assert (path.stat().st_size, path.read_bytes()[:10_000]) == theirs
+    if lines:
+        path.write_bytes(mine)  # put back what was there
+    else:
+        path.unlink()
+    file.save(state(3))
+    assert file.add("b", NOW)
+    file.close()
+    assert handled(path) == (*state(3).handled, ("b", NOW))
+
+
+def test_one_that_appears_or_vanishes(path: Path) -> None:
+    with opened(path) as file:
+        path.write_bytes(text())
+        refused(file, "another program", saves=state(1))
+        assert path.read_bytes() == text()
+        path.unlink()
+        file.save(state(1))
+        path.unlink()
+        assert not file.add("a", NOW)
+        assert not path.exists()
+        file.save(state(2))
+    assert kept(path) == state(2)
+
+
+# Something else than a file
+
+
+def test_a_folder_in_the_way(path: Path) -> None:
+    path.mkdir()
+    refused(checkpoint(path), "it is a folder", code="checkpoint_damaged")
+    assert os.listdir(path.parent) == [path.name]
+    path.rmdir()
+    with opened(path) as file:
+        path.mkdir()
+        refused(file, "cannot be written", saves=state(1))
+        path.rmdir()
+        file.save(state(1))
+    assert kept(path) == state(1)
+
+
+@posix
+def test_a_pipe_and_a_device_are_refused_at_once(path: Path) -> None:
+    os.mkfifo(path)
+    for one in (path, Path(os.devnull)):
+        before = os.listdir(one.parent)
+        refused(checkpoint(one), "it is not a file", code="checkpoint_damaged")
+        assert os.listdir(one.parent) == before
+    path.unlink()
+    with opened(path, state(1)) as file:
+        path.unlink()
+        os.mkfifo(path)
+        assert not file.add("a", NOW)
+        refused(file, "it is not a file", saves=state(2))
+
+
+def test_a_name_that_is_not_possible(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file/checkpoint.json", "file/a/b/checkpoint.json", "n" * 255, "n" * 300):  # .lock comes behind it
+        message = refused(checkpoint(tmp_path / name), "cannot be")
+        assert "ENOTDIR" in message or "ENAMETOOLONG" in message or os.name == "nt"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_something_in_the_place_of_what_is_written(path: Path) -> None:
+    temp = Path(f"{path}.tmp")
+    temp.mkdir()
+    refused(checkpoint(path), "cannot be written")
+    temp.rmdir()
+    assert kept(path) is None
+
+
+@posix
+def test_a_link_in_the_place_of_what_is_written_is_not_followed(path: Path, tmp_path: Path) -> None:
+    aim = tmp_path / "mine"
+    aim.write_text("mine")
+    file = checkpoint(path)
+    os.symlink(aim, f"{path}.tmp")
+    file.open()
+    os.symlink(aim, f"{path}.tmp")
+    file.save(state(1))
+    file.close()
+    assert aim.read_text() == "mine"
+    assert not path.is_symlink()
+    assert kept(path) == state(1)
+
+
+@pytest.mark.parametrize("left", [b"", b"half of a stat", b"x" * 100_000])
+def test_what_a_killed_process_left_behind(path: Path, left: bytes) -> None:
+    temp = Path(f"{path}.tmp")
+    temp.write_bytes(left)
+    temp.chmod(0o644)
+    with opened(path) as file:
+        assert not temp.exists()
+        temp.write_bytes(left)
+        file.save(state(1))
+        assert not temp.exists()
+    assert kept(path) == state(1)
+
+
+# Steps that fail
+
+
 def names(path: Path) -> list[str]:
     return sorted(one.name for one in path.parent.iterdir())
 
 
-def kept_beside(path: Path) -> CheckpointState | None:
-    """What is in it while a stream has it."""
-    other = path.with_name("copy.json")
-    shutil.copy(path, other)
-    found = kept(other)
-    other.unlink()
-    Path(f"{other}.lock").unlink()
-    return found
-
-
-def raising(number: int) -> Callable[..., Any]:
+def raising(error: int | BaseException) -> Callable[..., Any]:
     def fails(*_: object, **__: object) -> Any:
-        raise OSError(number, os.strerror(number))
+        raise OSError(error, os.strerror(error)) if isinstance(error, int) else error
 
     return fails
+
+
+ROOM, MODE, LOOK = "make room", "readable and writable for you", "check that folder"
 
 
 @pytest.mark.parametrize(
     ("step", "number", "hint"),
     [
-        ("open", errno.EMFILE, "look at that folder"),
-        ("open", errno.EACCES, "readable and writable for you"),
-        ("open", errno.EROFS, "readable and writable for you"),
-        ("write", errno.ENOSPC, "make room"),
-        ("write", errno.EDQUOT, "make room"),
-        ("write", errno.EFBIG, "make room"),
-        ("write", errno.EIO, "look at that folder"),
-        ("fsync", errno.ENOSPC, "make room"),
-        ("fsync", errno.EIO, "look at that folder"),
-        ("replace", errno.EPERM, "readable and writable for you"),
-        ("replace", errno.EBUSY, "look at that folder"),
+        *(("open", errno.EMFILE, LOOK), ("open", errno.EACCES, MODE), ("open", errno.EROFS, MODE)),
+        *(("write", errno.ENOSPC, ROOM), ("write", errno.EDQUOT, ROOM), ("write", errno.EFBIG, ROOM)),
+        *(("write", errno.EIO, LOOK), ("fsync", errno.ENOSPC, ROOM), ("fsync", errno.EIO, LOOK)),
+        *(("replace", errno.EPERM, MODE), ("replace", errno.EBUSY, LOOK)),
     ],
 )
 def test_a_step_that_fails_changes_nothing(
@@ -82,13 +385,11 @@ def test_a_step_that_fails_changes_nothing(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, step, raising(number))
-        refused(file, state(2))
-        error = refused(file, state(2))
-    assert "cannot be written" in error.message
-    assert f"{os.strerror(number)} ({errno.errorcode[number]})" in error.message
-    assert hint in error.hint
+        for _ in range(2):
+            refused(file, f"cannot be written: {os.strerror(number)} ({errno.errorcode[number]})", hint, saves=state(2))
     assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
-    assert "in use" in refused(checkpoint(path)).message  # the stream may go on and try again
+    assert json.loads(path.read_text())["position"] == NOW + 1
+    in_use(checkpoint(path), "another stream of this process")  # the stream may continue and try again
     file.save(state(3))
     file.close()
     assert kept(path) == state(3)
@@ -104,81 +405,90 @@ def test_a_line_that_cannot_be_added(
         patch.setattr(os, step, raising(errno.EIO))
         assert not file.add("b", NOW)
         if step != "fstat":
-            assert "EIO" in refused(file, state(2)).message
+            refused(file, "EIO", saves=state(2))
     assert not file.add("b", NOW)
     file.save(state(3))
     assert file.add("c", NOW)
     file.close()
-    found = kept(path)
-    assert found is not None
-    assert found.handled == (*state(3).handled, ("c", NOW))
+    assert handled(path) == (*state(3).handled, ("c", NOW))
 
 
-@pytest.mark.parametrize("most", [0, 1, 7, 1000])
-def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """There was no room for all of it: it counts for nothing."""
+@pytest.mark.parametrize("most", [0, 1, 9, 1000])
+@pytest.mark.parametrize("ends", [False, True])
+def test_half_a_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, most: int, ends: bool) -> None:
+    """Written on a full disk: it is ignored, nothing is added to it, and it is replaced as our own."""
     write = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda handle, data: write(handle, data[:most]))
         assert file.add("abcdefgh", NOW) is (most == 1000)
+    if not ends:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", raising(errno.EBUSY))
+            for _ in range(2):
+                refused(file, "EBUSY", saves=state(2))
+        assert not file.add("i", NOW)
+        file.save(state(2))
     file.close()
-    found = kept(path)
-    assert found is not None
-    assert found.handled[3:] == ((("abcdefgh", NOW),) if most == 1000 else ())
+    whole = (("abcdefgh", NOW),) if most == 1000 else ()
+    assert handled(path) == ((*state(1).handled, *whole) if ends else state(2).handled)
 
 
-def test_half_a_line_is_replaced(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is not taken for something that somebody else has put there, nor added to."""
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda handle, data: write(handle, data[:9]))
-        assert not file.add("abcdefgh", NOW)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", raising(errno.EBUSY))
-        for _ in range(2):
-            assert "EBUSY" in refused(file, state(2)).message
-    assert not file.add("i", NOW)
-    file.save(state(2))
-    file.close()
-    assert kept(path) == state(2)
-
-
-def test_an_interrupted_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Ctrl-C, before or after it is written: the stream may go on, and what it wrote is its own."""
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupted_line(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    """By Ctrl-C, before or after it is written: the stream may continue, and what it wrote is its own."""
     write = os.write
 
-    def interrupted(handle: int, data: bytes, *, after: bool) -> int:
+    def interrupted(handle: int, data: bytes) -> int:
         if after:
             write(handle, data)
         raise KeyboardInterrupt
 
-    for number, after in enumerate([False, True], 2):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", partial(interrupted, after=after))
-            with pytest.raises(KeyboardInterrupt):
-                file.add("a", NOW)
-        file.save(state(number))
-        assert file.add("b", NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            file.add("a", NOW)
+    assert not file.add("a", NOW)
+    file.save(state(2))
+    assert file.add("b", NOW)
     file.close()
+    assert handled(path) == (*state(2).handled, ("b", NOW))
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_an_interrupted_save(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, raising(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            file.save(state(2))
+    assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
+    file.close()
+    assert kept(path) == state(1)
 
 
 def test_a_folder_that_cannot_be_synced(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not every file system can; but a disk that fails is not to be believed."""
+    """Not every file system can do it; a disk that fails is an error."""
     synced: list[bool] = []
 
-    def fails(handle: int, number: int) -> None:
-        synced.append(stat.S_ISDIR(os.fstat(handle).st_mode))
-        if synced[-1]:
-            raise OSError(number, os.strerror(number))
+    def failing(number: int) -> Callable[[int], None]:
+        def fails(handle: int) -> None:
+            synced.append(stat.S_ISDIR(os.fstat(handle).st_mode))
+            if synced[-1]:
+                raise OSError(number, os.strerror(number))
+
+        return fails
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: fails(handle, errno.EINVAL))
+        patch.setattr(os, "fsync", failing(errno.EINVAL))
         file.save(state(2))
         assert synced == [False, True]  # first the bytes, then the name
-        patch.setattr(os, "fsync", lambda handle: fails(handle, errno.EIO))
-        assert "EIO" in refused(file, state(3)).message
-    assert kept_beside(path) == state(3)  # further than what was said is right: nothing of it comes again
-    file.save(state(4))  # it is not taken for somebody else's
+        patch.setattr(os, "fsync", failing(errno.EIO))
+        refused(file, "EIO", saves=state(3))
+        refused(checkpoint(path.parent / "new" / "checkpoint.json"), "EIO")  # the name of a new folder likewise
+    shutil.copy(path, path.with_name("copy.json"))
+    assert kept(path.with_name("copy.json")) == state(
+        3
+    )  # the new one is in place although the save failed: no signal is lost
+    file.save(state(4))  # it is known as our own
     file.close()
     assert kept(path) == state(4)
 
@@ -192,24 +502,10 @@ def test_a_disk_that_takes_little_at_a_time(path: Path, file: CheckpointFile, mo
     assert kept(path) == state(2, ids=50)
 
 
-def test_an_interrupted_save(path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    for step in ("write", "fsync", "replace"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, step, interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                file.save(state(2))
-        assert names(path) == ["checkpoint.json", "checkpoint.json.lock"]
-    file.close()
-    assert kept(path) == state(1)
-
-
 def test_closed_by_a_signal_in_the_middle_of_a_save(
     path: Path, file: CheckpointFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A handler runs in the thread that saves: it must not wait for itself."""
+    """A handler runs in the thread that saves, so it must not wait for the lock that this thread holds."""
     sync = os.fsync
 
     def closing(handle: int) -> None:
@@ -222,83 +518,35 @@ def test_closed_by_a_signal_in_the_middle_of_a_save(
     assert kept(path) == state(2)
 
 
-@pytest.mark.parametrize("left", [b"", b"half of a stat", b"x" * 100_000])
-def test_what_a_killed_process_left_behind(path: Path, left: bytes) -> None:
-    temp = Path(f"{path}.tmp")
-    temp.write_bytes(left)
-    temp.chmod(0o644)
-    file = checkpoint(path)
-    assert file.open() is None
-    assert not temp.exists()
-    temp.write_bytes(left)
-    file.save(state(1))
-    assert not temp.exists()
-    file.close()
-    assert kept(path) == state(1)
-
-
-def test_something_in_the_place_of_what_is_written(path: Path) -> None:
-    temp = Path(f"{path}.tmp")
-    temp.mkdir()
-    assert "cannot be written" in refused(checkpoint(path)).message
-    temp.rmdir()
-    assert kept(path) is None
-
-
-@posix
-def test_a_link_in_the_place_of_what_is_written_is_not_followed(path: Path, tmp_path: Path) -> None:
-    aim = tmp_path / "mine"
-    aim.write_text("mine")
-    file = checkpoint(path)
-    for number in range(2):
-        os.symlink(aim, f"{path}.tmp")
-        if number == 0:
-            file.open()
-        else:
-            file.save(state(1))
-    file.close()
-    assert aim.read_text() == "mine"
-    assert not path.is_symlink()
-    assert kept(path) == state(1)
-
-
 def test_its_folder_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "checkpoint.json"
-    file = checkpoint(path)
-    file.open()
-    file.save(state(1))
-    shutil.rmtree(path.parent)
-    assert "ENOENT" in refused(file, state(2)).message
-    file.close()
-    assert list(tmp_path.iterdir()) == []
+    with opened(path, state(1)) as file:
+        shutil.rmtree(path.parent)
+        refused(file, "ENOENT", saves=state(2))
+    assert os.listdir(tmp_path) == []
 
 
 READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
-import pydantic_core  # while it can be read
-from tests.unit._checkpoints import checkpoint, kept, refused, state
+import filelock, pydantic_core  # while they can be read
+from tests.unit._checkpoints import checkpoint, kept, opened, refused, state
 
 if os.geteuid() == 0:
     os.seteuid(65534)  # nothing is read-only for root
 
 def said(file, saves=None):
-    error = refused(file, saves)
-    assert "readable and writable" in error.hint, error.hint
-    return error.message.removeprefix(f"the checkpoint {file.path} ")
+    return refused(file, "readable and writable", saves=saves).removeprefix(f"the checkpoint {file.path} ")
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
     folder.chmod(0o500)
     for path in ("new", "new/new/new"):
         print(path, said(checkpoint(folder / path)))
-    folder.chmod(0o700)
-    file = checkpoint(folder / "there")
-    file.open()
-    file.save(state(1))
-    folder.chmod(0o500)
-    print("in use", said(file, state(2)))
-    file.close()
+    folder.chmod(0o300)  # writable, but it cannot be synced
+    with opened(folder / "there", state(1)) as file:
+        folder.chmod(0o500)
+        print("in use", said(file, state(2)))
     print("there", said(checkpoint(folder / "there")))
     folder.chmod(0o700)
     (folder / "there").chmod(0)
@@ -325,20 +573,16 @@ def test_where_nothing_can_be_written() -> None:
 
 NO_ROOM = """
 import resource, signal, sys
-from tests.unit._checkpoints import checkpoint, kept, refused, state
+from tests.unit._checkpoints import kept, opened, refused, state
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-file = checkpoint(sys.argv[1])
-file.open()
-file.save(state(1, ids=40))
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # the bytes up to there are written
-error = refused(file, state(2, ids=40))
-assert "EFBIG" in error.message, error
-file.save(state(3, ids=1))
-refused(file, state(4, ids=40))
-resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-file.close()
+with opened(sys.argv[1], state(1, ids=40)) as file:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # the bytes up to there are written
+    refused(file, "EFBIG", saves=state(2, ids=40))
+    file.save(state(3, ids=1))
+    refused(file, "EFBIG", saves=state(4, ids=40))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 assert kept(sys.argv[1]) == state(3, ids=1)
 """
 
@@ -366,9 +610,7 @@ with open(f"{disk}/filling", "wb", buffering=0) as filling:
 for one in (file, new):
     if one is new:
         new.open()  # an empty lock needs no room, so the first save tells
-    error = refused(one, state(2))
-    assert "No space left on device (ENOSPC)" in error.message, error
-    assert "make room" in error.hint, error.hint
+    refused(one, "No space left on device (ENOSPC)", "make room", saves=state(2))
 os.unlink(f"{disk}/filling")
 file.save(state(3))
 new.save(state(4))
@@ -384,3 +626,140 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         pytest.skip("only root may mount a file system here")
     done = on_a_small_disk(tmp_path, sys.executable, "-W", "error", "-c", FULL, str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Killed: the file can always be read, and is never older than what was saved
+
+# A child saves in a loop, adds some lines each time, and says after each of both that it returned; it is killed at a
+# moment of the seed's choice.
+AT_ANY_MOMENT = """
+import os, random, signal, sys, time
+from tests.unit._checkpoints import checkpoint, state, NOW
+from tradesdk._stream import checkpoint as checkpoint_module
+
+LINES = 5
+checkpoint_module.monotonic = lambda: 1.0
+
+path, kills = sys.argv[1], int(sys.argv[2])
+random.seed(kills)
+last, left, between = 0, 0, 0
+for _ in range(kills):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        file = checkpoint(path)
+        file.open()
+        number = last
+        while True:
+            number += 1
+            file.save(state(number, ids=number % 60))
+            os.write(writing, b"%d\\n" % (number * (LINES + 1)))
+            for line in range(LINES):
+                assert file.add(f"line {number} {line}", NOW)
+                os.write(writing, b"%d\\n" % (number * (LINES + 1) + line + 1))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        first = said.readline()
+        until = time.perf_counter() + random.random() * 0.01
+        while time.perf_counter() < until:
+            pass
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        returned = int((first + said.read()).split()[-1])
+    left += os.path.exists(path + ".tmp")
+    file = checkpoint(path)
+    found = file.open()  # the lock is free
+    number = round(found.position - NOW)
+    whole = state(number, ids=number % 60)
+    lines = len(found.handled) - len(whole.handled)
+    assert (found.begin, found.position) == (whole.begin, whole.position)
+    assert found.handled == (*whole.handled, *((f"line {number} {line}", NOW) for line in range(lines)))
+    step = number * (LINES + 1) + lines
+    assert returned <= step <= returned + 1, (returned, step)
+    between += step - returned
+    assert not os.path.exists(path + ".tmp")
+    file.close()
+    last = number
+print(left, between, last)
+"""
+
+
+def killed(path: Path, kills: int) -> tuple[int, int, int]:
+    left, between, last = map(int, script(AT_ANY_MOMENT, str(path), str(kills)).split())
+    assert last >= kills
+    return left, between, last
+
+
+@posix
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    killed(tmp_path / "checkpoint.json", 20)
+
+
+@pytest.mark.long
+@posix
+def test_killed_at_many_moments(tmp_path: Path) -> None:
+    left, between, _ = killed(tmp_path / "checkpoint.json", 200)
+    assert left + between > 20  # many moments are in the middle of a step, so this says that they were hit
+
+
+# The same at each step of a save, and of a line: the child kills itself before or after every call of the system.
+AT_EVERY_STEP = """
+import os, signal, sys
+from tests.unit._checkpoints import checkpoint, state, NOW
+from tradesdk._stream import checkpoint as checkpoint_module
+from tradesdk._stream.checkpoint import CheckpointState
+
+checkpoint_module.monotonic = lambda: 1.0
+path = sys.argv[1]
+file = checkpoint(path)
+file.open()
+file.save(state(0))
+found = state(0)
+file.close()
+steps = ("open", "fchmod", "write", "fsync", "close", "replace")
+number, killed = 0, [0, 0, 0]
+for before in (True, False):
+    for step in steps:
+        for nth in range(1, 6):
+            number += 1
+            child = os.fork()
+            if child == 0:
+                file = checkpoint(path)
+                file.open()
+                real, calls = getattr(os, step), 0
+
+                def dying(*given):
+                    global calls
+                    calls += 1
+                    if before and calls == nth:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    result = real(*given)
+                    if not before and calls == nth:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return result
+
+                setattr(os, step, dying)
+                file.save(state(number, ids=number))
+                assert file.add("line", NOW)
+                os._exit(0)
+            ended = os.waitpid(child, 0)[1]
+            assert ended in (0, signal.SIGKILL)
+            new = state(number, ids=number)
+            line = CheckpointState(new.begin, new.position, (*new.handled, ("line", NOW)))
+            old, found = found, file.open()
+            file.close()
+            stands = [old, new, line].index(found)
+            if ended:
+                killed[stands] += 1
+            else:
+                assert found == line, (step, nth)
+            assert sorted(os.listdir(os.path.dirname(path))) == ["checkpoint.json", "checkpoint.json.lock"]
+print(*killed)
+"""
+
+
+@posix
+def test_killed_at_every_step(tmp_path: Path) -> None:
+    # 14 calls, so 28 kills: 15 while the old file is there, 10 while the new one has no line yet, 3 when it has.
+    assert script(AT_EVERY_STEP, str(tmp_path / "checkpoint.json")) == "15 10 3\n"

@@ -1,4 +1,4 @@
-"""Time as the clients see it. Tests and rehearsals hand in another one, so that waiting costs nothing."""
+"""The clock of the clients. Tests and dry runs pass another one, so that waiting takes no time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """What a client needs of time. It serves both flavours, so it can wait in both ways."""
+    """What a client needs of a clock. Both flavors use it, so it waits in both ways."""
 
     def now(self) -> float:
-        """Seconds since 1970, as the wall shows them."""
+        """Seconds since 1970 (UTC)."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from any fixed point; never runs backwards."""
+        """Seconds since any fixed point; never goes backwards."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -23,7 +23,7 @@ class Clock(Protocol):
         ...
 
     async def sleep_async(self, seconds: float) -> None:
-        """Wait, letting other tasks run."""
+        """Wait, and let other tasks run."""
         ...
 
 
@@ -40,6 +40,6 @@ class SystemClock:
         time.sleep(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        import anyio  # only where something really waits
+        import anyio  # only where a call really waits
 
         await anyio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What must not be used on in a forked process: its connections belong to the parent."""
+"""Things that must not be used in a forked process, because their connections belong to the parent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOUND: WeakSet[Bound] = WeakSet()
 
 
 def bind(thing: Bound) -> None:
-    """Tell `thing` in every process that is forked from this one."""
+    """Call `thing.forked()` in each process that is forked from this one."""
     _BOUND.add(thing)
 
 

@@ -16,7 +16,7 @@ _CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, err
 
 
 def prepare(path: str) -> None:
-    """Make the folder of a file if it is missing; refuse anything else than a file.
+    """Make the folder of a file if it is missing, and check that nothing else than a file is there.
 
     Raises:
         OSError: the folder cannot be made.
@@ -50,10 +50,10 @@ def make_folder(folder: str) -> None:
 
 
 def create(path: str) -> int:
-    """A new file with mode 0600 whatever the umask is, open for writing.
+    """Make a file with mode 0600, whatever the umask is, and open it for writing.
 
     Raises:
-        FileExistsError: something is there, a link included.
+        FileExistsError: the name is taken, by a link as well.
         OSError: it cannot be made.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
@@ -68,10 +68,10 @@ def create(path: str) -> int:
 
 
 def write(file: int, data: bytes) -> None:
-    """Write all of `data`, synced; its name is not: `sync_folder` does that.
+    """Write all of `data` and sync it. `sync_folder` syncs the name of the file.
 
     Raises:
-        OSError: it failed. A part may be written.
+        OSError: it failed. A part of `data` may be written.
     """
     view = memoryview(data)
     while view:
@@ -105,7 +105,7 @@ def sync_folder(folder: str) -> None:
 
 
 def try_to_replace(path: str) -> None:
-    """Find out whether `replace` may write here, and take away what a killed process left behind.
+    """Check whether `replace` may write here, and remove what a killed process left behind.
 
     Raises:
         OSError: it may not.
@@ -116,12 +116,12 @@ def try_to_replace(path: str) -> None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Put `data` in the place of what is there, readable for its owner only; on disk when this returns.
+    """Replace a file by `data`, readable for its owner only; on disk when this returns.
 
-    One writer at a time: the caller has a lock.
+    One writer at a time: the caller holds a lock.
 
     Raises:
-        OSError: it failed. The old file is there as it was; only if the very last step fails, it is the new one.
+        OSError: it failed. The old file is unchanged; if only the last step failed, it is the new one.
     """
     temp = f"{path}.tmp"
     file = _new(temp)
@@ -141,7 +141,7 @@ def replace(path: str, data: bytes) -> None:
 def append(path: str, data: bytes, size: int) -> bool:
     """Append `data` to a file of `size` bytes. False: it has another size, or only a part could be written.
 
-    Killing the process does not undo it. After a power cut there may be none of it, a part, or zeros.
+    Killing the process does not undo it. After a power cut, all or a part of it may be missing or zeros.
 
     Raises:
         OSError: there is no such file, or it cannot be written. A part of `data` may be there.
@@ -155,10 +155,10 @@ def append(path: str, data: bytes, size: int) -> bool:
 
 
 def names(path: str) -> int:
-    """How many names (hard links) a file has; 0 when there is none.
+    """The number of names (hard links) of a file; 0 when it is missing.
 
     Raises:
-        OSError: it cannot be found out.
+        OSError: the file cannot be looked up.
     """
     try:
         return os.stat(path).st_nlink
@@ -167,14 +167,14 @@ def names(path: str) -> int:
 
 
 def content(path: str, largest: int) -> bytes | None:
-    """What is in a file; None when there is none.
+    """The bytes of a file; None when it is missing.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no file, or has more than `largest` bytes.
+        ValueError: it is not a file, or has more than `largest` bytes.
     """
     try:
-        # A pipe would make us wait for somebody who writes.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FLAGS)
     except FileNotFoundError:
         return None
@@ -195,7 +195,7 @@ def _must_be_file(mode: int) -> None:
 
 
 def _new(path: str) -> int:
-    """A new file, whatever was there before."""
+    """A new file in the place of what was there."""
     try:
         return create(path)
     except FileExistsError:

@@ -7,7 +7,7 @@ import socket
 
 
 def cut_off(reading: object) -> None:
-    """End a read that another thread waits for; `reading` is a connection or a network stream of an HTTP library.
+    """End a read in another thread; `reading` is a connection or a network stream of an HTTP library.
 
     Closing the socket would not wake that thread.
     """
@@ -21,4 +21,6 @@ def cut_off(reading: object) -> None:
     sock = extra("socket")
     if sock is not None:
         with contextlib.suppress(OSError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS's own would take the session from under the reader
+            socket.socket.shutdown(
+                sock, socket.SHUT_RDWR
+            )  # the TLS socket's own shutdown would drop the session while it is read
