@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tradesdk import AsyncTradeClient, LocalSigner
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._clock import START
+from .._stock import stock
 
 numbers = count(1)
 
@@ -60,6 +61,14 @@ async def populated(tenant: Tenant) -> Tenant:
     await tenant.client.account.get()  # the first use of its key makes the tenant, on the plan that the key names
     tenant.server.populate(tenant.name)
     return tenant
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    """A market in process, with books of its own and trades to show, on a clock that stands still."""
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        service.restore(stock(START))
+        yield service
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,9 @@ import pytest
 import tradesdk_cli.app as application
 from tradesdk import TradeClient
 from tradesdk_cli.plumbing import LazyCommand
-from tradesdk_mock import MockServer, MockService
+from tradesdk_mock import MockServer
 
+from .._stock import stock
 from ._services import Scripted, scripted
 from ._terminal import Terminal
 
@@ -74,19 +75,11 @@ def service(trade: Terminal) -> Iterator[Scripted]:
         yield running
 
 
-@pytest.fixture(scope="package")
-def stock() -> bytes:
-    """The trades that a shop has data about: it takes ten times as long to make them as to restore them."""
-    with MockService(seed=7, signals="scripted") as made:
-        made.populate("house")
-        return made.snapshot()
-
-
 @pytest.fixture
-def shop(stock: bytes) -> Iterator[MockServer]:
+def shop() -> Iterator[MockServer]:
     """A mock that sells market data, with books of its own."""
     with MockServer(seed=7, signals="scripted") as running:
-        running.restore(stock)
+        running.restore(stock())
         yield running
 
 
