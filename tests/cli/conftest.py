@@ -53,9 +53,9 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 
 @pytest.fixture
 def own(trade: Terminal, server: MockServer) -> Terminal:
-    """`trade` on a filled tenant of this test."""
+    """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
     tenant = f"cli{next(tenants)}"
-    server.populate(tenant)
+    server.populate(tenant, trades=60)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade
 
