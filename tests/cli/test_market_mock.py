@@ -24,7 +24,7 @@ def wallet(trade: Terminal, world: str = "default") -> Path:
 
 @pytest.fixture(autouse=True)
 def worlds(trade: Terminal) -> None:
-    """They have been used before."""
+    """Their trades are built already."""
     folder = trade.home / "mock"
     folder.mkdir(mode=0o700)
     for name in ("default", "one", "two", "w"):
