@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import respx
 
 from ._clock import START
 
@@ -14,6 +15,8 @@ Scripted = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response
 
 BASE = "https://service.example"
 KEY = "key-0123456789"
+SCRIPTED = respx.MockRouter(assert_all_called=False)
+"""Intercepts the connections of clients that `client_of` makes; tests/conftest.py stops it after the test."""
 CODES = {
     400: "invalid_request",
     401: "unauthorized",

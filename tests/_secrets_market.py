@@ -152,7 +152,7 @@ def wallet_keys_of_a_market_client(seen: Seen, place: Place) -> None:
 def keystores(seen: Seen, place: Place) -> None:
     seen.secrets = ["a-marked-passphrase"]
     path = place.trade.home / "key.json"
-    create_keystore(path, "a-marked-passphrase", key=WALLET_KEY)
+    create_keystore(path, "a-marked-passphrase", key=WALLET_KEY, work=2)
     seen(path.read_text())
     seen(keystore_address(path))
     seen(LocalSigner.from_keystore(path, "a-marked-passphrase"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import random
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,9 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.name == "posix" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Programs that the tests start would be compiled again each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed, and draws anew.
 SEED = os.environ.get("TRADE_SEED", "")
@@ -41,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(SEED + item.nodeid)  # what the clients draw: jitter
+
+
+def pytest_runtest_teardown() -> None:
+    """What respx intercepts for clients made by `client_of` ends with the test."""
+    answers = sys.modules.get("tests._answers")  # few tests need it, and it imports much
+    if answers is not None and answers.SCRIPTED.routes:
+        answers.SCRIPTED.stop(clear=True, reset=True)
 
 
 # Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
@@ -99,6 +112,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The quick run doesn't read what it leaves out: rewriting its assertions takes as long as many tests."""
     steady = collection_path.stem in STEADY.get(collection_path.parent.name, ())
     return True if steady and "not long" in config.option.markexpr else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collection makes stays until the end: searching it for garbage takes a third of collection's time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -87,11 +88,16 @@ class Import:
         return f"{self.room} imports {self.target}"
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def imports_of(package: str) -> Iterator[Import]:
     root = PACKAGES[package]
     for file in sorted(root.rglob("*.py")):
         room = f"{package}/{file.relative_to(root).as_posix()}"
-        yield from walk(ast.parse(file.read_text()), room, lazy=False, typing_only=False)
+        yield from walk(parsed(file), room, lazy=False, typing_only=False)
 
 
 def walk(node: ast.AST, room: str, *, lazy: bool, typing_only: bool) -> Iterator[Import]:
@@ -118,16 +124,22 @@ def absolute(node: ast.ImportFrom, room: str) -> str:
     return ".".join([*base, *filter(None, [node.module])])
 
 
-EVERY_IMPORT = [one for package in PACKAGES for one in imports_of(package)]
-ALIVE = [one for one in EVERY_IMPORT if not one.typing_only]
+@cache
+def every_import() -> list[Import]:
+    return [one for package in PACKAGES for one in imports_of(package)]
+
+
+@cache
+def alive() -> list[Import]:
+    return [one for one in every_import() if not one.typing_only]
 
 
 def test_imports_are_found() -> None:
     """The tests below judge what this file finds; so it must find something of each kind."""
-    assert any(one.lazy for one in EVERY_IMPORT)
-    assert any(one.typing_only for one in EVERY_IMPORT)
-    assert {one.room.partition("/")[0] for one in EVERY_IMPORT} == set(PACKAGES)
-    assert any(one.target == "tradesdk.errors.TradeError" for one in EVERY_IMPORT)
+    assert any(one.lazy for one in every_import())
+    assert any(one.typing_only for one in every_import())
+    assert {one.room.partition("/")[0] for one in every_import()} == set(PACKAGES)
+    assert any(one.target == "tradesdk.errors.TradeError" for one in every_import())
 
 
 ALLOWED_LAZILY = {
@@ -144,7 +156,7 @@ def test_third_party_packages_of_the_sdk() -> None:
     allowed = sys.stdlib_module_names | {"tradesdk", "pydantic"}
     wrong = [
         str(one)
-        for one in ALIVE
+        for one in alive()
         if one.room.startswith("tradesdk/")
         and one.top not in allowed | THIRD_PARTY.get(one.room.split("/")[1].removesuffix(".py"), set())
         and not (one.lazy and (one.room, one.top) in ALLOWED_LAZILY)
@@ -153,7 +165,7 @@ def test_third_party_packages_of_the_sdk() -> None:
 
 
 def test_third_party_packages_of_the_mock() -> None:
-    mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_mock/")]
+    mine = [one for one in every_import() if one.room.startswith("tradesdk_mock/")]
     extra = {
         "tradesdk_mock/api/openapi.py": {"yaml"},
         "tradesdk_mock/in_process/httpx_transport.py": {"httpx"},
@@ -165,7 +177,7 @@ def test_third_party_packages_of_the_mock() -> None:
 
 
 def test_cli_uses_public_names_only() -> None:
-    mine = [one for one in EVERY_IMPORT if one.room.startswith("tradesdk_cli/")]
+    mine = [one for one in every_import() if one.room.startswith("tradesdk_cli/")]
     inner = [str(one) for one in mine if one.top == "tradesdk" and one.target.partition(".")[2] not in PUBLIC | {""}]
     assert inner == []
     allowed = sys.stdlib_module_names | CLI_THIRD_PARTY | {"tradesdk", "tradesdk_cli", "tradesdk_mock"}
@@ -175,7 +187,7 @@ def test_cli_uses_public_names_only() -> None:
 
 
 def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
-    for one in EVERY_IMPORT:
+    for one in every_import():
         if one.room.startswith("tradesdk_cli/") and one.top == "tradesdk_mock":
             assert one.room.startswith(MOCK_ROOMS), one
             assert one.lazy or one.typing_only, f"{one} too early"
@@ -183,12 +195,12 @@ def test_cli_reaches_for_the_mock_lazily_and_in_few_rooms() -> None:
 
 
 def test_httpx_stays_in_its_rooms() -> None:
-    rooms = {one.room for one in EVERY_IMPORT if one.top in {"httpx", "httpcore"}}
+    rooms = {one.room for one in every_import() if one.top in {"httpx", "httpcore"}}
     assert rooms - HTTPX_ROOMS == set()
 
 
 def test_ethereum_loads_only_when_something_is_signed() -> None:
-    for one in ALIVE:
+    for one in alive():
         if one.room.startswith(("tradesdk/", "tradesdk_cli/")) and one.top in ETHEREUM:
             assert one.room in SIGNER_ROOMS, one
             assert one.lazy, f"{one} too early"
@@ -196,7 +208,9 @@ def test_ethereum_loads_only_when_something_is_signed() -> None:
 
 def test_only_the_ledger_knows_its_engine() -> None:
     """So that another store can take its place."""
-    rooms = {one.room for one in ALIVE if one.top == "sqlite3" and one.room.startswith(("tradesdk/", "tradesdk_cli/"))}
+    rooms = {
+        one.room for one in alive() if one.top == "sqlite3" and one.room.startswith(("tradesdk/", "tradesdk_cli/"))
+    }
     assert rooms
     assert {room for room in rooms if not room.startswith("tradesdk/payments/ledger")} == set()
 
@@ -204,14 +218,14 @@ def test_only_the_ledger_knows_its_engine() -> None:
 def test_what_decides_about_money_does_nothing() -> None:
     """No file, no socket, no clock: it is told what time it is."""
     rooms = {f"tradesdk/payments/{room}.py" for room in DECIDING} | {"tradesdk/_market.py"}
-    assert rooms <= {one.room for one in ALIVE}
+    assert rooms <= {one.room for one in alive()}
     doing = {"os", "io", "socket", "ssl", "sqlite3", "time", "threading", "subprocess", "pathlib", "logging"}
-    assert [str(one) for one in ALIVE if one.room in rooms and one.top in doing | NETWORK | ETHEREUM] == []
+    assert [str(one) for one in alive() if one.room in rooms and one.top in doing | NETWORK | ETHEREUM] == []
 
 
 def test_nothing_imports_click() -> None:
     """Typer brings its own copy; the package of that name may not be there."""
-    assert [str(one) for one in EVERY_IMPORT if one.top == "click"] == []
+    assert [str(one) for one in every_import() if one.top == "click"] == []
 
 
 def test_what_awaits_lives_in_async() -> None:
@@ -219,7 +233,7 @@ def test_what_awaits_lives_in_async() -> None:
         file.relative_to(SDK).as_posix()
         for file in SDK.rglob("*.py")
         if file.relative_to(SDK).parts[0] != "_async"
-        and any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(file.read_text())))
+        and any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(parsed(file)))
     }
     assert elsewhere <= {"_system/clock.py"}  # one clock serves both flavours
 
@@ -243,7 +257,7 @@ def names_in(folder: Path) -> set[str]:
     for file in folder.rglob("*.py"):
         here = file.relative_to(folder).as_posix()
         found.add(here)
-        body = ast.parse(file.read_text()).body
+        body = parsed(file).body
         for node in body + [inner for outer in body if isinstance(outer, ast.ClassDef) for inner in outer.body]:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 name = node.name.replace("Async", "").replace("_async", "")

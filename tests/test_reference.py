@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from types import ModuleType
 from typing import get_args
 
@@ -56,12 +57,20 @@ CLASSES = {
     for name, cls in vars(tradesdk.errors).items()
     if isinstance(cls, type) and issubclass(cls, tradesdk.TradeError)
 }
-SOURCES = [
-    ast.parse(file.read_text(encoding="utf-8"))
-    for file in sorted(SDK.rglob("*.py"))
-    if ("_sync" not in file.parts and file.name != "errors.py") or file.parent.name == "ledger"
-]
-CALLS = [node for tree in SOURCES for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+@cache
+def sources() -> list[ast.Module]:
+    return [
+        ast.parse(file.read_text(encoding="utf-8"))
+        for file in sorted(SDK.rglob("*.py"))
+        if ("_sync" not in file.parts and file.name != "errors.py") or file.parent.name == "ledger"
+    ]
+
+
+@cache
+def calls() -> list[ast.Call]:
+    return [node for tree in sources() for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def name_called(call: ast.Call) -> str:
@@ -90,7 +99,7 @@ def test_the_table_of_codes_has_every_code_once_with_its_class() -> None:
     for name, cls in CLASSES.items():
         if not issubclass(cls, tradesdk.PaymentError) and name != "APIError":
             assert classes[cls.code] == name
-    for call in CALLS:
+    for call in calls():
         code = keyword(call, "code")
         if name_called(call) in CLASSES and isinstance(code, ast.Constant):
             assert classes[str(code.value)] == name_called(call)
@@ -99,22 +108,22 @@ def test_the_table_of_codes_has_every_code_once_with_its_class() -> None:
 def test_every_code_is_raised_and_every_raised_one_is_in_the_list() -> None:
     """What is given as `code=` is one of the list, as type checkers see too; and nothing in the list is left over."""
     codes = set(get_args(tradesdk.ErrorCode))
-    given = set().union(*(texts(keyword(call, "code")) for call in CALLS if name_called(call) in CLASSES))
+    given = set().union(*(texts(keyword(call, "code")) for call in calls() if name_called(call) in CLASSES))
     assert given - {""} <= codes
     by_status = {
         status_error_class(status, name).code for status in range(300, 600) for name in ("invalid_signature", "")
     }
-    called = {name_called(call) for call in CALLS if not isinstance(keyword(call, "code"), ast.Constant)}
+    called = {name_called(call) for call in calls() if not isinstance(keyword(call, "code"), ast.Constant)}
     called.add("APITimeoutError")  # made under another name, in connection_error
     by_class = {cls.code for name, cls in CLASSES.items() if name in called}
-    ours = texts(*SOURCES) - {cls.code for cls in CLASSES.values()}
+    ours = texts(*sources()) - {cls.code for cls in CLASSES.values()}
     assert codes - ours - by_status - by_class == set()
 
 
 def test_the_table_of_log_events_agrees_with_what_is_logged() -> None:
     """Each record of the log says what happened, in fields that the page lists."""
     fields: dict[str, set[str]] = {}
-    for call in CALLS:
+    for call in calls():
         if name_called(call) == "log_fields":
             event = call.args[0]
             assert isinstance(event, ast.Constant)
@@ -123,7 +132,7 @@ def test_the_table_of_log_events_agrees_with_what_is_logged() -> None:
     assert {name: set(re.findall(r"\w+", listed)) for name, listed in EVENT_ROWS} == fields
     assert set(get_args(LogEvent)) == set(fields)
     assert set().union(*fields.values()) == set(LogFields.__annotations__)
-    logged = [call for call in CALLS if ast.unparse(call.func).startswith("logger.") and name_called(call) in LEVELS]
+    logged = [call for call in calls() if ast.unparse(call.func).startswith("logger.") and name_called(call) in LEVELS]
     assert len(logged) > len(fields)
     assert [ast.unparse(call) for call in logged if keyword(call, "extra") is None] == []
 

@@ -7,18 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
-import respx
 
 from tradesdk import AsyncTradeClient
 from tradesdk._async.connection_pool import AsyncConnectionPool
 from tradesdk._http.settings import Origin
 
-from .._answers import BASE, KEY
+from .._answers import BASE, KEY, SCRIPTED
 from .._clock import VirtualClock
 from .._hostile import Answering, HostileServer, hostile
 
 T = TypeVar("T")
-SCRIPTED = respx.MockRouter(assert_all_called=False)
 
 
 def client_of(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tradesdk import AsyncTradeClient, LocalSigner
-from tradesdk_mock import MockClock, MockServer
+from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._clock import START
-from ._client import SCRIPTED
+from .._stock import stock
 
 numbers = count(1)
 
@@ -33,14 +33,6 @@ class Tenant:
         """A client with another key; the test closes it."""
         settings: dict[str, Any] = {"api_key": key, "base_url": self.server.url, "clock": self.server.clock}
         return AsyncTradeClient(**settings | options)
-
-
-@pytest.fixture(autouse=True)
-def intercepted() -> Iterator[None]:
-    """What `client_of` has respx intercept ends with the test."""
-    yield
-    if SCRIPTED.routes:
-        SCRIPTED.stop(clear=True, reset=True)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +61,14 @@ async def populated(tenant: Tenant) -> Tenant:
     await tenant.client.account.get()  # the first use of its key makes the tenant, on the plan that the key names
     tenant.server.populate(tenant.name)
     return tenant
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    """A market in process, with books of its own and trades to show, on a clock that stands still."""
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        service.restore(stock(START))
+        yield service
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tradesdk import (
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
-from tradesdk_mock import MockClock, MockService
+from tradesdk_mock import MockService
 
 from .._clock import START
 from ._client import collected
@@ -29,12 +28,6 @@ from ._market import buyer_of
 
 TOKEN = 30_000
 JOB = "prices of today"
-
-
-@pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START), signals="scripted") as service:
-        yield service
 
 
 async def symbols(client: AsyncMarketClient, count: int = 12) -> list[str]:

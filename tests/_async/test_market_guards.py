@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 from weakref import ref
@@ -12,9 +11,8 @@ import pytest
 
 from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError, TokenDetails
 from tradesdk._async.concurrency import Place
-from tradesdk_mock import MockClock, MockService
+from tradesdk_mock import MockService
 
-from .._clock import START
 from .._paidservice import CountingSigner
 from .._seller import BASE, PRICE, TWO, Seller, asks_1
 from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
@@ -242,12 +240,6 @@ def test_what_is_no_signer(bad: Any) -> None:
 
 
 # For which tokens.
-
-
-@pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START), signals="scripted") as service:
-        yield service
 
 
 def asked(mock: MockService) -> list[str]:

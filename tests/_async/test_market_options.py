@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -20,20 +19,12 @@ from tradesdk import (
     PaymentRejectedError,
     Timeout,
 )
-from tradesdk_mock import MockClock, MockService
+from tradesdk_mock import MockService
 
-from .._clock import START
 from .._paidservice import CountingSigner
 from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, prices
 from ..unit._offers import PAYER, offer_1, offer_2, requirement_1, requirement_2
 from ._market import buyer_of, market_of
-
-
-@pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START), signals="scripted") as service:
-        yield service
-
 
 # Copies with other settings.
 

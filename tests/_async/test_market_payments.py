@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -24,7 +23,7 @@ from tradesdk import (
     Reconciliation,
 )
 from tradesdk._values.payment import SignedHeader
-from tradesdk_mock import GapOptions, MockClock, MockService
+from tradesdk_mock import MockService
 
 from .._clock import START
 from .._paidservice import BASE, CountingSigner, JumpingClock, PaidService
@@ -37,18 +36,10 @@ USED_UP = 200
 
 
 @pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START), signals="scripted") as service:
-        yield service
-
-
-@pytest.fixture
-def patient() -> Iterator[MockService]:
+def patient(mock: MockService) -> MockService:
     """It knows payments by their identifier and gives stored answers again."""
-    with MockService(
-        clock=MockClock(START), signals="scripted", gaps=GapOptions(payment_identifier="optional")
-    ) as service:
-        yield service
+    mock.set_gaps(payment_identifier="optional")
+    return mock
 
 
 async def doubtful(client: Any, mock: MockService, **fault: Any) -> Payment:

@@ -1,22 +1,13 @@
 """Any body to an endpoint with a published price: paid and guarded as the named calls are."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tradesdk import DryRun, Ledger, PaymentRefusedError
-from tradesdk_mock import MockClock, MockService
+from tradesdk_mock import MockService
 
-from .._clock import START
 from ._market import buyer_of
 
 TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
-
-
-@pytest.fixture
-def mock() -> Iterator[MockService]:
-    with MockService(clock=MockClock(START), signals="scripted") as service:
-        yield service
 
 
 async def test_what_it_brings_is_the_answer_as_it_came(mock: MockService) -> None:

@@ -13,6 +13,7 @@ from tradesdk import TradeClient
 from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
+from .._stock import stock
 from ._services import Scripted, scripted
 from ._terminal import Terminal
 
@@ -52,9 +53,9 @@ def world(trade: Terminal, server: MockServer) -> Terminal:
 
 @pytest.fixture
 def own(trade: Terminal, server: MockServer) -> Terminal:
-    """`trade` on a filled tenant of this test."""
+    """`trade` on a filled tenant of this test; with more trades than fit on two pages."""
     tenant = f"cli{next(tenants)}"
-    server.populate(tenant)
+    server.populate(tenant, trades=60)
     trade.env |= {"TRADE_BASE_URL": server.url, "TRADE_API_KEY": f"mock_full_{tenant}"}
     return trade
 
@@ -78,6 +79,7 @@ def service(trade: Terminal) -> Iterator[Scripted]:
 def shop() -> Iterator[MockServer]:
     """A mock that sells market data, with books of its own."""
     with MockServer(seed=7, signals="scripted") as running:
+        running.restore(stock())
         yield running
 
 

@@ -45,7 +45,8 @@ def server() -> Iterator[MockServer]:
 def ask(server: MockServer, path: str) -> Any:
     """What the service itself says, read without the SDK."""
     headers = {"Authorization": "Bearer mock_full_shared"}
-    answer = httpx.get(server.url + path, headers=headers, trust_env=False)
+    with httpx.Client(transport=server.transport(), base_url=server.url, headers=headers) as http:
+        answer = http.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
 

@@ -11,6 +11,7 @@ import pytest
 
 from tradesdk import Ledger, LocalSigner
 
+from .._stock import stock
 from ._terminal import Terminal
 from .conftest import BUYER_KEY
 
@@ -19,6 +20,15 @@ BUY = ("market", "prices", "ETH", "BRETT", "--max-price", "0.10")
 
 def wallet(trade: Terminal, world: str = "default") -> Path:
     return trade.home / "mock" / f"{world}.wallet.json"
+
+
+@pytest.fixture(autouse=True)
+def worlds(trade: Terminal) -> None:
+    """Their trades are built already."""
+    folder = trade.home / "mock"
+    folder.mkdir(mode=0o700)
+    for name in ("default", "one", "two", "w"):
+        (folder / f"{name}.sqlite3").write_bytes(stock())
 
 
 def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:
@@ -63,7 +73,6 @@ def test_worlds_have_wallets_of_their_own(trade: Terminal) -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", '{"key": "0x12"}'])
 def test_a_damaged_wallet_is_named(trade: Terminal, content: str) -> None:
-    wallet(trade).parent.mkdir()
     wallet(trade).write_text(content)
     run = trade("--mock", *BUY)
     assert run.code == 3

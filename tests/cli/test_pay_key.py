@@ -53,7 +53,7 @@ def typist(monkeypatch: pytest.MonkeyPatch) -> Typist:
 @pytest.fixture
 def keystore(tmp_path: Path) -> Path:
     path = tmp_path / "wallet.json"
-    create_keystore(path, PASSWORD, BUYER_KEY)
+    create_keystore(path, PASSWORD, BUYER_KEY, work=2)
     return path
 
 
@@ -223,7 +223,7 @@ def test_a_keystore_without_an_address_is_opened_to_know_it(
 
 
 def test_the_usual_keystore_is_found(buyer: Terminal, shop: MockServer, password_file: Path) -> None:
-    create_keystore(buyer.home / "keystore.json", PASSWORD, BUYER_KEY)
+    create_keystore(buyer.home / "keystore.json", PASSWORD, BUYER_KEY, work=2)
     del buyer.env["TRADE_WALLET_KEY"]
     buyer.env["TRADE_KEYSTORE_PASSWORD_FILE"] = str(password_file)
     assert buyer(*PRICES).code == 0

@@ -4,8 +4,10 @@ import copy
 import math
 import pickle
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,15 +19,50 @@ from tradesdk import (
     Ledger,
     LocalSigner,
     MarketClient,
+    NotFoundError,
     RetryPolicy,
+    ServiceUnavailableError,
     Timeout,
     TradeClient,
     TradeError,
 )
-from tradesdk._http.settings import USER_AGENT, ApiKey, api_key, base_url, check_api_key, deadline, is_loopback, policy
+from tradesdk._http.settings import ApiKey
+
+from .._answers import Scripted, Service, failed, ok
+from .._clock import VirtualClock
 
 SECRET = "sk_live_do_not_show_me"
 URL = "https://api.example.com"
+
+
+def client(*answers: Scripted, environ: Mapping[str, str] | None = None, of_client: str = "", **options: Any) -> Any:
+    """A client of a service that answers like this, made where nothing else of ours is set; and the service."""
+    service = Service(*answers)
+    http = httpx.Client(transport=httpx.MockTransport(service), base_url=of_client)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TRADE_API_KEY", "TRADE_BASE_URL"):
+            patch.delenv(name, raising=False)
+        for name, value in (environ or {}).items():
+            patch.setenv(name, value)
+        settings: dict[str, Any] = {"http_client": http, "clock": VirtualClock()}
+        return TradeClient(**settings | options), service
+
+
+def keyed(api_key: Any = None, environ: Mapping[str, str] | None = None, requests: int = 1) -> list[bytes]:
+    """What each request has as its authorization."""
+    made, service = client(*[ok({})] * requests, environ=environ, api_key=api_key, base_url=URL)
+    for _ in range(requests):
+        made.request("GET", "/v1/x")
+    return [dict(request.headers.raw)[b"Authorization"] for request in service.requests]
+
+
+def base_url(given: Any = None, **options: Any) -> str:
+    """Where a request goes, as an error says it."""
+    made, _ = client(failed(404), api_key="k", base_url=given, **options)
+    with pytest.raises(NotFoundError) as caught:
+        made.request("GET", "/v1/x")
+    url: str = caught.value.url
+    return url.removesuffix("/v1/x")
 
 
 def refused(call: Any, *args: Any, **kwargs: Any) -> ConfigError:
@@ -77,60 +114,49 @@ def test_what_could_not_be_made_can_be_shown(make: type, settings: dict[str, Any
     ids=lambda value: ascii(value)[-20:],
 )
 def test_a_key_that_cannot_be_a_header_is_refused_without_being_shown(bad: Any) -> None:
-    refused(check_api_key, bad)
-    refused(ApiKey(lambda: bad).header)
+    refused(keyed, lambda: bad)
     if bad is not None:
-        refused(api_key, bad, {"TRADE_API_KEY": "good"})
-    if isinstance(bad, str):
-        refused(api_key, None, {"TRADE_API_KEY": bad})
+        refused(keyed, bad, {"TRADE_API_KEY": "good"})
+    if isinstance(bad, str) and not {"\x00", "\ud800"} & set(bad):  # those can't be in an environment
+        refused(keyed, None, {"TRADE_API_KEY": bad})
 
 
 def test_a_key_has_at_most_512_characters() -> None:
-    assert check_api_key("k" * 512) == "k" * 512
-    for refuse in (lambda: check_api_key(SECRET * 100), ApiKey(lambda: SECRET * 100).header):
-        assert f"has {100 * len(SECRET)} characters; at most 512" in str(refused(refuse))
+    assert keyed("k" * 512) == [b"Bearer " + b"k" * 512]
+    for key in (SECRET * 100, lambda: SECRET * 100):
+        assert f"has {100 * len(SECRET)} characters; at most 512" in str(refused(keyed, key))
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 def test_any_printable_ascii_is_a_key(key: str) -> None:
-    assert api_key(key, {}).header() == b"Bearer " + key.encode()
+    assert keyed(key) == [b"Bearer " + key.encode()]
 
 
 @given(st.text())
 def test_no_other_text_gets_into_the_header(key: str) -> None:
     if key and all("!" <= letter <= "~" for letter in key):
-        assert ApiKey(key).header() == b"Bearer " + key.encode()
+        assert keyed(key) == [b"Bearer " + key.encode()]
     else:
         with pytest.raises(ConfigError):
-            ApiKey(key)
+            client(api_key=key, base_url=URL)
 
 
 def test_the_argument_counts_more_than_the_environment() -> None:
     environ = {"TRADE_API_KEY": "from_env"}
-    assert api_key("given", environ).header() == b"Bearer given"
-    assert api_key(None, environ).header() == b"Bearer from_env"
-    assert api_key(lambda: "called", environ).header() == b"Bearer called"
+    assert keyed("given", environ) == [b"Bearer given"]
+    assert keyed(None, environ) == [b"Bearer from_env"]
+    assert keyed(lambda: "called", environ) == [b"Bearer called"]
 
 
 def test_no_key_says_where_one_could_come_from() -> None:
-    assert str(refused(api_key, None, {})) == "no API key: set TRADE_API_KEY or pass api_key="
-    assert "TRADE_API_KEY" in str(refused(api_key, "", {}))
-
-
-def test_the_environment_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRADE_API_KEY", "later")
-    monkeypatch.setenv("TRADE_BASE_URL", URL)
-    assert api_key(None).header() == b"Bearer later"
-    assert base_url(None, allow_insecure=False) == URL
+    assert str(refused(keyed)) == "no API key: set TRADE_API_KEY or pass api_key="
+    assert "TRADE_API_KEY" in str(refused(keyed, ""))
 
 
 def test_a_function_is_asked_every_time() -> None:
     keys = iter(["first", "second", "bad key"])
-    key = ApiKey(lambda: next(keys))
-    assert not key.fixed
-    assert [key.header(), key.header()] == [b"Bearer first", b"Bearer second"]
-    refused(key.header)
-    assert ApiKey("steady").fixed
+    assert keyed(lambda: next(keys), requests=2) == [b"Bearer first", b"Bearer second"]
+    refused(keyed, lambda: next(keys))
 
 
 def test_a_key_is_never_shown_copied_out_or_pickled() -> None:
@@ -170,8 +196,8 @@ GOOD = {
 
 @pytest.mark.parametrize("given_url", GOOD, ids=ascii)
 def test_good_base_urls(given_url: str) -> None:
-    assert base_url(given_url, allow_insecure=False, environ={"TRADE_BASE_URL": "https://other"}) == GOOD[given_url]
-    assert base_url(None, allow_insecure=False, environ={"TRADE_BASE_URL": given_url}) == GOOD[given_url]
+    assert base_url(given_url, environ={"TRADE_BASE_URL": "https://other"}) == GOOD[given_url]
+    assert base_url(environ={"TRADE_BASE_URL": given_url}) == GOOD[given_url]
 
 
 PLAIN = [
@@ -192,24 +218,22 @@ PLAIN = [
 )
 def test_the_base_url_of_an_http_client_comes_last(argument: str | None, environ: dict[str, str], found: str) -> None:
     of_client = "https://client.example/api/v1/"
-    assert base_url(argument, allow_insecure=False, environ=environ, of_client=of_client) == found
+    assert base_url(argument, environ=environ, of_client=of_client) == found
 
 
 def test_the_base_url_of_an_http_client_is_checked_like_any_other() -> None:
-    assert "is not https" in str(
-        refused(base_url, None, allow_insecure=False, environ={}, of_client="http://a.example")
-    )
-    assert "no base URL" in str(refused(base_url, "", allow_insecure=False, environ={}, of_client=URL))
+    assert "is not https" in str(refused(base_url, of_client="http://a.example"))
+    assert "no base URL" in str(refused(base_url, "", of_client=URL))
 
 
 @pytest.mark.parametrize("url", PLAIN)
 def test_plain_http_to_elsewhere_is_refused(url: str) -> None:
-    error = refused(base_url, url, allow_insecure=False, environ={})
+    error = refused(base_url, url)
     assert "not https" in str(error) or "user name" in str(error)
 
 
 def test_plain_http_can_be_allowed() -> None:
-    assert base_url("http://10.0.0.1:80/v1", allow_insecure=True, environ={}) == "http://10.0.0.1:80"
+    assert base_url("http://10.0.0.1:80/v1", allow_insecure=True) == "http://10.0.0.1:80"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +275,7 @@ def test_plain_http_can_be_allowed() -> None:
     ],
 )
 def test_bad_base_urls(url: Any, reason: str) -> None:
-    assert reason in str(refused(base_url, url, allow_insecure=True, environ={}))
+    assert reason in str(refused(base_url, url, allow_insecure=True))
 
 
 @pytest.mark.parametrize(
@@ -274,7 +298,7 @@ def test_bad_base_urls(url: Any, reason: str) -> None:
     ],
 )
 def test_a_secret_in_a_url_is_refused_without_being_shown(url: str) -> None:
-    refused(base_url, url, allow_insecure=True, environ={})
+    refused(base_url, url, allow_insecure=True)
 
 
 @given(
@@ -282,23 +306,26 @@ def test_a_secret_in_a_url_is_refused_without_being_shown(url: str) -> None:
 )
 def test_no_base_url_raises_anything_else(url: str) -> None:
     try:
-        good = base_url(url, allow_insecure=False, environ={})
+        good = base_url(url)
     except ConfigError:
         return
     assert good.startswith(("https://", "http://"))
     assert not good.endswith("/")
-    assert base_url(good, allow_insecure=False, environ={}) in (good, good.removesuffix("/v1"))
+    assert base_url(good) in (good, good.removesuffix("/v1"))
 
 
 @pytest.mark.parametrize(
     ("host", "here"),
     [
-        *((name, True) for name in ("localhost", "LOCALHOST", "127.0.0.1", "127.255.255.254", "::1")),
-        *((name, False) for name in ("", "example.com", "localhost.example", "0.0.0.0", "::", "127.1", "10.0.0.1")),  # noqa: S104  # nothing is bound
+        *((name, True) for name in ("localhost", "LOCALHOST", "127.0.0.1", "127.255.255.254", "[::1]")),
+        *((name, False) for name in ("example.com", "localhost.example", "0.0.0.0", "[::]", "127.1", "10.0.0.1")),  # noqa: S104  # nothing is bound
     ],
 )
 def test_what_is_this_machine(host: str, here: bool) -> None:
-    assert is_loopback(host) is here
+    if here:
+        assert base_url(f"http://{host}") == f"http://{host}"
+    else:
+        assert "is not https" in str(refused(base_url, f"http://{host}"))
 
 
 # Time
@@ -341,11 +368,13 @@ def test_sockets_take_every_timeout(seconds: float, part: float | None) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, -0.0, math.nan, -math.inf, "5", True, None, [5]])
 def test_a_deadline_is_more_than_nothing(bad: Any) -> None:
-    assert "deadline" in str(refused(deadline, bad))
+    assert "deadline" in str(refused(client, api_key="k", base_url=URL, deadline=bad))
 
 
 def test_deadlines() -> None:
-    assert [deadline(value) for value in (0.5, 180, math.inf, 10**400)] == [0.5, 180.0, math.inf, math.inf]
+    for seconds in (0.5, 180, math.inf, 10**400):
+        made, _ = client(ok({}), api_key="k", base_url=URL, deadline=seconds)
+        assert made.request("GET", "/v1/x").status == 200
 
 
 # Retries
@@ -353,17 +382,26 @@ def test_deadlines() -> None:
 
 @pytest.mark.parametrize("bad", [-1, 6, 2.0, True, "3", math.nan, [1]])
 def test_other_numbers_of_retries_are_refused(bad: Any) -> None:
-    assert "0 to 5" in str(refused(policy, RetryPolicy(), bad))
+    assert "0 to 5" in str(refused(client, api_key="k", base_url=URL, max_retries=bad))
 
 
 def test_the_number_of_retries_alone_can_be_given() -> None:
     own = RetryPolicy(base=2, max_retries=4)
-    assert policy(own, None) is own
-    assert policy(own, 0) == RetryPolicy(base=2, max_retries=0)
+    for retries, tries in ((None, 5), (0, 1), (2, 3)):
+        clock = VirtualClock()
+        answers = [failed(503)] * tries
+        made, service = client(*answers, api_key="k", base_url=URL, retry=own, max_retries=retries, clock=clock)
+        with pytest.raises(ServiceUnavailableError):
+            made.request("GET", "/v1/x")
+        assert (service.left, len(clock.waits)) == (0, tries - 1)
     assert own.max_retries == 4
 
 
 def test_the_user_agent_can_be_a_header() -> None:
-    assert USER_AGENT.startswith(b"tradesdk/")
-    assert b" python/3." in USER_AGENT
-    assert USER_AGENT.decode("ascii").isprintable()
+    made, service = client(ok({}), api_key="k", base_url=URL)
+    made.request("GET", "/v1/x")
+    agent = service.requests[0].headers["user-agent"]
+    assert agent.startswith("tradesdk/")
+    assert " python/3." in agent
+    assert agent.isascii()
+    assert agent.isprintable()

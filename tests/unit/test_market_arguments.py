@@ -6,40 +6,35 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from enum import IntEnum, StrEnum
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import InvalidArgumentError
-from tradesdk._market import (
-    MarketRequest,
-    TokenQuery,
-    distinct,
-    signal_history,
-    supported_tokens,
-    token_avg_prices,
-    token_prices,
-    token_signals,
-    token_win_rate,
-    top_performers,
-)
+from tradesdk import InvalidArgumentError, MarketClient, NotFoundError, TokenQuery
+from tradesdk._market import distinct
 
-TOKEN_CALLS: list[Callable[[Any], MarketRequest[Any]]] = [
-    token_signals,
-    token_prices,
-    signal_history,
-    token_win_rate,
-    token_avg_prices,
-]
+from .._answers import BASE, Service, failed
+
+TOKEN_CALLS = ["token_signals", "token_prices", "signal_history", "token_win_rate", "token_avg_prices"]
 DIGITS = 10**5000  # more than Python turns into text
 
 
-def body(asked: MarketRequest[Any]) -> Any:
-    assert asked.request.body is not None
-    return json.loads(asked.request.body)
+def body(call: Callable[[Any], object]) -> Any:
+    """What a dry run sends, which does without a wallet."""
+    service = Service(failed(404))
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    with MarketClient(base_url=BASE, http_client=http) as market, pytest.raises(NotFoundError):
+        call(market.dry_run)
+    return json.loads(service.requests[0].content)
 
 
-def refused(call: Callable[[], object]) -> str:
+def refused(call: Callable[[Any], object]) -> str:
+    with MarketClient(base_url=BASE) as market:
+        return refusal(lambda: call(market.quote))
+
+
+def refusal(call: Callable[[], object]) -> str:
     with pytest.raises(InvalidArgumentError) as caught:
         call()
     text = str(caught.value)
@@ -89,8 +84,8 @@ def refused(call: Callable[[], object]) -> str:
     ],
     ids=lambda value: ascii(value)[:24],
 )
-def test_tokens_that_are_refused(call: Callable[[Any], MarketRequest[Any]], tokens: Any, said: str) -> None:
-    assert said in refused(lambda: call(tokens))
+def test_tokens_that_are_refused(call: str, tokens: Any, said: str) -> None:
+    assert said in refused(lambda market: getattr(market, call)(tokens))
 
 
 @pytest.mark.rule("market.identifier.required")
@@ -98,32 +93,36 @@ def test_tokens_that_are_refused(call: Callable[[Any], MarketRequest[Any]], toke
 @pytest.mark.parametrize(
     "tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]]
 )
-def test_tokens_that_are_sent(call: Callable[[Any], MarketRequest[Any]], tokens: list[str]) -> None:
+def test_tokens_that_are_sent(call: str, tokens: list[str]) -> None:
+    with MarketClient(base_url=BASE) as market:
+        assert getattr(market.quote, call)(tokens).tokens == len(tokens)
     for given_as in (tokens, iter(tokens), [TokenQuery(one) for one in tokens]):
-        asked = call(given_as)
-        assert body(asked)["tokens"] == [{"identifier": one.strip()} for one in tokens]
-        assert asked.tokens == len(tokens)
+        found = body(lambda market, given_as=given_as: getattr(market, call)(given_as))  # type: ignore[misc]
+        assert found["tokens"] == [{"identifier": one.strip()} for one in tokens]
 
 
 def test_what_was_handed_in_is_left_alone() -> None:
     tokens = ["BRETT", "ETH"]
-    first, second = token_prices(tokens), token_prices(tokens)
+    first, second = (body(lambda market: market.token_prices(tokens)) for _ in range(2))
     assert tokens == ["BRETT", "ETH"]
-    assert (first.request.path, first.request.body) == (second.request.path, second.request.body)
-    assert first.request.body == b'{"tokens":[{"identifier":"BRETT"},{"identifier":"ETH"}]}'
+    assert first == second == {"tokens": [{"identifier": "BRETT"}, {"identifier": "ETH"}]}
 
 
 @pytest.mark.rule("market.signals.limit")
 def test_limits_of_signals() -> None:
     tokens: list[Any] = ["a", TokenQuery("b", 7), TokenQuery("c")]
-    assert body(token_signals(tokens))["tokens"] == [
+    assert body(lambda market: market.token_signals(tokens))["tokens"] == [
         {"identifier": "a"},
         {"identifier": "b", "limit": 7},
         {"identifier": "c"},
     ]
-    assert [one["limit"] for one in body(token_signals(tokens, limit=100))["tokens"]] == [100, 7, 100]
+    assert [one["limit"] for one in body(lambda market: market.token_signals(tokens, limit=100))["tokens"]] == [
+        100,
+        7,
+        100,
+    ]
     for call in TOKEN_CALLS[1:]:
-        said = refused(lambda call=call: call(tokens))  # type: ignore[misc]
+        said = refused(lambda market, call=call: getattr(market, call)(tokens))  # type: ignore[misc]
         assert said == "tokens[1] has a limit, which only token_signals takes"
 
 
@@ -131,24 +130,29 @@ class Few(IntEnum):
     FOUR = 4
 
 
-LIMITS: list[tuple[Callable[[Any], MarketRequest[Any]], int, Callable[[Any], Any]]] = [
-    (lambda limit: token_signals(["a"], limit), 100, lambda sent: sent["tokens"][0]["limit"]),
-    (lambda limit: token_signals([TokenQuery("a", limit)]), 100, lambda sent: sent["tokens"][0]["limit"]),
-    (lambda limit: top_performers("ROI", limit), 300, lambda sent: sent["limit"]),
-    (supported_tokens, 500, lambda sent: sent["limit"]),
+LIMITS: list[tuple[Callable[[Any, Any], object], int, Callable[[Any], Any]]] = [
+    (lambda market, limit: market.token_signals(["a"], limit=limit), 100, lambda sent: sent["tokens"][0]["limit"]),
+    (
+        lambda market, limit: market.token_signals([TokenQuery("a", limit)]),
+        100,
+        lambda sent: sent["tokens"][0]["limit"],
+    ),
+    (lambda market, limit: market.top_performers("ROI", limit=limit), 300, lambda sent: sent["limit"]),
+    (lambda market, limit: market.supported_tokens(limit=limit), 500, lambda sent: sent["limit"]),
 ]
 
 
 @pytest.mark.rule("market.signals.limit", "market.top.limit", "market.supported.limit")
 @pytest.mark.parametrize(("call", "most", "sent"), LIMITS, ids=["signals", "query", "top", "supported"])
-def test_limits(call: Callable[[Any], MarketRequest[Any]], most: int, sent: Callable[[Any], Any]) -> None:
+def test_limits(call: Callable[[Any, Any], object], most: int, sent: Callable[[Any], Any]) -> None:
     for good in (1, 2, most, Few.FOUR):
-        found = sent(body(call(good)))
+        found = sent(body(lambda market, good=good: call(market, good)))  # type: ignore[misc]
         assert found == good
         assert type(found) is int
     wrong: list[Any] = [0, -1, most + 1, True, False, 5.0, "5", b"5", [], float("nan"), DIGITS, -DIGITS]
     for bad in wrong:
-        assert f"limit must be a whole number from 1 to {most}, not" in refused(lambda bad=bad: call(bad))  # type: ignore[misc]
+        said = refused(lambda market, bad=bad: call(market, bad))  # type: ignore[misc]
+        assert f"limit must be a whole number from 1 to {most}, not" in said
 
 
 class Sort(StrEnum):
@@ -157,19 +161,20 @@ class Sort(StrEnum):
 
 @pytest.mark.rule("market.top.sort")
 def test_what_top_performers_are_sorted_by() -> None:
-    assert body(top_performers("winRate")) == {"sortBy": "winRate"}
-    assert body(top_performers(Sort.ROI)) == {"sortBy": "ROI"}  # type: ignore[arg-type]  # equal to one of them
+    assert body(lambda market: market.top_performers("winRate")) == {"sortBy": "winRate"}
+    assert body(lambda market: market.top_performers(Sort.ROI)) == {"sortBy": "ROI"}
     for bad in ("roi", "WINRATE", "win_rate", "", None, 1, ["ROI"], "\x1b"):
-        assert "sort_by must be one of winRate, ROI, not" in refused(lambda bad=bad: top_performers(bad))  # type: ignore[misc]
+        assert "sort_by must be one of winRate, ROI, not" in refused(lambda market, bad=bad: market.top_performers(bad))  # type: ignore[misc]
 
 
 @pytest.mark.rule("market.signals.kinds", "market.history.type")
 def test_what_kind_of_signals() -> None:
     for kind in ("BUY", "SELL", "WAITING FOR SIGNAL", "ALL"):
-        assert body(signal_history(["a"], signal_type=kind))["signalType"] == kind
-    assert body(signal_history(["a"])) == {"tokens": [{"identifier": "a"}]}
+        found = body(lambda market, kind=kind: market.signal_history(["a"], signal_type=kind))  # type: ignore[misc]
+        assert found["signalType"] == kind
+    assert body(lambda market: market.signal_history(["a"])) == {"tokens": [{"identifier": "a"}]}
     for bad in ("buy", "WAITING", "", 0, False, ["BUY"]):
-        said = refused(lambda bad=bad: signal_history(["a"], signal_type=bad))  # type: ignore[misc]
+        said = refused(lambda market, bad=bad: market.signal_history(["a"], signal_type=bad))  # type: ignore[misc]
         assert "signal_type must be one of BUY, SELL, WAITING FOR SIGNAL, ALL, not" in said
 
 
@@ -192,9 +197,9 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_moments_are_sent_as_iso_8601(moment: Any, text: str) -> None:
-    assert body(signal_history(["a"], start=moment))["startDate"] == text
-    assert body(signal_history(["a"], end=moment))["endDate"] == text
-    same = body(signal_history(["a"], moment, moment))
+    assert body(lambda market: market.signal_history(["a"], start=moment))["startDate"] == text
+    assert body(lambda market: market.signal_history(["a"], end=moment))["endDate"] == text
+    same = body(lambda market: market.signal_history(["a"], start=moment, end=moment))
     assert (same["startDate"], same["endDate"]) == (text, text)
 
 
@@ -209,14 +214,15 @@ def test_moments_are_sent_as_iso_8601(moment: Any, text: str) -> None:
     ids=lambda bad: type(bad).__name__,
 )
 def test_what_is_no_moment_is_refused(bad: Any) -> None:
-    assert refused(lambda: signal_history(["a"], start=bad)).startswith("start ")
-    assert refused(lambda: signal_history(["a"], end=bad)).startswith("end ")
+    assert refused(lambda market: market.signal_history(["a"], start=bad)).startswith("start ")
+    assert refused(lambda market: market.signal_history(["a"], end=bad)).startswith("end ")
 
 
 @pytest.mark.rule("market.history.dates")
 def test_dates_are_in_order() -> None:
     for start, end in ((1, 0), (WHEN, 0), (WHEN + timedelta(microseconds=1), WHEN), (1.5, 1)):
-        assert refused(lambda start=start, end=end: signal_history(["a"], start, end)) == "start is later than end"  # type: ignore[misc]
+        said = refused(lambda market, span=(start, end): market.signal_history(["a"], start=span[0], end=span[1]))  # type: ignore[misc]
+        assert said == "start is later than end"
 
 
 @given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))
@@ -225,9 +231,9 @@ def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str
     assert [one.casefold() for one in kept] == list(dict.fromkeys(one.strip().casefold() for one in tokens))
     assert set(kept) <= {one.strip() for one in tokens}
     if len(kept) == len(tokens) and 1 <= len(tokens) <= 5:
-        assert body(token_prices(tokens))["tokens"] == [{"identifier": one} for one in kept]
+        assert body(lambda market: market.token_prices(tokens))["tokens"] == [{"identifier": one} for one in kept]
     else:
-        refused(lambda: token_prices(tokens))
+        refused(lambda market: market.token_prices(tokens))
 
 
 def test_a_list_for_batches() -> None:
@@ -237,7 +243,7 @@ def test_a_list_for_batches() -> None:
     assert [one.identifier for one in distinct(iter(thousand), limits=False)] == thousand
     wanted: list[Any] = [TokenQuery("a", 5), "b", TokenQuery("A", 5), "B"]
     assert distinct(wanted, limits=True) == [TokenQuery("a", 5), TokenQuery("b")]
-    assert "twice, with different limits" in refused(lambda: distinct([TokenQuery("a", 5), "A"], limits=True))
-    assert "write ['ETH']" in refused(lambda: distinct("ETH", limits=False))
-    assert "tokens[1]" in refused(lambda: distinct(["a", "\n"], limits=False))
-    assert "only token_signals" in refused(lambda: distinct([TokenQuery("a", 5)], limits=False))
+    assert "twice, with different limits" in refusal(lambda: distinct([TokenQuery("a", 5), "A"], limits=True))
+    assert "write ['ETH']" in refusal(lambda: distinct("ETH", limits=False))
+    assert "tokens[1]" in refusal(lambda: distinct(["a", "\n"], limits=False))
+    assert "only token_signals" in refusal(lambda: distinct([TokenQuery("a", 5)], limits=False))

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tradesdk import InvalidArgumentError
-from tradesdk._market import raw
+from tradesdk import InvalidArgumentError, MarketClient
+
+from .._answers import BASE
 
 TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
 
@@ -28,15 +29,28 @@ TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
     ],
 )
 def test_what_cannot_be_priced_is_no_request(path: Any, body: Any, told: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=told):
-        raw(path, body)
+    with MarketClient(base_url=BASE) as market, pytest.raises(InvalidArgumentError, match=told):
+        market.quote.request(path, json=body)
 
 
-@pytest.mark.parametrize("path", ["/v1/token-signals", "/v1/token-prices", "/v1/signal-history", "/v1/token-win-rate"])
-def test_tokens_are_counted_where_the_price_is_per_token(path: str) -> None:
-    assert raw(path, TOKENS).tokens == 2
+@pytest.mark.parametrize(
+    ("path", "price"),
+    [
+        *(("/v1/token-signals", 50_000), ("/v1/signal-history", 50_000), ("/v1/token-prices", 30_000)),
+        *(("/v1/token-win-rate", 30_000), ("/v1/token-avg-prices", 20_000)),
+    ],
+)
+def test_tokens_are_counted_where_the_price_is_per_token(path: str, price: int) -> None:
+    with MarketClient(base_url=BASE) as market:
+        quote = market.quote.request(path, json=TOKENS)
+    assert (quote.tokens, quote.amount) == (2, 2 * price)
 
 
-@pytest.mark.parametrize("path", ["/v1/top-performers", "/v1/aggregate-metrics", "/v1/supported-tokens"])
-def test_and_nowhere_else(path: str) -> None:
-    assert raw(path, TOKENS).tokens is None
+@pytest.mark.parametrize(
+    ("path", "price"),
+    [("/v1/top-performers", 60_000), ("/v1/aggregate-metrics", 60_000), ("/v1/supported-tokens", 0)],
+)
+def test_and_nowhere_else(path: str, price: int) -> None:
+    with MarketClient(base_url=BASE) as market:
+        quote = market.quote.request(path, json=TOKENS)
+    assert (quote.tokens, quote.amount) == (None, price)

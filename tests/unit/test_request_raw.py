@@ -7,15 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import InvalidArgumentError
-from tradesdk._http.request import Request, raw_request
-from tradesdk._http.response import decode_raw
-from tradesdk._http.retry import Operation
-from tradesdk._values.http import RawResponse
+from tradesdk import APIConnectionError, InvalidArgumentError, TradeClient
+
+from .._answers import BASE, KEY, Service, ok
+from .._clock import VirtualClock
+
+LOST = httpx.ReadError("the connection was lost")
 
 
-def raw(method: Any, path: Any, **more: Any) -> Request[RawResponse]:
-    return raw_request(method, path, decode_raw, **more)
+def client_of(service: Service) -> TradeClient:
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    return TradeClient(api_key=KEY, base_url=BASE, clock=VirtualClock(), http_client=http)
+
+
+def raw(method: Any, path: Any, **more: Any) -> httpx.Request:
+    """What is sent."""
+    service = Service(ok({}))
+    client_of(service).request(method, path, **more)
+    return service.requests[0]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +68,7 @@ def test_a_path_that_leads_elsewhere_is_refused(path: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/account", "/v1/agents/a%20b", "/v1/a%2Fb", "/v2/x", "/v1/..."])
 def test_any_other_path_is_taken_as_it_is(path: str) -> None:
-    assert raw("GET", path).path == path
+    assert raw("GET", path).url.raw_path.decode() == path
 
 
 @pytest.mark.parametrize("method", ["", "GETT", "HEAD", "CONNECT", "GET ", "GET\r\n", "ＧＥＴ", None, 5, b"GET"])  # noqa: RUF001 RUF100  # full-width letters
@@ -69,26 +78,32 @@ def test_other_methods_are_refused(method: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "sent", "operation"),
+    ("method", "sent", "again"),
     [
-        ("get", "GET", Operation.READ),
-        ("Post", "POST", Operation.CREATE),
-        ("PUT", "PUT", Operation.WRITE),
-        ("patch", "PATCH", Operation.WRITE),
-        ("delete", "DELETE", Operation.WRITE),
+        *(("get", "GET", True), ("Post", "POST", False), ("PUT", "PUT", True)),
+        *(("patch", "PATCH", True), ("delete", "DELETE", True)),
     ],
 )
-def test_methods_in_any_case(method: str, sent: str, operation: Operation) -> None:
-    request = raw(method, "/v1/x")
-    assert (request.method, request.operation, request.lookup) == (sent, operation, None)
+def test_methods_in_any_case(method: str, sent: str, again: bool) -> None:
+    """After a lost answer all but a POST are sent again, and nothing is looked up."""
+    service = Service(LOST, *([ok({})] if again else []))
+    client = client_of(service)
+    if again:
+        client.request(method, "/v1/x")
+    else:
+        with pytest.raises(APIConnectionError):
+            client.request(method, "/v1/x")
+    assert service.sent == [f"{sent} /v1/x"] * (1 + again)
 
 
 def test_query_and_body() -> None:
-    request = raw("POST", "/v1/x", query={"a": "1/2", "b": None, "c": True}, body={"n": None})
-    assert request.target == "/v1/x?a=1%2F2&c=true"
-    assert request.body == b'{"n":null}'  # unlike the typed methods, every value is the caller's own
-    assert raw("POST", "/v1/x", body=[]).body == b"[]"
-    assert raw("POST", "/v1/x").body is None
+    request = raw("POST", "/v1/x", query={"a": "1/2", "b": None, "c": True}, json={"n": None})
+    assert request.url.raw_path == b"/v1/x?a=1%2F2&c=true"
+    assert request.content == b'{"n":null}'  # unlike the typed methods, every value is the caller's own
+    assert raw("POST", "/v1/x", json=[]).content == b"[]"
+    without = raw("POST", "/v1/x")
+    assert without.content == b""
+    assert "content-type" not in without.headers
 
 
 @given(st.text(alphabet="/.%2eEfF5cC?#@:\\ ;abv1\n", max_size=20) | st.text(max_size=20))
@@ -97,9 +112,7 @@ def test_no_path_leaves_the_service(path: str) -> None:
         request = raw("GET", path)
     except InvalidArgumentError:
         return
-    url = httpx.URL("https://api.example.com" + request.path)
-    assert url.host == "api.example.com"
-    assert url.port is None
-    assert url.userinfo == b""
-    assert url.query == b""
-    assert url.raw_path.count(b"/") == path.count("/")  # nothing was folded
+    assert f"{request.url.scheme}://{request.url.netloc.decode()}" == BASE
+    assert request.url.userinfo == b""
+    assert request.url.query == b""
+    assert request.url.raw_path.count(b"/") == path.count("/")  # nothing was folded
