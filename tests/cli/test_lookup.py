@@ -35,7 +35,7 @@ def named(server: MockServer) -> dict[str, str]:
         ("agents delete {} --dry-run", "AGENT 12", "AGENT"),
         ("agents create --name n --chain base --dry-run --wallet-id {}", "LABEL", "WALLET"),
         ("agents update AGENT --dry-run --wallet-id {}", "WALLET 12", "WALLET"),
-        ("trades list --agent-id {} --limit 1", "base-slow", "AGENT"),
+        ("trades list --agent-id {} --all", "base-slow", "AGENT"),  # a cursor would say the second of its making
         ("plot agent {} -o json", "base-slow", "AGENT"),
         ("wallets balance {}", "LABEL", "WALLET"),
         ("wallets balance {}", "ADDRESS", "WALLET"),
