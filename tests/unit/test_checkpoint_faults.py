@@ -16,7 +16,7 @@ from tradesdk._stream import checkpoint as checkpoint_module
 from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 
 from ._checkpoints import NOW, checkpoint, kept, refused, script, state
-from .test_ledger_full_disk import on_a_small_disk, possible
+from ._small_disk import on_a_small_disk, possible
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits and modes are POSIX's")
 
