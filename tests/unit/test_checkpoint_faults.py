@@ -19,7 +19,7 @@ from tradesdk._stream.checkpoint import CheckpointFile, CheckpointState
 from tradesdk.errors import CheckpointError
 
 from ._checkpoints import BASE, NOW, PRINT, URL, checkpoint, in_use, kept, opened, refused, script, state
-from .test_ledger_full_disk import on_a_small_disk, possible
+from ._small_disk import on_a_small_disk, possible
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="limits, modes and kills of POSIX")
 

@@ -1,10 +1,12 @@
-"""A ledger that cannot be used: locked, read-only, full, damaged, gone. Nothing changes, and the error says so."""
+"""A ledger that cannot be used: locked, read-only, full, damaged, moved, gone. The error says so, nothing changes."""
 
+import errno
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +16,12 @@ from tradesdk._values.payment import Payment, PaymentState
 from tradesdk.errors import LedgerError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.sqlite import Ledger, _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
+from ._small_disk import on_a_small_disk, possible
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="an open file stays where it is")
 
 
 @pytest.fixture
@@ -307,9 +312,10 @@ def test_rows_that_nobody_of_ours_wrote(path: Path, kept: Payment, statement: st
     db.execute(statement)
     db.commit()
     db.close()
-    with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.get(kept.id)
-    assert caught.value.code == "ledger_damaged", caught.value
+    for read in (lambda ledger: ledger.get(kept.id), Ledger.check):
+        with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
+            read(ledger)
+        assert caught.value.code == "ledger_damaged", caught.value
 
 
 def test_what_cannot_be_stored_is_an_error_of_the_ledger(ledger: Ledger, kept: Payment) -> None:
@@ -330,3 +336,263 @@ def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> N
         interrupted()
     assert ledger.get(kept.id) == kept
     assert ledger.resubmit(kept.id, now=NOW).header == HEADER
+
+
+def test_one_that_is_whole(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite3", sync=False) as ledger:
+        ledger.check()
+        reserve(ledger)
+        ledger.check()
+    Ledger.memory().check()
+
+
+def test_pages_that_were_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    with Ledger(path, sync=False) as ledger:
+        for _ in range(200):
+            reserve(ledger)
+    content = bytearray(path.read_bytes())
+    content[-8_192:-4_096] = b"\xff" * 4_096
+    path.write_bytes(content)
+    with Ledger(path) as ledger, pytest.raises(LedgerError) as caught:
+        ledger.check()
+    assert caught.value.code == "ledger_damaged"
+    assert caught.value.hint
+
+
+# The file is taken away or replaced while it is in use
+
+
+def gone(ledger: Ledger, what: str) -> None:
+    """Nothing is read or written, however often it is tried."""
+    uses: list[Callable[[], object]] = [
+        lambda: reserve(ledger),
+        lambda: ledger.find("call", now=NOW),
+        lambda: ledger.spending(PLENTY, now=NOW),
+        lambda: reserve(ledger),
+    ]
+    for use in uses:
+        with pytest.raises(LedgerError, match=what) as caught:
+            use()
+        assert caught.value.code == "ledger_failed"
+        assert "nothing was sent" in caught.value.message
+        assert "restore it" in caught.value.hint
+
+
+@POSIX
+def test_a_file_that_is_removed_is_missed(ledger: Ledger, path: Path, kept: Payment) -> None:
+    assert ledger.get(kept.id) == kept
+    saved = path.rename(path.with_name("saved"))
+    gone(ledger, "was removed")
+    assert not path.exists()  # an empty one would forget what is spent
+    saved.rename(path)
+    assert ledger.get(kept.id) == kept
+
+
+@POSIX
+@pytest.mark.parametrize("forks", [False, True])
+def test_an_older_copy_in_its_place_is_refused(ledger: Ledger, path: Path, kept: Payment, forks: bool) -> None:
+    """It would forget what has been spent since."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    later = reserve(ledger)
+    if forks:
+        _before_fork()  # closes the file, as every fork does
+        _after_fork()
+    saved = path.with_name("saved")
+    path.rename(saved)
+    copy.replace(path)
+    gone(ledger, "was replaced")
+    saved.replace(path)
+    assert ledger.history() == [later, kept]
+
+
+@POSIX
+def test_one_that_is_emptied_while_it_is_in_use_is_missed(ledger: Ledger, path: Path, kept: Payment) -> None:
+    assert ledger.get(kept.id) == kept
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    os.truncate(path, 0)
+    gone(ledger, "was emptied")
+    assert path.with_name(f"{path.name}-wal").read_bytes() == log, "what is left of it may still be needed"
+
+
+def with_its_log(path: Path) -> None:
+    for one in path.parent.glob(f"{path.name}*"):
+        if not one.name.endswith("-signed"):
+            one.unlink()
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "removed": lambda path: path.unlink(),
+    "emptied": lambda path: os.truncate(path, 0),
+    "removed with its log": with_its_log,
+}
+
+
+@POSIX
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])
+def test_one_that_has_vanished_is_not_begun_anew(tmp_path: Path, closed: bool, lose: Callable[[Path], None]) -> None:
+    """By whoever opens it next, until a person says so."""
+    used = tmp_path / "used" / "ledger.sqlite3"
+    with Ledger(used) as ledger:
+        kept = submitted(ledger)
+        if closed:
+            ledger.close()
+        path = (
+            Path(shutil.copytree(used.parent, tmp_path / "left")) / used.name
+        )  # as a process leaves it that is killed
+    lose(path)
+    left = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    hints: set[str | None] = set()
+    for _ in range(2):
+        with Ledger(path, timeout=0) as fresh, pytest.raises(LedgerError) as caught:
+            reserve(fresh)
+        hints.add(caught.value.hint)
+        assert caught.value.code == "ledger_lost"
+        assert "nothing was sent" in caught.value.message
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == left, "nothing was made or thrown away"
+    mark = path.with_name(f"{path.name}-signed")
+    (hint,) = hints
+    assert f"to start over, remove {mark}:" in str(hint)
+    mark.unlink()
+    with Ledger(path) as anew:
+        assert anew.get(kept.id) is None
+        submitted(anew)
+    assert mark.exists(), "the new one would be missed as well"
+
+
+@POSIX
+def test_one_whose_log_was_removed_before_it_was_taken_over_is_not_begun_anew(path: Path) -> None:
+    ledger = Ledger(path)
+    submitted(ledger)  # all of it is in the log for now
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.with_name("copy-signed").touch()
+    with Ledger(copy, timeout=0) as other, pytest.raises(LedgerError) as caught:
+        reserve(other)
+    assert caught.value.code == "ledger_lost"
+    ledger.close()
+
+
+@POSIX
+def test_without_a_signed_payment_there_is_nothing_to_miss(path: Path) -> None:
+    with Ledger(path) as ledger:
+        reserve(ledger)
+    path.unlink()
+    with Ledger(path) as ledger:
+        assert ledger.history() == []
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@POSIX
+def test_a_ledger_that_is_moved_or_copied_is_used_as_before(tmp_path: Path, path: Path, kept: Payment) -> None:
+    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name, f"{path.name}-signed"]
+    places = [tmp_path / name / "ledger.sqlite3" for name in ("moved", "copied")]
+    for place in places:
+        place.parent.mkdir()
+        place.write_bytes(path.read_bytes())
+        with Ledger(place) as ledger:
+            later = submitted(ledger)
+            assert ledger.history() == [later, kept]
+        with Ledger(place) as again:
+            assert again.history() == [later, kept]
+
+
+@POSIX
+def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def full(name: str, *args: int) -> int:
+        if str(name).endswith("-signed"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(name, *args)
+
+    with Ledger(path) as ledger:
+        payment = reserve(ledger)
+        monkeypatch.setattr(os, "open", full)
+        with pytest.raises(LedgerError, match="no space is left on the disk; nothing was sent"):
+            ledger.submit(payment.id, HEADER, now=NOW)
+        assert ledger.get(payment.id) == payment
+
+
+@POSIX
+def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger, path: Path, kept: Payment) -> None:
+    assert ledger.get(kept.id) == kept
+    with Ledger(tmp_path / "other") as other:
+        payment = reserve(other)
+    ledger.close()
+    (tmp_path / "other").replace(path)
+    with pytest.raises(LedgerError, match=f"{kept.id} is no longer in the ledger"):
+        ledger.resubmit(kept.id, now=NOW)
+    assert ledger.history() == [payment]
+
+
+# A disk that is really full
+
+SMALL_DISK = """
+import os, sys
+from tests.unit._ledger import HEADER, NOW, PLENTY, reserve
+from tradesdk.payments.budget import Budget
+from tradesdk.errors import LedgerError
+from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk._values.payment import PaymentState
+
+disk = sys.argv[1]
+
+def full(use):
+    try:
+        use()
+    except LedgerError as error:
+        assert error.code == "ledger_failed", error
+        assert "no space is left" in error.message, error
+        assert error.hint == "free space on that disk", error
+        return error.message.partition("; ")[2]
+    raise AssertionError("it was written")
+
+def fill():
+    with open(f"{disk}/filling", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError:
+            pass
+
+ledger, new = Ledger(f"{disk}/ledger"), Ledger(f"{disk}/new")
+made = [reserve(ledger)]
+ledger.close()
+fill()
+with Ledger(f"{disk}/ledger") as late:  # what SQLite keeps beside the file while it is open finds no room
+    assert full(lambda: reserve(late)) == "nothing was sent"
+os.unlink(f"{disk}/filling")
+assert ledger.history() == made
+fill()
+
+def spend():
+    for _ in range(100):
+        made.append(reserve(ledger, budget=Budget.unlimited()))
+
+assert full(spend) == "nothing was sent"
+assert full(lambda: ledger.submit(made[0].id, HEADER * 200, now=NOW)) == "nothing was sent"
+assert full(lambda: ledger.settle(made[0].id, PaymentState.UNKNOWN, reply=bytes(9000), now=NOW)) == (
+    "the outcome of the payment is not written down"
+)
+assert full(lambda: reserve(new)) == "nothing was sent"
+assert ledger.history(limit=999) == made[::-1]
+assert ledger.spending(PLENTY, now=NOW).total == 30_000 * len(made)
+
+ledger.close()
+os.unlink(f"{disk}/filling")
+made.append(reserve(ledger))
+assert ledger.history(limit=999) == made[::-1]
+reserve(new)
+ledger.close()
+new.close()
+"""
+
+
+def test_nothing_is_lost_when_the_disk_is_full(tmp_path: Path) -> None:
+    if not possible(tmp_path):
+        pytest.skip("only root may mount a file system here")
+    done = on_a_small_disk(tmp_path, sys.executable, "-W", "error", "-c", SMALL_DISK, str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")

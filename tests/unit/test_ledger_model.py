@@ -1,4 +1,4 @@
-"""Random courses of the ledger beside a slow, plain model of it: same answers, same sums, no budget ever passed."""
+"""Random courses of the ledger beside a slow, plain model of it: same answers, same sums, no budget ever exceeded."""
 
 import sqlite3
 from dataclasses import replace
@@ -6,22 +6,32 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED, Payment, PaymentState
-from tradesdk.errors import PaymentRefusedError
-from tradesdk.payments.budget import LIMITS, Budget
+from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState, Receipt
+from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED
+from tradesdk.payments.budget import LIMITS
 from tradesdk.payments.ledger import schema
-from tradesdk.payments.ledger.sqlite import Ledger
 
 from ._ledger import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
 
+CALLS, OWNERS = "ab", ("me", "you")
 AMOUNTS = st.sampled_from([10_000, 20_000, 30_000, 70_001])
 LIMIT = st.sampled_from([None, None, 20_000, 60_000, 100_000, 250_000])
-BUDGETS = st.builds(
+LIMITED = st.builds(
     lambda *limits: Budget.from_micro(dict(zip(LIMITS, limits, strict=True))), LIMIT, LIMIT, LIMIT, LIMIT
 )
-STEPS = st.sampled_from([0.25, 1.0, 31.5, 59.0, 600.0, 1799.75, 3600.0, 40_000.0, -0.5, -1000.0, -3600.0, -90_000.0])
+BUDGETS = st.one_of(st.just(Budget.unlimited()), LIMITED)
+FORWARD = (0.0, 0.25, 1.0, 5.0, 29.0, 30.0, 31.5, 59.0, 60.0, 89.0, 90.0, 600.0, 1799.75, 3600.0, 40_000.0)
+BACKWARD = (-0.5, -5.0, -30.0, -31.0, -1000.0, -3600.0, -90_000.0)
+STEPS = st.sampled_from((*FORWARD, *BACKWARD))
+JOBS = st.sampled_from([None, None, "monday", "tuesday"])
+ORIGINS = st.sampled_from([ORIGIN, ORIGIN, f"{ORIGIN}:8443"])
+RECIPIENTS = st.sampled_from([ADDRESS, ADDRESS, ADDRESS.lower(), OTHER])
+PAY_TO = st.sampled_from([(), (), (), (ADDRESS,), (OTHER.lower(),)])
+RECEIPTS = st.sampled_from(
+    [None, *(Receipt(success=success, transaction="0x1", network="base", raw={}) for success in (True, False))]
+)
 ENDS = {PaymentState.RESERVED: PaymentState.CANCELLED, PaymentState.REJECTED_LIVE: PaymentState.EXPIRED_UNPAID}
 PAID = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
 
@@ -34,7 +44,10 @@ class Course(RuleBasedStateMachine):
         self.own = Budget()
         self.payments: list[Payment] = []
         self.uncollected: set[str] = set()
-        self.known: list[str] = []
+        self.claims: dict[str, tuple[str, float]] = {}
+        self.known: dict[str, list[str]] = {}
+
+    # The model
 
     def counts(self) -> list[Payment]:
         return [payment for payment in self.payments if payment.state not in FREE]
@@ -48,7 +61,7 @@ class Course(RuleBasedStateMachine):
             "total": sum(payment.amount for payment in self.counts()),
         }
 
-    def standing(self, fingerprint: str) -> list[Payment]:
+    def blocking(self, fingerprint: str) -> list[Payment]:
         return [
             payment
             for payment in self.payments
@@ -58,7 +71,22 @@ class Course(RuleBasedStateMachine):
         ]
 
     def is_waiting(self, payment: Payment) -> bool:
-        return payment.id in self.uncollected and payment.job is None and -5 <= self.now - payment.updated < 60
+        """Whether its answer was not collected, and is not too old."""
+        recent = self.now - 60 < payment.updated <= self.now + 5
+        return payment.id in self.uncollected and payment.job is None and recent
+
+    def delivered(self, job: str | None, fingerprint: str) -> Payment | None:
+        found = [
+            payment
+            for payment in self.payments
+            if (payment.job, payment.fingerprint, payment.state) == (job, fingerprint, PaymentState.DELIVERED)
+            and payment.reply is not None
+        ]
+        return found[-1] if found and job is not None else None
+
+    def is_refused(self, origin: str, recipient: str, pay_to: tuple[str, ...]) -> bool:
+        accepted = [address.lower() for address in pay_to or self.known.get(origin, [])]
+        return bool(accepted) and recipient.lower() not in accepted
 
     def put(self, payment: Payment, **changes: object) -> Payment:
         changed = replace(payment, **changes)  # type: ignore[arg-type]
@@ -69,136 +97,241 @@ class Course(RuleBasedStateMachine):
         self.payments[self.payments.index(payment)] = changed
         return changed
 
-    def close_expired(self) -> list[Payment]:
+    def close_expired(self, origin: str | None = None) -> list[Payment]:
         closed = []
         for payment in list(self.payments):
-            if payment.live and payment.valid_before + GRACE <= self.now:
+            if payment.live and payment.valid_before + GRACE <= self.now and origin in (None, payment.origin):
                 reason = "expired before it was signed" if payment.state is PaymentState.RESERVED else payment.reason
                 state = ENDS.get(payment.state, PaymentState.EXPIRED_UNKNOWN)
                 closed.append(self.put(payment, state=state, reason=payment.reason or reason))
         return closed
 
+    def release(self, payment: Payment, owner: str) -> None:
+        if self.claims.get(payment.id, ("", 0.0))[0] == owner:
+            del self.claims[payment.id]
+
+    def any_payment(self, data: st.DataObject) -> Payment:
+        return data.draw(st.sampled_from(self.payments))
+
+    # What is done to both
+
     @rule(
         amount=AMOUNTS,
-        call=st.sampled_from("abcd"),
+        call=st.sampled_from(CALLS),
         budget=BUDGETS,
         new_purchase=st.booleans(),
-        pay_to=st.sampled_from([ADDRESS, ADDRESS, ADDRESS.lower(), OTHER]),
+        recipient=RECIPIENTS,
+        pay_to=PAY_TO,
+        origin=ORIGINS,
+        job=JOBS,
+        owner=st.sampled_from(OWNERS),
+        claim=st.sampled_from([0.0, 60.0, 300.0]),
     )
-    def reserve(self, amount: int, call: str, budget: Budget, new_purchase: bool, pay_to: str) -> None:
-        asked = draft(call, amount=amount, pay_to=pay_to, valid_before=int(self.now) + 60)
-        self.close_expired()
+    def reserve(
+        self,
+        amount: int,
+        call: str,
+        budget: Budget,
+        new_purchase: bool,
+        recipient: str,
+        pay_to: tuple[str, ...],
+        origin: str,
+        job: str | None,
+        owner: str,
+        claim: float,
+    ) -> None:
+        url = f"{origin}/v1/token-prices"
+        wanted = draft(call, amount=amount, pay_to=recipient, valid_before=int(self.now) + 60, url=url, job=job)
+        self.close_expired(origin)
         expected: str | Payment
-        standing = self.standing(call)
+        blocking = self.blocking(call)
+        delivered = self.delivered(job, call)
         limits = {
             name: min(filter(None, (getattr(budget, name), getattr(self.own, name))), default=None) for name in LIMITS
         }
-        if standing and not new_purchase:
-            expected = standing[-1]
-        elif self.known and pay_to.lower() not in self.known:
+        if delivered is not None and not new_purchase:
+            expected = delivered
+        elif blocking and not new_purchase:
+            expected = blocking[-1]
+        elif self.is_refused(origin, recipient, pay_to):
             expected = "recipient_changed"
-        elif not any(limits.values()):
+        elif not any(limits.values()) and not (budget.is_unlimited or self.own.is_unlimited):
             expected = "no_budget"
         elif any(limit is not None and self.spent()[name] + amount > limit for name, limit in limits.items()):
             expected = "over_budget"
         else:
-            expected = replace(asked, created=self.now, updated=self.now)
+            expected = replace(wanted, created=self.now, updated=self.now)
             self.payments.append(expected)
-        got: str | Payment
+            self.claims[wanted.id] = (owner, self.now + claim)
+        found: str | Payment
         try:
-            got = self.ledger.reserve(
-                asked,
+            found = self.ledger.reserve(
+                wanted,
                 budget,
-                origin=ORIGIN,
-                pay_to=(),
-                owner="me",
-                until=0.0,
+                origin=origin,
+                pay_to=pay_to,
+                owner=owner,
+                until=self.now + claim,
                 expired=self.now,
                 now=self.now,
                 new_purchase=new_purchase,
             )
         except PaymentRefusedError as refusal:
-            got = refusal.code
-        assert got == expected
+            found = refusal.code
+        assert found == expected
 
-    @rule(data=st.data(), told=st.sampled_from(PaymentState))
-    def settle(self, data: st.DataObject, told: PaymentState) -> None:
-        if not self.payments:
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), pay_to=PAY_TO)
+    def submit(self, data: st.DataObject, pay_to: tuple[str, ...]) -> None:
+        reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
+        payment = data.draw(st.sampled_from(reserved or self.payments))
+        expected: str | Payment
+        if payment.state is not PaymentState.RESERVED:
+            expected = "reservation_lost"
+        elif not pay_to and self.is_refused(payment.origin, payment.pay_to, ()):
+            expected = "recipient_changed"
+        else:
+            if not pay_to and not self.known.get(payment.origin):
+                self.known[payment.origin] = [payment.pay_to]
+            for earlier in self.payments[: self.payments.index(payment)]:
+                same_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
+                waits = earlier.id in self.uncollected and earlier.job is None
+                blocks = earlier.state in LIVE | UNRESOLVED and earlier.state is not PaymentState.RESERVED
+                if same_call and (blocks or waits):
+                    self.put(earlier, superseded=True)
+            expected = self.put(payment, state=PaymentState.SUBMITTED, header=HEADER, submissions=1, reason="")
+        found: str | Payment
+        try:
+            found = self.ledger.submit(payment.id, HEADER, pay_to=pay_to, now=self.now)
+        except PaymentRefusedError as refusal:
+            found = refusal.code
+        assert found == expected
+
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), job=JOBS)
+    def resubmit(self, data: st.DataObject, job: str | None) -> None:
+        payment = self.any_payment(data)
+        if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
+            with pytest.raises(PaymentRefusedError, match="not_submitted"):
+                self.ledger.resubmit(payment.id, now=self.now, job=job)
             return
-        payment = data.draw(st.sampled_from(self.payments))
-        late = told in PAID and payment.state in FREE | {PaymentState.EXPIRED_UNKNOWN}
+        if payment.live:
+            state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
+            payment = self.put(payment, state=state, submissions=payment.submissions + 1, job=payment.job or job)
+        assert self.ledger.resubmit(payment.id, now=self.now, job=job) == payment
+
+    @precondition(lambda self: self.payments)
+    @rule(
+        data=st.data(),
+        reported=st.sampled_from([*PaymentState, *[PaymentState.DELIVERED, PaymentState.REJECTED_LIVE] * 3]),
+        reason=st.sampled_from(["", "why"]),
+        receipt=RECEIPTS,
+        reply=st.sampled_from([b"prices", b"prices", None]),
+        submissions=st.sampled_from([None, 0, 3]),
+    )
+    def settle(
+        self,
+        data: st.DataObject,
+        reported: PaymentState,
+        reason: str,
+        receipt: Receipt | None,
+        reply: bytes | None,
+        submissions: int | None,
+    ) -> None:
+        payment = self.any_payment(data)
+        late = reported in PAID and payment.state in FREE | {PaymentState.EXPIRED_UNKNOWN}
         moves = payment.live or (late and payment.state is not PaymentState.CANCELLED)
-        moves = moves or (told is PaymentState.DELIVERED and payment.state is PaymentState.PAID_UNDELIVERED)
+        moves = moves or (reported is PaymentState.DELIVERED and payment.state is PaymentState.PAID_UNDELIVERED)
         expected = payment
-        reply = data.draw(st.sampled_from([None, b"prices"]))
-        if moves or told is payment.state:
-            if told is PaymentState.DELIVERED is not payment.state and reply is not None:
+        if moves or reported is payment.state:
+            if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
                 self.uncollected.add(payment.id)
-            expected = self.put(payment, state=told, reason="told", reply=payment.reply if reply is None else reply)
-        assert self.ledger.settle(payment.id, told, reason="told", reply=reply, now=self.now) == expected
+            before = payment.receipt
+            kept = before is not None and (receipt is None or (before.success and not receipt.success))
+            expected = self.put(
+                payment,
+                state=reported,
+                reason=payment.reason if not reason and reported is payment.state else reason,
+                receipt=before if kept else receipt,
+                reply=payment.reply if reply is None else reply,
+                submissions=payment.submissions if submissions is None else submissions,
+            )
+        found = self.ledger.settle(
+            payment.id, reported, reason=reason, receipt=receipt, reply=reply, submissions=submissions, now=self.now
+        )
+        assert found == expected
 
-    @rule(data=st.data(), keep=st.booleans(), job=st.sampled_from([None, None, "tuesday"]))
-    def collect(self, data: st.DataObject, keep: bool, job: str | None) -> None:
-        if not self.payments:
-            return
-        payment = data.draw(st.sampled_from(self.payments))
-        self.ledger.collect(payment.id, owner="me", keep=keep, job=job)
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS), keep=st.booleans(), job=JOBS)
+    def collect(self, data: st.DataObject, owner: str, keep: bool, job: str | None) -> None:
+        payment = self.any_payment(data)
+        self.ledger.collect(payment.id, owner=owner, keep=keep, job=job)
+        self.release(payment, owner)
         if payment.id in self.uncollected:
             self.uncollected.remove(payment.id)
             job = payment.job or job
-            payment = self.put(payment, job=job, reply=payment.reply if keep or job else None)
-        assert self.ledger.get(payment.id) == payment
+            self.put(payment, job=job, reply=payment.reply if keep or job else None)
 
-    @rule(data=st.data())
-    def reopen(self, data: st.DataObject) -> None:
-        if not self.payments:
-            return
-        payment = data.draw(st.sampled_from(self.payments))
-        self.ledger.reopen(payment.id, owner="me", reply=b"prices")
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS))
+    def reopen(self, data: st.DataObject, owner: str) -> None:
+        payment = self.any_payment(data)
+        self.ledger.reopen(payment.id, owner=owner, reply=b"again")
+        self.release(payment, owner)
         if payment.state is PaymentState.DELIVERED:
-            payment = self.put(payment, reply=payment.reply or b"prices")
+            self.put(payment, reply=payment.reply or b"again")
             self.uncollected.add(payment.id)
-        assert self.ledger.get(payment.id) == payment
 
-    @rule(data=st.data())
-    def submit(self, data: st.DataObject) -> None:
-        reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
-        if reserved:
-            payment = data.draw(st.sampled_from(reserved))
-            if self.known and payment.pay_to.lower() not in self.known:
-                with pytest.raises(PaymentRefusedError, match="recipient_changed"):
-                    self.ledger.submit(payment.id, HEADER, now=self.now)
-                return
-            self.known = self.known or [payment.pay_to.lower()]
-            for earlier in self.payments[: self.payments.index(payment)]:
-                of_the_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
-                kept = earlier.id in self.uncollected and earlier.job is None
-                stands = earlier.state in LIVE | UNRESOLVED and earlier.state is not PaymentState.RESERVED
-                if of_the_call and (stands or kept):
-                    self.put(earlier, superseded=True)
-            expected = self.put(payment, state=PaymentState.SUBMITTED, header=HEADER, submissions=1, reason="")
-            assert self.ledger.submit(payment.id, HEADER, now=self.now) == expected
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS), seconds=st.sampled_from([0.0, 60.0, 300.0]))
+    def claim(self, data: st.DataObject, owner: str, seconds: float) -> None:
+        payment = self.any_payment(data)
+        holder, until = self.claims.get(payment.id, (owner, 0.0))
+        expected = holder == owner or not self.now < until <= self.now + 330
+        if expected:
+            self.claims[payment.id] = (owner, self.now + seconds)
+        assert self.ledger.claim(payment.id, owner=owner, until=self.now + seconds, now=self.now) is expected
 
+    @precondition(lambda self: self.payments)
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS))
+    def give_back(self, data: st.DataObject, owner: str) -> None:
+        payment = self.any_payment(data)
+        self.ledger.give_back(payment.id, owner=owner)
+        self.release(payment, owner)
+
+    @precondition(lambda self: self.payments)
     @rule(data=st.data(), paid=st.booleans())
     def mark(self, data: st.DataObject, paid: bool) -> None:
-        unresolved = [payment for payment in self.payments if payment.state in UNRESOLVED]
-        if unresolved:
-            payment = data.draw(st.sampled_from(unresolved))
+        payment = self.any_payment(data)
+        if payment.state in UNRESOLVED or (payment.live and payment.valid_before + GRACE <= self.now):
             state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
             assert self.ledger.mark(payment.id, paid=paid, now=self.now) == self.put(payment, state=state)
+            return
+        with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
+            self.ledger.mark(payment.id, paid=paid, now=self.now)
+        assert refused.value.payment == payment
 
-    @rule()
-    def expire(self) -> None:
-        assert self.ledger.expire(self.now, now=self.now) == self.close_expired()
+    @rule(origin=st.sampled_from([None, ORIGIN, f"{ORIGIN}:8443"]))
+    def expire(self, origin: str | None) -> None:
+        assert self.ledger.expire(self.now, now=self.now, origin=origin) == self.close_expired(origin)
+
+    @rule(origin=ORIGINS, address=RECIPIENTS)
+    def trust(self, origin: str, address: str) -> None:
+        self.ledger.trust(origin, address, now=self.now)
+        known = self.known.setdefault(origin, [])
+        if address.lower() not in [one.lower() for one in known]:
+            known.append(address)
 
     @rule(seconds=STEPS)
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(budget=BUDGETS)
+    @rule(budget=st.one_of(st.just(Budget()), BUDGETS))
     def set_budget(self, budget: Budget) -> None:
         self.ledger.set_budget(budget)
         self.own = budget
+
+    # What is compared after each step
 
     @invariant()
     def the_same_is_spent(self) -> None:
@@ -210,22 +343,35 @@ class Course(RuleBasedStateMachine):
             spent["total"],
         )
         assert spending.reserved == sum(payment.amount for payment in self.payments if payment.live)
-        assert spending.budget == self.own
+        assert spending.budget == self.ledger.budget() == self.own
 
     @invariant()
-    def the_same_stands_in_the_way(self) -> None:
-        for call in "abcd":
-            assert self.ledger.find(call, now=self.now) == next(iter(self.standing(call)[::-1]), None)
+    def the_same_payments_block(self) -> None:
+        for call in CALLS:
+            assert self.ledger.find(call, now=self.now) == next(iter(self.blocking(call)[::-1]), None)
+
+    @invariant()
+    def the_same_payments_are_kept(self) -> None:
+        assert self.ledger.history(limit=1000) == self.payments[::-1]
 
     def teardown(self) -> None:
         newest = self.payments[::-1]
-        assert self.ledger.history(limit=1000) == newest
         for state in PaymentState:
             assert self.ledger.history(states=[state]) == [one for one in newest if one.state is state]
+        for at, payment in enumerate(newest):
+            assert (
+                self.ledger.history(states=tuple(LIVE), limit=2, before=payment.id)
+                == [one for one in newest[at + 1 :] if one.live][:2]
+            )
+        for call in CALLS:
+            for job in ("monday", "tuesday"):
+                assert self.ledger.delivered(job, call) == self.delivered(job, call)
+        for origin in (ORIGIN, f"{ORIGIN}:8443"):
+            assert sorted(self.ledger.trusted(origin)) == sorted(self.known.get(origin, []))
 
 
 TestCourses = Course.TestCase
-TestCourses.settings = settings(max_examples=40, stateful_step_count=30)
+TestCourses.settings = settings(max_examples=60, stateful_step_count=50)
 
 
 @pytest.mark.long
