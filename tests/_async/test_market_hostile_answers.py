@@ -114,12 +114,12 @@ async def test_a_date_that_cannot_be_read_counts_for_nothing(date: str) -> None:
 # Receipts.
 
 LIES: list[tuple[dict[str, Any], str]] = [
-    ({"payer": OTHER}, "as payer"),
+    ({"payer": OTHER}, "has the payer"),
     ({"network": "eip155:1"}, "the network eip155:1"),
-    ({"amount": "1"}, r"says \$0\.000001, and \$0\.06 was signed"),
+    ({"amount": "1"}, r"has the amount \$0\.000001, and \$0\.06 was signed"),
     ({"amount": str(10**70)}, "an absurd amount"),
-    ({"success": False, "errorReason": "transaction_failed"}, r"failed \(transaction_failed\), and yet"),
-    ({"transaction": ""}, "names no transaction"),
+    ({"success": False, "errorReason": "transaction_failed"}, r"failed \(transaction_failed\), but the answer arrived"),
+    ({"transaction": ""}, "has no transaction"),
     ({"payer": [OTHER]}, "payer cannot be read"),
     ({"amount": "1e3"}, "amount cannot be read"),
     ({"network": {}}, "network cannot be read"),
@@ -127,8 +127,8 @@ LIES: list[tuple[dict[str, Any], str]] = [
 UNREADABLE = [
     ("@@@", "it is not base64"),
     ("", "it is not JSON"),
-    (encoded("[]"), "it is no JSON object"),
-    (encoded("null"), "it is no JSON object"),
+    (encoded("[]"), "it is not a JSON object"),
+    (encoded("null"), "it is not a JSON object"),
     (encoded("{"), "it is not JSON"),
     (encoded({"transaction": "0x"}), "does not say whether the payment succeeded"),
     ("A" * 70_000, "is larger than 64 KiB"),
