@@ -257,7 +257,7 @@ def test_the_wallet(bare: Terminal) -> None:
     run = bare("doctor", env={"TRADE_KEYSTORE_PASSWORD_FILE": str(password)})
     assert run.code == 3
     assert found(run, "wallet")["status"] == "problem"
-    assert "open to others" in found(run, "wallet")["said"]
+    assert "other users may access the keystore" in found(run, "wallet")["said"]
     files = found(run, "secret files")
     assert set(files["facts"].values()) == {"0644"}
     assert files["next"].startswith("chmod 600 ")
