@@ -7,6 +7,7 @@ takes the connection that was used last and puts it back on top: the cost stays 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import ssl
 import time
@@ -35,7 +36,6 @@ class AsyncConnectionPool:
         self._slots = AsyncSemaphore(max_connections)
         self._keepalive_expiry = keepalive_expiry
         self._idle: list[AsyncDeadlineConnection] = []
-        self._tls: ssl.SSLContext | None = None
         self._closed = False
 
     @property
@@ -101,20 +101,9 @@ class AsyncConnectionPool:
         origin = self._origin
         return AsyncDeadlineConnection(
             httpcore.Origin(origin.scheme, origin.host, origin.port),
-            self._tls_context() if origin.scheme == b"https" else None,
+            _default_tls() if origin.scheme == b"https" else None,
             self._keepalive_expiry,
         )
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:  # reading the certificates takes 20 ms, and plain loopback never needs them
-            file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-            if file or folder:
-                self._tls = ssl.create_default_context(cafile=file or None, capath=None if file else folder)
-            else:
-                import certifi
-
-                self._tls = ssl.create_default_context(cafile=certifi.where())
-        return self._tls
 
     async def finished(self, connection: AsyncDeadlineConnection, *, whole: bool) -> None:
         """Keep a connection if it can be used again, else close it.
@@ -147,6 +136,20 @@ class AsyncConnectionPool:
         self._closed = True
         while (connection := _taken(self._idle)) is not None:
             await connection.aclose()
+
+
+def _default_tls() -> ssl.SSLContext:
+    return _tls(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@functools.cache
+def _tls(file: str | None, folder: str | None) -> ssl.SSLContext:
+    # Reading the certificates takes 20 ms: once for all clients, and never for plain loopback.
+    if file or folder:
+        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
 
 
 def _taken(idle: list[AsyncDeadlineConnection]) -> AsyncDeadlineConnection | None:
