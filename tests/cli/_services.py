@@ -49,6 +49,7 @@ def scripted() -> Iterator[Scripted]:
     service = Scripted()
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # else the second of two small writes waits 40 ms
         protocol_version = "HTTP/1.1"
 
         def _handle(self) -> None:
