@@ -194,7 +194,7 @@ def test_paid_batches(tmp_path: Path) -> None:
     first, second = run("paid_batches_async.py", tmp_path).split("11 tokens in 3 batches for $0.33, ")[1:]
     bought = [line.partition(": ")[::2] for line in first.splitlines()[1:]]
     assert [cost for cost, _ in bought] == ["  1/3 $0.15 spent", "  2/3 $0.30 spent", "  stopped"]
-    assert bought[2][1] == "over_total: the next batch costs $0.03, and of max_total=$0.30 $0.00 is left"
+    assert bought[2][1] == "over_total: the next batch costs $0.03, and max_total=$0.30 leaves $0.00"
     kept = [line.partition(": ")[::2] for line in second.splitlines()[1:]]
     assert [cost for cost, _ in kept] == ["  1/3 kept from before", "  2/3 kept from before", "  3/3 $0.03 spent"]
     assert [found for _, found in kept[:2]] == [found for _, found in bought[:2]]

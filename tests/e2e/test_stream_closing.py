@@ -184,7 +184,7 @@ async def ends_at_once(stream: AsyncSignalStream[Any], place: Place) -> None:
         ("theirs", "half a page of history"),
     ],
 )
-def test_over_tls(tmp_path: Path, name: str, whose: str) -> None:
+def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, whose: str) -> None:
     place = PLACES[name]()
     serving, trusting = tls_contexts(tmp_path)
     with hostile(place) as server, relay(server.port, tls=serving) as between, httpx.Client(verify=trusting) as http:
@@ -192,7 +192,7 @@ def test_over_tls(tmp_path: Path, name: str, whose: str) -> None:
         client = TradeClient(api_key=KEY, base_url=url, http_client=http if whose == "theirs" else None, **place.client)
         with client:
             if whose == "ours":
-                client._session.sender._tls = trusting  # type: ignore[attr-defined]
+                monkeypatch.setattr("tradesdk._sync.connection_pool._default_tls", lambda: trusting)
             following = Following(client.signals.stream(chain=8453, **place.options))
             following.start()
             assert place.there.wait(5)
@@ -202,13 +202,13 @@ def test_over_tls(tmp_path: Path, name: str, whose: str) -> None:
         assert server.settled(open_connections=0)
 
 
-async def test_over_tls_from_another_task(tmp_path: Path) -> None:
+async def test_over_tls_from_another_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = PLACES["the read of a quiet stream"]()
     serving, trusting = tls_contexts(tmp_path)
     with hostile(place) as server, relay(server.port, tls=serving) as between:
         url = f"https://127.0.0.1:{between.port}"
         async with AsyncTradeClient(api_key=KEY, base_url=url) as client:
-            client._session.sender._tls = trusting  # type: ignore[attr-defined]
+            monkeypatch.setattr("tradesdk._async.connection_pool._default_tls", lambda: trusting)
             await ends_at_once(client.signals.stream(chain=8453), place)
         assert await anyio.to_thread.run_sync(lambda: server.settled(open_connections=0))
 
