@@ -121,8 +121,7 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
-        gc.enable()
-        gc.freeze()
+        gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
 
 
 @pytest.hookimpl(tryfirst=True)
