@@ -187,12 +187,11 @@ async def ends_at_once(stream: AsyncSignalStream[Any], place: Place) -> None:
 def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, whose: str) -> None:
     place = PLACES[name]()
     serving, trusting = tls_contexts(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
     with hostile(place) as server, relay(server.port, tls=serving) as between, httpx.Client(verify=trusting) as http:
         url = f"https://127.0.0.1:{between.port}"
         client = TradeClient(api_key=KEY, base_url=url, http_client=http if whose == "theirs" else None, **place.client)
         with client:
-            if whose == "ours":
-                monkeypatch.setattr("tradesdk._sync.connection_pool._default_tls", lambda: trusting)
             following = Following(client.signals.stream(chain=8453, **place.options))
             following.start()
             assert place.there.wait(5)
@@ -204,11 +203,11 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, wh
 
 async def test_over_tls_from_another_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = PLACES["the read of a quiet stream"]()
-    serving, trusting = tls_contexts(tmp_path)
+    serving, _ = tls_contexts(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
     with hostile(place) as server, relay(server.port, tls=serving) as between:
         url = f"https://127.0.0.1:{between.port}"
         async with AsyncTradeClient(api_key=KEY, base_url=url) as client:
-            monkeypatch.setattr("tradesdk._async.connection_pool._default_tls", lambda: trusting)
             await ends_at_once(client.signals.stream(chain=8453), place)
         assert await anyio.to_thread.run_sync(lambda: server.settled(open_connections=0))
 
