@@ -79,7 +79,10 @@ def pytest_runtest_teardown() -> None:
 # Under trio these are the same decisions once more: connections, deadlines, cancellation and the rest stay in the quick
 # run, and these are played by scripts/long.
 SAME_UNDER_TRIO = {
-    "_async": ("test_market_", "test_paying_", "test_retries", "test_requests", "test_errors", "test_create_lookup"),
+    "_async": (
+        *("test_client", "test_log_fields", "test_market_", "test_pager", "test_paying_", "test_service_lists"),
+        *("test_throttle", "test_unreadable", "test_waits"),
+    ),
     "e2e": ("test_stream_",),
 }
 
@@ -87,11 +90,14 @@ SAME_UNDER_TRIO = {
 STEADY = {
     # Their blocking twins are played at once.
     "_async": (
-        *("test_errors", "test_hostile_answers", "test_market_calls", "test_market_guards", "test_market_hostile"),
+        *("test_create_lookup", "test_errors", "test_hostile_answers", "test_market_calls", "test_market_guards"),
+        "test_market_hostile",
         *(
             "test_market_hostile_answers",
             "test_market_options",
+            "test_market_raw",
             "test_paying_scenarios",
+            "test_paying_strict",
             "test_requests",
             "test_retries",
         ),
