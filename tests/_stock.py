@@ -1,4 +1,4 @@
-"""What a mock has built before it first shows data about trades: restoring it takes a tenth of building it."""
+"""What a mock has built before it first shows data about trades: taking it over takes a hundredth of building it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from tradesdk_mock import MockClock, MockService
 
 
 @cache
-def stock(at: float | None = None) -> bytes:
+def stock(at: float | None) -> bytes:
     """A snapshot of a scripted market with its trades; `at`: the time at which its clock stands still."""
     clock = None if at is None else MockClock(at)
     with MockService(seed=7, clock=clock, signals="scripted") as made:
         made.populate("house")
         return made.snapshot()
+
+
+def stocked(mock: MockService, at: float | None = None) -> None:
+    """Give a mock in memory that stock. Its `restore` checks and copies every row, which takes ten times as long."""
+    mock.world.store._db.deserialize(stock(at))
+    mock.world.replace(lambda: None)

@@ -108,12 +108,12 @@ def walk(node: ast.AST, room: str, *, lazy: bool, typing_only: bool) -> Iterator
         elif isinstance(child, ast.ImportFrom):
             for alias in child.names:
                 yield Import(room, f"{absolute(child, room)}.{alias.name}".strip("."), lazy, typing_only)
-        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             for part in child.body:
                 yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=True)
             for part in child.orelse:
                 yield from walk(ast.Module([part], []), room, lazy=lazy, typing_only=typing_only)
-        else:
+        elif not isinstance(child, ast.expr):  # no import stands inside an expression
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from walk(child, room, lazy=lazy or inside, typing_only=typing_only)
 

@@ -222,6 +222,7 @@ def shown_in(text: str) -> dict[str, str]:
     return dict.fromkeys(re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE), "PASSED")
 
 
+@pytest.mark.long
 def test_the_bot_rehearses(tmp_path: Path) -> None:
     lines = run("testing_your_bot.py", tmp_path).splitlines()
     size = 2.0

@@ -13,7 +13,7 @@ from tradesdk import AsyncTradeClient, LocalSigner
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from .._clock import START
-from .._stock import stock
+from .._stock import stocked
 
 numbers = count(1)
 
@@ -67,7 +67,7 @@ async def populated(tenant: Tenant) -> Tenant:
 def mock() -> Iterator[MockService]:
     """A market in process, with books of its own and trades to show, on a clock that stands still."""
     with MockService(clock=MockClock(START), signals="scripted") as service:
-        service.restore(stock(START))
+        stocked(service, START)
         yield service
 
 

@@ -13,7 +13,7 @@ from tradesdk import TradeClient
 from tradesdk_cli.plumbing import LazyCommand
 from tradesdk_mock import MockServer
 
-from .._stock import stock
+from .._stock import stocked
 from ._services import Scripted, scripted
 from ._terminal import Terminal
 
@@ -79,7 +79,7 @@ def service(trade: Terminal) -> Iterator[Scripted]:
 def shop() -> Iterator[MockServer]:
     """A mock that sells market data, with books of its own."""
     with MockServer(seed=7, signals="scripted") as running:
-        running.restore(stock())
+        stocked(running)
         yield running
 
 

@@ -28,7 +28,7 @@ def worlds(trade: Terminal) -> None:
     folder = trade.home / "mock"
     folder.mkdir(mode=0o700)
     for name in ("default", "one", "two", "w"):
-        (folder / f"{name}.sqlite3").write_bytes(stock())
+        (folder / f"{name}.sqlite3").write_bytes(stock(None))
 
 
 def test_play_money_is_paid_and_written_down_beside_the_world(trade: Terminal) -> None:

@@ -10,7 +10,7 @@ from ._terminal import Terminal
 
 
 def test_state_is_kept_between_processes(trade: Terminal) -> None:
-    wallet = trade.process("--mock", "wallets", "list", "--chain", "base").lines[0]["id"]
+    wallet = trade("--mock", "wallets", "list", "--chain", "base").lines[0]["id"]
     line = f"--mock agents create --name kept --wallet-id {wallet} --chain-id 8453 --yes -o json"
     made = trade.process(*line.split()).json
     listed = trade.process("--mock", "agents", "list", "-o", "json").json

@@ -73,14 +73,6 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name.partition(".")[0] in HEAVY}
 
 
-def test_version_imports_next_to_nothing(trade: Terminal) -> None:
-    modules = loaded(trade, "--version")
-    ours = {name for name in modules if name.startswith("tradesdk")}
-    assert ours == {"tradesdk", "tradesdk._version", "tradesdk_cli", "tradesdk_cli.__main__"}
-    assert not {name for name in modules if name.partition(".")[0] == "typer"}
-    assert heavy(modules) == set()
-
-
 def test_version_with_other_flags_is_as_cheap(trade: Terminal) -> None:
     code = "import sys; from tradesdk_cli.__main__ import main; main(sys.argv[1:]); print('typer' in sys.modules)"
     for words in (["-V"], ["--mock", "--version"]):
