@@ -51,6 +51,7 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
         payer="0x" + "1a" * 20,
         pay_to="0x" + "2b" * 20,
         amount=60_000,
+        counted=60_000,
         nonce=f"0x{number:064x}",
         valid_after=0,
         valid_before=int(created) + 60,
@@ -61,7 +62,9 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
 
 def written(ledger: Ledger) -> None:
     """One payment, from its reservation to its end."""
-    one = ledger.reserve(payment(), BUDGET, origin=ORIGIN, pay_to=(), owner="me", until=NOW + 60, expired=NOW, now=NOW)
+    one, _ = ledger.reserve(
+        payment(), BUDGET, origin=ORIGIN, pay_to=(), owner="me", until=NOW + 60, expired=NOW, over=NOW, now=NOW
+    )
     ledger.submit(one.id, HEADER, now=NOW)
     done = ledger.settle(one.id, PaymentState.DELIVERED, receipt=RECEIPT, now=NOW)
     assert done.state is PaymentState.DELIVERED

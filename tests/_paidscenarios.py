@@ -67,6 +67,7 @@ KEPT = {"payment_identifier": "optional"}
 LOST: dict[str, Any] = {
     "error": "PaymentUndeliveredError",
     "code": "paid_undelivered",
+    "charged": "unknown",
     "state": "paid_undelivered",
     "again": "unresolved_payment",
 }
@@ -139,7 +140,7 @@ SCENARIOS = (
         name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")],
         code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
-    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST),
+    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST | {"charged": True}),
     Scenario(name="no receipt", faults=[fault("receipt", missing=True)], charged="unknown"),
     Scenario(name="a receipt that cannot be read", faults=[fault("receipt", raw="#")], charged="unknown"),
     Scenario(name="clock 10 minutes slow", gaps={"clock_skew": 600}),
@@ -147,7 +148,7 @@ SCENARIOS = (
     Scenario(name="clock put back in the middle", faults=[fault("overlook", count=1)], jump=-600),
     Scenario(
         name="clock put forward in the middle", faults=[fault("overlook", count=1)], jump=600,
-        code="outcome_unknown", settled=0, again="time_is_up", **OPEN,
+        code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
     Scenario(name="429, then success", faults=[fault("status", status=429, count=1)]),
     Scenario(name="429 twice, then success", faults=[fault("status", status=429, count=2)]),

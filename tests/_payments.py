@@ -25,6 +25,7 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
         payer="0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
         pay_to="0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
         amount=amount,
+        counted=amount,
         nonce=f"0x{number:064x}",
         valid_after=0,
         valid_before=1_800_000_120,
@@ -37,7 +38,7 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
 
 def quote(path: str, amount: int, tokens: int | None = None) -> Quote:
     """A quote without any budget behind it."""
-    nothing = Spending(last_hour=0, today=0, total=0, reserved=0, budget=Budget())
+    nothing = Spending(last_hour=0, today=0, total=0, held=0, held_last_hour=0, held_today=0, budget=Budget())
     return Quote(path=path, tokens=tokens, amount=amount, spending=nothing)
 
 

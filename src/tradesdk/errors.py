@@ -136,7 +136,6 @@ ErrorCode = Literal[
     "signer_too_slow",
     # payments refused because of this or an earlier payment
     "in_progress",
-    "not_yet_expired",
     "unresolved_payment",
     "reservation_lost",
     "already_delivered",
@@ -152,6 +151,7 @@ ErrorCode = Literal[
     # payments that were sent
     "settlement_pending",
     "outcome_unknown",
+    "suspect_paid",
     "time_is_up",
     "paid_undelivered",
     # the ledger

@@ -11,7 +11,7 @@ OTHER, USAGE, CONFIG, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND = 1, 2, 3, 4, 5, 6
 CONFLICT, INVALID, RATE_LIMITED, SERVER, NETWORK, INTERRUPTED = 7, 8, 9, 10, 11, 130
 STREAM_ENDED, TERMINATED = 15, 143
 REFUSED, REJECTED, OUTCOME_UNKNOWN = 12, 13, 14
-"""Of payments: by my own budget or guard; by the service; nobody knows, so do not pay again blindly."""
+"""Of payments: by my own budget or guard; by the service; its outcome is not known."""
 
 
 class CliError(Exception):

@@ -101,8 +101,8 @@ async def test_spending_is_what_the_mock_has_taken(mock: MockService) -> None:
         await client.token_prices(TWO)
     spending = await client.payments.spending()
     assert spending.total == spending.today == spending.last_hour == mock.payments.spent() == 2 * PRICE
-    assert (spending.reserved, spending.left) == (0, 380_000)
-    mock.clock.advance(3601)
+    assert (spending.held, spending.left) == (0, 380_000)
+    mock.clock.advance(3661)  # the last second in which they could be taken is a minute later
     assert (await client.payments.spending()).last_hour == 0
     assert (await client.payments.spending()).left == 500_000
 
@@ -114,7 +114,7 @@ async def test_what_never_arrived_is_handed_over_again(mock: MockService) -> Non
     client = buyer_of(mock)
     doubted = await doubtful(client, mock)
     mock.payments.assert_not_charged()
-    assert (await client.payments.spending()).reserved == PRICE
+    assert (await client.payments.spending()).held == PRICE
     result = await client.payments.resume(doubted.id)
     assert [one.symbol for one in result.data.results] == TWO
     assert result.payment is not None
@@ -139,7 +139,7 @@ async def test_what_was_taken_is_not_taken_again(mock: MockService) -> None:
     for _ in range(2):
         with pytest.raises(PaymentError) as caught:
             await client.payments.resume(doubted.id)
-        assert caught.value.charged is True
+        assert caught.value.charged == "unknown"  # the service says so, without a receipt
     with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
         await client.token_prices(TWO)
     assert (await client.payments.get(doubted.id)).state is PaymentState.PAID_UNDELIVERED
@@ -220,21 +220,21 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
     assert isinstance(found, Reconciliation)
     assert [seen[one.payment.id] for one in found.delivered if one.payment is not None] == ["never arrived"]
     assert [(seen[one.id], type(error)) for one, error in found.failed] == [("taken", PaymentUndeliveredError)]
-    assert [seen[one.id] for one in found.released] == ["expired unpaid"]
-    assert {seen[one.id] for one in found.unresolved} == {"expired unknown", "taken"}
+    assert found.released == ()
+    assert {seen[one.id] for one in found.unresolved} == {"expired unpaid", "expired unknown", "taken"}
     assert [seen[one.id] for one in found.live] == ["rejected"]
     spending = await fresh.payments.spending()
-    assert spending.reserved == PRICE
     assert mock.payments.spent() == 60_000
-    assert spending.total == 60_000 + 30_000 + PRICE  # taken, not known, still valid
+    assert spending.spent == 30_000  # "taken" has no receipt
+    assert spending.held == 4 * 30_000 + PRICE - 30_000
 
     mock.clock.advance(USED_UP)
     again = await fresh.payments.reconcile()
     assert (again.delivered, again.failed, again.live) == ((), (), ())
-    assert [seen[one.id] for one in again.released] == ["rejected"]
-    (unknown,) = (one for one in again.unresolved if seen[one.id] == "expired unknown")
-    marked = await fresh.payments.mark(unknown.id, paid=False)
-    assert (marked.state, marked.charged) == (PaymentState.MARKED_UNPAID, False)
+    assert again.released == ()
+    for one in again.unresolved:
+        marked = await fresh.payments.mark(one.id, paid=seen[one.id] == "taken")
+        assert marked.charged is (seen[one.id] == "taken")
     assert (await fresh.payments.spending()).total == mock.payments.spent()
 
 
@@ -256,9 +256,17 @@ async def test_reconcile_of_nothing(mock: MockService) -> None:
 async def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> None:
     """Of payments that are unresolved, because those stay."""
     ledger = Ledger.memory()
-    terms: dict[str, Any] = {"origin": mock.url, "pay_to": (), "owner": "me", "until": 0, "expired": 0, "now": START}
+    terms: dict[str, Any] = {
+        "origin": mock.url,
+        "pay_to": (),
+        "owner": "me",
+        "until": 0,
+        "expired": 0,
+        "over": 0,
+        "now": START,
+    }
     for number in range(205):
-        made = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
+        made, _ = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
         ledger.submit(made.id, SignedHeader("header"), now=START)
         ledger.settle(made.id, PaymentState.PAID_UNDELIVERED, now=START)
     client = buyer_of(mock, ledger=ledger)
@@ -327,15 +335,17 @@ async def test_what_was_delivered_is_not_to_be_marked(mock: MockService) -> None
     assert (await client.payments.get(result.payment.id)).state is PaymentState.DELIVERED
 
 
-async def test_what_expired_unpaid_is_not_to_be_marked(mock: MockService) -> None:
-    """It was refused at a look, and now nobody can take it any more: there is nothing to say."""
+async def test_what_was_rejected_and_expired_is_free_when_a_person_says_so(mock: MockService) -> None:
+    """Only the service says that it did not take it."""
     client = buyer_of(mock)
     mock.add_fault("verification", reason="insufficient_funds", paid="only")
     with pytest.raises(PaymentRejectedError) as caught:
         await client.token_prices(TWO)
     assert caught.value.payment is not None
     mock.clock.advance(USED_UP)
-    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
-        await client.payments.mark(caught.value.payment.id, paid=True)
-    assert (await client.payments.get(caught.value.payment.id)).state is PaymentState.EXPIRED_UNPAID
+    (unresolved,) = (await client.payments.reconcile()).unresolved
+    assert (unresolved.id, unresolved.state) == (caught.value.payment.id, PaymentState.EXPIRED_UNPAID)
+    assert (await client.payments.spending()).held == PRICE
+    assert (await buyer_of(mock, ledger=Ledger.memory(), budget=Budget(total="1")).payments.spending()).held == 0
+    await client.payments.mark(unresolved.id, paid=False)
     assert (await client.payments.spending()).total == 0

@@ -130,6 +130,7 @@ async def test_closed_by_somebody_else_it_is_not_sent_again() -> None:
     assert error.payment is not None
     assert error.payment.state is PaymentState.EXPIRED_UNKNOWN
     assert shop.service.requests == 2  # the offer, and the payment once
+    shop.clock.advance(60)
     await shop.end()
 
 

@@ -260,9 +260,13 @@ async def test_what_a_proxy_says_after_the_money_was_taken_is_no_proof_that_it_w
     [kept] = await client.payments.list()
     assert (kept.state, kept.charged) == (PaymentState.UNKNOWN, "unknown")
     seller.clock.advance(120)
-    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+    with pytest.raises(PaymentOutcomeUnknownError):
         await client.token_prices(TWO)
-    assert len({str(one) for one in seller.payments}) == 1, "it was signed again"
+    nonces = [one["payload"]["authorization"]["nonce"] for one in seller.payments]
+    assert len({str(one) for one in seller.payments}) == 2, "signed again after it had expired"
+    assert len(set(nonces)) == 1, "with the same nonce"
+    [kept] = await client.payments.list()
+    assert (kept.signatures, (await client.payments.spending()).total) == (2, 2 * PRICE)
 
 
 @pytest.mark.parametrize(("left", "handed_over"), [(7, True), (6, False)])
@@ -298,7 +302,7 @@ async def test_an_error_out_of_somebody_elses_client_proves_nothing(raised: Exce
         await client.token_prices(["ETH"])
     assert caught.value.charged == "unknown"
     assert buyer.service.total == PRICE
-    assert (await client.payments.spending()).reserved == PRICE
+    assert (await client.payments.spending()).held == PRICE
 
 
 @pytest.mark.parametrize("raised", [httpx.LocalProtocolError("late"), UnicodeError("late"), httpx.InvalidURL("late")])
@@ -317,7 +321,7 @@ async def test_nor_does_one_out_of_its_transport(raised: Exception) -> None:
     with pytest.raises(PaymentOutcomeUnknownError) as caught:
         await client.token_prices(["ETH"])
     assert caught.value.charged == "unknown"
-    assert (await client.payments.spending()).reserved == PRICE == buyer.service.total
+    assert (await client.payments.spending()).held == PRICE == buyer.service.total
 
 
 async def test_a_connection_that_was_never_made_is_known_as_such() -> None:
@@ -414,14 +418,15 @@ async def test_a_clock_that_is_put_back_does_not_revive_a_payment_of_a_service_w
     assert caught.value.payment.submissions == 2  # at once and after 30 s; a third one would be after its end
 
 
-async def test_what_a_service_that_is_gone_was_to_be_paid_is_free_after_a_day() -> None:
+async def test_what_a_service_that_is_gone_was_to_be_paid_expires_after_a_day() -> None:
     """Only its own answers tell its time, and there are none any more."""
     clock, ledger = JumpingClock(), Ledger.memory()
     gone, here = PaidService(clock, kinds=["403 before"]), PaidService(clock)
 
     def client(service: PaidService, base_url: str) -> AsyncMarketClient:
         http = httpx.AsyncClient(transport=httpx.MockTransport(service.handle))
-        wallet: dict[str, Any] = {"signer": CountingSigner(), "budget": Budget(per_day="1"), "ledger": ledger}
+        budget = Budget(per_day="1", release="service")
+        wallet: dict[str, Any] = {"signer": CountingSigner(), "budget": budget, "ledger": ledger}
         return AsyncMarketClient(base_url=base_url, http_client=http, clock=clock, **wallet)
 
     with pytest.raises(PermissionDeniedError):

@@ -24,7 +24,7 @@ def sums_agree(ledger):
     counts = [payment for payment in ledger.history(limit=10**6) if payment.state not in FREE]
     spending = ledger.spending(PLENTY, now=NOW)
     assert spending.total == sum(payment.amount for payment in counts), spending
-    assert spending.reserved == sum(payment.amount for payment in counts if payment.live), spending
+    assert spending.held == sum(payment.amount for payment in counts if not payment.proven_paid), spending
     return counts
 """
 LOOK = """

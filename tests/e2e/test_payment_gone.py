@@ -59,7 +59,7 @@ def test_the_service_stops_while_it_is_signed() -> None:
             assert (payment.state, payment.charged) == (PaymentState.REJECTED_LIVE, False)
             assert signer.signed == 1, f"signed again when tried {tried} times"
             spending = client.payments.spending()
-            assert (spending.reserved, spending.left) == (PRICE, 0)
+            assert (spending.held, spending.left) == (PRICE, 0)
             assert clock.now() < payment.valid_before
         clock.advance(3000)
         found = client.payments.reconcile()

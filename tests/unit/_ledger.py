@@ -43,20 +43,22 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
         "created": NOW,
         "updated": NOW,
     }
-    return Payment(**{**values, **changes})
+    values |= changes
+    return Payment(**{"counted": values["amount"], **values})
 
 
 def reserve(ledger: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:
-    """Reserve it, by an owner whose time has passed."""
+    """Reserve it, by an owner whose time has passed; or the payment that stands in its way."""
     values: dict[str, Any] = {
         "origin": ORIGIN,
         "pay_to": (),
         "owner": "nobody",
         "until": 0.0,
         "expired": 0.0,
+        "over": 0.0,
         "now": NOW,
     }
-    return ledger.reserve(draft() if payment is None else payment, budget, **{**values, **changes})
+    return ledger.reserve(draft() if payment is None else payment, budget, **{**values, **changes})[0]
 
 
 def submitted(ledger: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:

@@ -112,6 +112,7 @@ def payment(**changes: Any) -> Payment:
         "payer": PAYER,
         "pay_to": PAY_TO,
         "amount": 60000,
+        "counted": 60000,
         "nonce": "0x" + "1" * 64,
         "valid_after": 0,
         "valid_before": 1_795_176_348,

@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 
-from tradesdk._values.payment import FREE, LIVE, PaymentState
+from tradesdk._values.payment import FREE, RELEASED, PaymentState, Receipt
 from tradesdk.errors import BudgetDetails, PaymentRefusedError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
 
-from ._ledger import MIDNIGHT, NOW, draft, in_state, reserve
+from ._ledger import HEADER, MIDNIGHT, NOW, draft, in_state, reserve
 
 CENT = 10_000
 
@@ -32,8 +33,10 @@ def refusal(ledger: Ledger, amount: int, budget: Budget, now: float = NOW) -> Pa
     return caught.value
 
 
-def spend(ledger: Ledger, amount: int, at: float) -> None:
-    reserve(ledger, draft(amount=amount), Budget.unlimited(), now=at)
+def spend(ledger: Ledger, amount: int, at: float, until: int | None = None) -> None:
+    """A payment that may be taken from `at` until then."""
+    payment = draft(amount=amount, valid_before=int(at) if until is None else until)
+    reserve(ledger, payment, Budget.unlimited(), now=at)
 
 
 def test_the_day_of_the_tests() -> None:
@@ -91,24 +94,98 @@ def test_the_stores_own_budget_may_be_unlimited(ledger: Ledger) -> None:
     assert ledger.budget() == mixed
 
 
+@pytest.mark.parametrize("release", ["proof", "service"])
 @pytest.mark.parametrize("state", sorted(PaymentState))
-def test_what_counts(ledger: Ledger, state: PaymentState) -> None:
+def test_what_counts(ledger: Ledger, state: PaymentState, release: Literal["proof", "service"]) -> None:
+    """What was sent counts until it is proven unpaid; a service's word is enough only where the budget says so."""
     in_state(ledger, state)
-    counts = 0 if state in FREE else 3 * CENT
-    spending = ledger.spending(Budget(total="1"), now=NOW)
+    counts = 0 if state in FREE or (release == "service" and state in RELEASED) else 3 * CENT
+    held = 0 if state is PaymentState.MARKED_PAID else counts
+    spending = ledger.spending(Budget(total="1", release=release), now=NOW)
     assert (spending.last_hour, spending.today, spending.total) == (counts, counts, counts)
-    assert spending.reserved == (3 * CENT if state in LIVE else 0)
+    assert (spending.held_last_hour, spending.held_today, spending.held) == (held, held, held)
+    assert spending.spent == counts - held
     assert spending.left == 1_000_000 - counts
     assert spending.budget.dollars()["total"] == Decimal(1)
+    budget = Budget.from_micro({"per_hour": counts + CENT}, release)
+    assert refusal(ledger, CENT + 1, budget).code == "over_budget"
+    reserve(ledger, draft(amount=CENT), budget)
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_a_receipt_proves_that_it_is_spent(ledger: Ledger, success: bool) -> None:
+    receipt = Receipt(success=success, transaction="0x1", network="base", raw={})
+    payment = in_state(ledger, PaymentState.UNKNOWN)
+    ledger.settle(payment.id, PaymentState.DELIVERED, receipt=receipt, now=NOW)
+    spending = ledger.spending(Budget(), now=NOW)
+    assert (spending.spent, spending.held) == ((3 * CENT, 0) if success else (0, 3 * CENT))
+
+
+@pytest.mark.parametrize(
+    ("client", "store", "counts"),
+    [
+        (Budget(total="1", release="service"), Budget(), False),
+        (Budget(), Budget(total="1", release="service"), False),
+        (Budget(total="1", release="service"), Budget(total="2", release="service"), False),
+        (Budget(total="1", release="service"), Budget(total="2"), True),
+        (Budget(total="1"), Budget(total="2", release="service"), True),
+        (Budget(total="1"), Budget(), True),
+    ],
+)
+def test_proof_is_stricter_than_the_services_word(ledger: Ledger, client: Budget, store: Budget, counts: bool) -> None:
+    in_state(ledger, PaymentState.EXPIRED_UNPAID)
+    ledger.set_budget(store)
+    assert ledger.budget() == store
+    assert ledger.spending(client, now=NOW).total == (3 * CENT if counts else 0)
+
+
+def test_it_counts_as_long_as_it_may_be_taken(ledger: Ledger) -> None:
+    """In every hour and day that lie between its first signature and the last second of its validity."""
+    spend(ledger, CENT, MIDNIGHT - 60.5, until=MIDNIGHT + 30)
+    for at, hour, day in [
+        (MIDNIGHT - 60.5, CENT, CENT),
+        (MIDNIGHT + 3629.9, CENT, CENT),
+        (MIDNIGHT + 3630.0, 0, CENT),
+        (MIDNIGHT + 86_399.9, 0, CENT),
+        (MIDNIGHT + 86_400.0, 0, 0),
+    ]:
+        spending = ledger.spending(Budget(), now=at)
+        assert (spending.last_hour, spending.today, spending.total) == (hour, day, CENT)
+
+
+def test_the_next_signature_of_a_nonce_counts_what_is_more(ledger: Ledger) -> None:
+    """Its amount counts once, with the largest that was signed; its windows reach to the end of the newest validity."""
+    first = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call", amount=3 * CENT)
+    budget = Budget(total="0.05", per_hour="0.05", per_call="0.05")
+    assert refusal_again(ledger, 6 * CENT, budget) == "over_budget"
+    assert ledger.get(first.id) == first
+    second = reserve(ledger, draft("call", amount=5 * CENT, valid_before=int(NOW) + 400), budget, now=NOW + 300)
+    assert (second.id, second.nonce, second.counted) == (first.id, first.nonce, 5 * CENT)
+    assert ledger.spending(budget, now=NOW + 300).total == 5 * CENT
+    ledger.submit(second.id, HEADER, now=NOW + 300)
+    ledger.settle(second.id, PaymentState.EXPIRED_UNPAID, now=NOW + 300)
+    third = reserve(ledger, draft("call", amount=CENT, valid_before=int(NOW) + 500), budget, now=NOW + 450)
+    assert (third.amount, third.counted) == (CENT, 5 * CENT)
+    assert ledger.spending(budget, now=NOW + 500 + 3599).last_hour == 5 * CENT
+    assert ledger.spending(budget, now=NOW + 500 + 3600).last_hour == 0
+    canceled = ledger.settle(third.id, PaymentState.CANCELLED, now=NOW)
+    assert canceled.state is PaymentState.EXPIRED_UNPAID
+    assert ledger.spending(budget, now=NOW).total == 5 * CENT
+
+
+def refusal_again(ledger: Ledger, amount: int, budget: Budget) -> str:
+    with pytest.raises(PaymentRefusedError) as caught:
+        reserve(ledger, draft("call", amount=amount), budget)
+    return caught.value.code
 
 
 def test_an_hour_is_3600_seconds_to_the_last_one(ledger: Ledger) -> None:
-    spend(ledger, CENT, NOW + 0.5)
+    spend(ledger, CENT, NOW)
     budget = Budget(per_hour="0.01")
-    error = refusal(ledger, CENT, budget, now=NOW + 3600.499)
+    error = refusal(ledger, CENT, budget, now=NOW + 3599.999)
     assert "per hour" in error.message
-    assert error.hint.startswith("wait until 2025-10-09 09:53:21 UTC, ")
-    reserve(ledger, draft(amount=CENT), budget, now=NOW + 3600.5)
+    assert error.hint.startswith("wait until 2025-10-09 09:53:20 UTC, ")
+    reserve(ledger, draft(amount=CENT), budget, now=NOW + 3600)
 
 
 def test_the_hour_frees_when_enough_of_it_has_passed(ledger: Ledger) -> None:
@@ -121,7 +198,7 @@ def test_the_hour_frees_when_enough_of_it_has_passed(ledger: Ledger) -> None:
 
 
 def test_a_day_is_a_day_of_utc(ledger: Ledger) -> None:
-    spend(ledger, CENT, MIDNIGHT - 0.25)
+    spend(ledger, CENT, MIDNIGHT - 1)
     spend(ledger, 2 * CENT, MIDNIGHT + 0.0)
     spend(ledger, 4 * CENT, MIDNIGHT + 86399.75)
     assert ledger.spending(Budget(), now=MIDNIGHT + 86399.9).today == 6 * CENT
@@ -149,13 +226,13 @@ def test_a_clock_that_is_put_back_frees_nothing(ledger: Ledger) -> None:
 
 
 def test_a_refusal_tells_all_in_dollars(ledger: Ledger) -> None:
-    in_state(ledger, PaymentState.DELIVERED, amount=50 * CENT)
+    in_state(ledger, PaymentState.MARKED_PAID, amount=50 * CENT)
     in_state(ledger, PaymentState.UNKNOWN, amount=20 * CENT)
     error = refusal(ledger, 31 * CENT, Budget(per_day="1", per_hour="5", total="5"))
     assert error.message == (
         "this call costs $0.31, and the budget of $1.00 per day leaves $0.30: $0.50 is spent and $0.20 is held"
     )
-    assert error.hint.endswith("held money is released when its payment expires unpaid")
+    assert "; held money may have been taken: see client.payments.reconcile() " in error.hint
     midnight = datetime.fromtimestamp(MIDNIGHT + 86400, UTC)
     assert error.details == BudgetDetails(
         cost=Decimal("0.31"),
@@ -226,8 +303,8 @@ def test_a_long_past_makes_nothing_slower(ledger: Ledger) -> None:
         with ledger._file.writing("") as db:
             for number in range(payments):
                 created = NOW - 7200 * number / payments  # half of them in the last hour
-                done = draft(state=PaymentState.DELIVERED, created=created, updated=created)
-                db.execute(schema.ADD, [*to_row(done), int(created), None, 0.0])
+                done = draft(state=PaymentState.DELIVERED, created=created, valid_before=int(created))
+                db.execute(schema.ADD, [*to_row(done), done.valid_before, None, 0.0])
 
     fill(50)
     few = steps()

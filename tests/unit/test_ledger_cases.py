@@ -150,7 +150,7 @@ def test_memory_keeps_what_it_knows_when_it_is_closed() -> None:
     assert ledger.path is None
     assert ledger.get(payment.id) == payment
     assert Ledger.memory().history() == []
-    assert ledger.spending(PLENTY, now=NOW).reserved == 30_000
+    assert ledger.spending(PLENTY, now=NOW).held == 30_000
 
 
 def answered(ledger: Ledger, **changes: Any) -> Payment:

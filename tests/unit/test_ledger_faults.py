@@ -219,12 +219,12 @@ with Ledger(sys.argv[1]) as ledger:
     else:
         raise AssertionError("it was written")
     assert ledger.history(limit=9999) == made[::-1]
-    assert ledger.spending(PLENTY, now=NOW).reserved == 30_000 * len(made)
+    assert ledger.spending(PLENTY, now=NOW).held == 30_000 * len(made)
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     made.append(reserve(ledger))
 with Ledger(sys.argv[1]) as ledger:
     assert ledger.history(limit=9999) == made[::-1]
-    assert ledger.spending(PLENTY, now=NOW).reserved == 30_000 * len(made)
+    assert ledger.spending(PLENTY, now=NOW).held == 30_000 * len(made)
 print(len(made) > 5)
 """
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -293,14 +294,15 @@ def test_the_versions_are_those_that_were_released() -> None:
     """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
     released = [" ".join(" ".join(step).split()) for step in schema.MIGRATIONS]
     marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
-    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0"]
+    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0", "594fd74d6ad6c5a4"]
 
 
 def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
-    """Its answers count as collected, what stands in the way still does, and what comes from now on is kept."""
+    """Its answers count as collected, what is open still is, and what comes from now on is kept."""
     old = draft("had", state=PaymentState.DELIVERED, reply=b"of a job", job="tuesday")
     lost = draft("had", state=PaymentState.DELIVERED, reply=b"resumed")
-    standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET)
+    standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET, submissions=1)
+    rejected = draft("rejected", state=PaymentState.EXPIRED_UNPAID, submissions=1)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for line in (
             *schema.MIGRATIONS[0],
@@ -308,15 +310,24 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
             "PRAGMA user_version = 1",
         ):
             db.execute(line)
-        for payment in (old, lost, standing):
-            db.execute(schema.ADD, [*to_row(payment), int(NOW), None, 0.0])
+        for payment in (old, lost, standing, rejected):
+            row = dict(zip(schema.COLUMNS, to_row(payment), strict=True))
+            row["presentations"] = row.pop("submissions")
+            for later in ("counted", "signatures", "settle_failed", "earlier"):
+                del row[later]
+            row["second"] = int(NOW)
+            insert = f"INSERT INTO payments ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+            db.execute(insert, list(row.values()))
     path.chmod(0o600)
     with Ledger(path) as ledger:
-        assert ledger.history() == [standing, lost, old]
+        old, lost, standing, rejected = (replace(one, signatures=1) for one in (old, lost, standing, rejected))
+        assert ledger.history() == [rejected, standing, lost, old]
         assert ledger.find("had", now=NOW) is None
         assert ledger.delivered("tuesday", "had") == old
         assert ledger.find("standing", now=NOW) == standing
-        assert ledger.spending(PLENTY, now=NOW).total == 90_000
+        # What a service rejected counts again: nothing proves that it was not taken.
+        assert ledger.spending(PLENTY, now=NOW).total == ledger.spending(PLENTY, now=NOW).held == 120_000
+        assert ledger.find("rejected", now=NOW) == rejected
         answered = ledger.settle(standing.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
         assert ledger.find("standing", now=NOW) == answered
 

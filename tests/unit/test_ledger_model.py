@@ -2,6 +2,7 @@
 
 import sqlite3
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState, Receipt
-from tradesdk._values.payment import FREE, GRACE, LIVE, UNRESOLVED
+from tradesdk._values.payment import FREE, GRACE, LIVE, RENEWABLE, UNRESOLVED
 from tradesdk.payments.budget import LIMITS
 from tradesdk.payments.ledger import schema
 
@@ -18,8 +19,13 @@ from ._ledger import ADDRESS, HEADER, MIDNIGHT, ORIGIN, OTHER, draft
 CALLS, OWNERS = "ab", ("me", "you")
 AMOUNTS = st.sampled_from([10_000, 20_000, 30_000, 70_001])
 LIMIT = st.sampled_from([None, None, 20_000, 60_000, 100_000, 250_000])
+RELEASES: st.SearchStrategy[Literal["proof", "service"]] = st.sampled_from(["proof", "service"])
 LIMITED = st.builds(
-    lambda *limits: Budget.from_micro(dict(zip(LIMITS, limits, strict=True))), LIMIT, LIMIT, LIMIT, LIMIT
+    lambda release, *limits: Budget.from_micro(
+        dict(zip(LIMITS, limits, strict=True)), release if any(limits) else "proof"
+    ),
+    RELEASES,
+    *[LIMIT] * 4,
 )
 BUDGETS = st.one_of(st.just(Budget.unlimited()), LIMITED)
 FORWARD = (0.0, 0.25, 1.0, 5.0, 29.0, 30.0, 31.5, 59.0, 60.0, 89.0, 90.0, 600.0, 1799.75, 3600.0, 40_000.0)
@@ -27,12 +33,13 @@ BACKWARD = (-0.5, -5.0, -30.0, -31.0, -1000.0, -3600.0, -90_000.0)
 STEPS = st.sampled_from((*FORWARD, *BACKWARD))
 JOBS = st.sampled_from([None, None, "monday", "tuesday"])
 ORIGINS = st.sampled_from([ORIGIN, ORIGIN, f"{ORIGIN}:8443"])
+FINGERPRINTS = [f"{call} at {origin}" for call in CALLS for origin in (ORIGIN, f"{ORIGIN}:8443")]
 RECIPIENTS = st.sampled_from([ADDRESS, ADDRESS, ADDRESS.lower(), OTHER])
 PAY_TO = st.sampled_from([(), (), (), (ADDRESS,), (OTHER.lower(),)])
 RECEIPTS = st.sampled_from(
     [None, *(Receipt(success=success, transaction="0x1", network="base", raw={}) for success in (True, False))]
 )
-ENDS = {PaymentState.RESERVED: PaymentState.CANCELLED, PaymentState.REJECTED_LIVE: PaymentState.EXPIRED_UNPAID}
+EXPIRED_UNKNOWN = PaymentState.EXPIRED_UNKNOWN
 PAID = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
 
 
@@ -42,6 +49,7 @@ class Course(RuleBasedStateMachine):
         self.ledger = Ledger.memory()
         self.now = MIDNIGHT + 80_000.0
         self.own = Budget()
+        self.release = "proof"
         self.payments: list[Payment] = []
         self.uncollected: set[str] = set()
         self.claims: dict[str, tuple[str, float]] = {}
@@ -50,16 +58,29 @@ class Course(RuleBasedStateMachine):
     # The model
 
     def counts(self) -> list[Payment]:
-        return [payment for payment in self.payments if payment.state not in FREE]
+        released = {PaymentState.EXPIRED_UNPAID} if self.release == "service" else set()
+        return [payment for payment in self.payments if payment.state not in FREE | released]
 
     def spent(self) -> dict[str, int]:
         day = self.now // 86400 * 86400
         return {
             "per_call": 0,
-            "per_hour": sum(payment.amount for payment in self.counts() if payment.created > self.now - 3600),
-            "per_day": sum(payment.amount for payment in self.counts() if payment.created >= day),
-            "total": sum(payment.amount for payment in self.counts()),
+            "per_hour": sum(payment.counted for payment in self.counts() if payment.valid_before > self.now - 3600),
+            "per_day": sum(payment.counted for payment in self.counts() if payment.valid_before >= day),
+            "total": sum(payment.counted for payment in self.counts()),
         }
+
+    def held(self) -> dict[str, int]:
+        proven = [
+            one
+            for one in self.payments
+            if one.state is PaymentState.MARKED_PAID or (one.receipt and one.receipt.success)
+        ]
+        every, self.payments = self.payments, [one for one in self.payments if one not in proven]
+        try:
+            return self.spent()
+        finally:
+            self.payments = every
 
     def blocking(self, fingerprint: str) -> list[Payment]:
         return [
@@ -67,7 +88,7 @@ class Course(RuleBasedStateMachine):
             for payment in self.payments
             if payment.fingerprint == fingerprint
             and not payment.superseded
-            and (payment.state in LIVE | UNRESOLVED or self.is_waiting(payment))
+            and (payment.state in LIVE | UNRESOLVED | RENEWABLE or self.is_waiting(payment))
         ]
 
     def is_waiting(self, payment: Payment) -> bool:
@@ -90,7 +111,7 @@ class Course(RuleBasedStateMachine):
 
     def put(self, payment: Payment, **changes: object) -> Payment:
         changed = replace(payment, **changes)  # type: ignore[arg-type]
-        if changed.state not in LIVE:
+        if changed.state not in (LIVE | RENEWABLE if changed.identified else LIVE):
             changed = replace(changed, header=None)
         if changed.state is not payment.state:
             changed = replace(changed, updated=self.now)
@@ -102,11 +123,44 @@ class Course(RuleBasedStateMachine):
         for payment in list(self.payments):
             if payment.live and payment.valid_before + GRACE <= self.now and origin in (None, payment.origin):
                 reason = "expired before it was signed" if payment.state is PaymentState.RESERVED else payment.reason
-                state = ENDS.get(payment.state, PaymentState.EXPIRED_UNKNOWN)
+                state = self.unsigned(payment) if payment.state is PaymentState.RESERVED else EXPIRED_UNKNOWN
+                state = PaymentState.EXPIRED_UNPAID if payment.state is PaymentState.REJECTED_LIVE else state
+                if payment.state is not PaymentState.RESERVED and payment.submissions == 0:
+                    state = PaymentState.CANCELLED
                 closed.append(self.put(payment, state=state, reason=payment.reason or reason))
         return closed
 
-    def release(self, payment: Payment, owner: str) -> None:
+    def unsigned(self, payment: Payment) -> PaymentState:
+        return payment.earlier or PaymentState.CANCELLED
+
+    def renewed(self, earlier: Payment, wanted: Payment, owner: str) -> Payment | None:
+        """The same payment, reserved again; None where it can still be sent, or somebody else has claimed it."""
+        over = earlier.state not in (*UNRESOLVED, PaymentState.RESERVED, PaymentState.DELIVERED)
+        over = over and (not earlier.live or earlier.valid_before <= self.now + 6)
+        if not over or self.is_claimed_by_another(earlier, owner):
+            return None
+        expired = PaymentState.EXPIRED_UNPAID if earlier.state is PaymentState.REJECTED_LIVE else EXPIRED_UNKNOWN
+        if earlier.submissions == 0:
+            expired = PaymentState.CANCELLED
+        return replace(
+            earlier,
+            state=PaymentState.RESERVED,
+            earlier=expired if earlier.live else earlier.state,
+            amount=wanted.amount,
+            counted=max(earlier.counted, wanted.amount),
+            pay_to=wanted.pay_to,
+            valid_before=wanted.valid_before,
+            url=wanted.url,
+            identified=wanted.identified,
+            job=earlier.job or wanted.job,
+            updated=self.now,
+        )
+
+    def is_claimed_by_another(self, payment: Payment, owner: str) -> bool:
+        holder, until = self.claims.get(payment.id, (owner, 0.0))
+        return holder != owner and self.now < until <= self.now + 330
+
+    def give_up(self, payment: Payment, owner: str) -> None:
         if self.claims.get(payment.id, ("", 0.0))[0] == owner:
             del self.claims[payment.id]
 
@@ -126,6 +180,7 @@ class Course(RuleBasedStateMachine):
         job=JOBS,
         owner=st.sampled_from(OWNERS),
         claim=st.sampled_from([0.0, 60.0, 300.0]),
+        identified=st.booleans(),
     )
     def reserve(
         self,
@@ -139,31 +194,58 @@ class Course(RuleBasedStateMachine):
         job: str | None,
         owner: str,
         claim: float,
+        identified: bool,
     ) -> None:
-        url = f"{origin}/v1/token-prices"
-        wanted = draft(call, amount=amount, pay_to=recipient, valid_before=int(self.now) + 60, url=url, job=job)
+        wanted = draft(
+            f"{call} at {origin}",
+            amount=amount,
+            pay_to=recipient,
+            valid_before=int(self.now) + 60,
+            url=f"{origin}/v1/token-prices",
+            job=job,
+            identified=identified,
+        )
+        call = wanted.fingerprint
         self.close_expired(origin)
-        expected: str | Payment
+        expected: str | tuple[Payment, bool]
         blocking = self.blocking(call)
         delivered = self.delivered(job, call)
         limits = {
             name: min(filter(None, (getattr(budget, name), getattr(self.own, name))), default=None) for name in LIMITS
         }
+        earlier = None if new_purchase or not blocking else blocking[-1]
+        again = None if earlier is None else self.renewed(earlier, wanted, owner)
+        self.release = budget.strictest(self.own).release
+        counted = 0 if again is None else again.counted - amount
+        spent = self.spent()
+        if earlier is not None and again is not None and delivered is None:
+            self.payments.remove(earlier)
+            spent = self.spent()
+            self.payments = sorted([*self.payments, earlier], key=lambda one: int(one.id[4:], 16))
+        self.release = self.own.release
         if delivered is not None and not new_purchase:
-            expected = delivered
-        elif blocking and not new_purchase:
-            expected = blocking[-1]
+            expected = (delivered, False)
+        elif earlier is not None and again is None:
+            expected = (earlier, False)
         elif self.is_refused(origin, recipient, pay_to):
             expected = "recipient_changed"
         elif not any(limits.values()) and not (budget.is_unlimited or self.own.is_unlimited):
             expected = "no_budget"
-        elif any(limit is not None and self.spent()[name] + amount > limit for name, limit in limits.items()):
+        elif any(
+            limit is not None and spent[name] + amount + (0 if name == "per_call" else counted) > limit
+            for name, limit in limits.items()
+        ):
             expected = "over_budget"
+        elif earlier is not None and again is not None:
+            self.payments[self.payments.index(earlier)] = again
+            self.claims[again.id] = (owner, self.now + claim)
+            expected = (again, True)
         else:
-            expected = replace(wanted, created=self.now, updated=self.now)
-            self.payments.append(expected)
+            made = replace(wanted, created=self.now, updated=self.now)
+            self.payments.append(made)
             self.claims[wanted.id] = (owner, self.now + claim)
-        found: str | Payment
+            expected = (made, True)
+        found: str | tuple[Payment, bool]
         try:
             found = self.ledger.reserve(
                 wanted,
@@ -173,6 +255,7 @@ class Course(RuleBasedStateMachine):
                 owner=owner,
                 until=self.now + claim,
                 expired=self.now,
+                over=self.now + 6,
                 now=self.now,
                 new_purchase=new_purchase,
             )
@@ -196,10 +279,17 @@ class Course(RuleBasedStateMachine):
             for earlier in self.payments[: self.payments.index(payment)]:
                 same_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
                 waits = earlier.id in self.uncollected and earlier.job is None
-                blocks = earlier.state in LIVE | UNRESOLVED and earlier.state is not PaymentState.RESERVED
+                blocks = earlier.state in LIVE | UNRESOLVED | RENEWABLE and earlier.state is not PaymentState.RESERVED
                 if same_call and (blocks or waits):
                     self.put(earlier, superseded=True)
-            expected = self.put(payment, state=PaymentState.SUBMITTED, header=HEADER, submissions=1, reason="")
+            expected = self.put(
+                payment,
+                state=PaymentState.SUBMITTED,
+                header=HEADER,
+                submissions=payment.submissions + 1,
+                signatures=payment.signatures + 1,
+                reason="",
+            )
         found: str | Payment
         try:
             found = self.ledger.submit(payment.id, HEADER, pay_to=pay_to, now=self.now)
@@ -228,6 +318,7 @@ class Course(RuleBasedStateMachine):
         receipt=RECEIPTS,
         reply=st.sampled_from([b"prices", b"prices", None]),
         submissions=st.sampled_from([None, 0, 3]),
+        settle_failed=st.sampled_from([None, 0, 1]),
     )
     def settle(
         self,
@@ -237,11 +328,14 @@ class Course(RuleBasedStateMachine):
         receipt: Receipt | None,
         reply: bytes | None,
         submissions: int | None,
+        settle_failed: int | None,
     ) -> None:
         payment = self.any_payment(data)
-        late = reported in PAID and payment.state in FREE | {PaymentState.EXPIRED_UNKNOWN}
-        moves = payment.live or (late and payment.state is not PaymentState.CANCELLED)
-        moves = moves or (reported is PaymentState.DELIVERED and payment.state is PaymentState.PAID_UNDELIVERED)
+        asked = reported
+        if reported is PaymentState.CANCELLED:
+            reported = self.unsigned(payment)
+        moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
+        moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
         expected = payment
         if moves or reported is payment.state:
             if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
@@ -255,9 +349,17 @@ class Course(RuleBasedStateMachine):
                 receipt=before if kept else receipt,
                 reply=payment.reply if reply is None else reply,
                 submissions=payment.submissions if submissions is None else submissions,
+                settle_failed=payment.settle_failed if settle_failed is None else settle_failed,
             )
         found = self.ledger.settle(
-            payment.id, reported, reason=reason, receipt=receipt, reply=reply, submissions=submissions, now=self.now
+            payment.id,
+            asked,
+            reason=reason,
+            receipt=receipt,
+            reply=reply,
+            submissions=submissions,
+            settle_failed=settle_failed,
+            now=self.now,
         )
         assert found == expected
 
@@ -266,7 +368,7 @@ class Course(RuleBasedStateMachine):
     def collect(self, data: st.DataObject, owner: str, keep: bool, job: str | None) -> None:
         payment = self.any_payment(data)
         self.ledger.collect(payment.id, owner=owner, keep=keep, job=job)
-        self.release(payment, owner)
+        self.give_up(payment, owner)
         if payment.id in self.uncollected:
             self.uncollected.remove(payment.id)
             job = payment.job or job
@@ -277,7 +379,7 @@ class Course(RuleBasedStateMachine):
     def reopen(self, data: st.DataObject, owner: str) -> None:
         payment = self.any_payment(data)
         self.ledger.reopen(payment.id, owner=owner, reply=b"again")
-        self.release(payment, owner)
+        self.give_up(payment, owner)
         if payment.state is PaymentState.DELIVERED:
             self.put(payment, reply=payment.reply or b"again")
             self.uncollected.add(payment.id)
@@ -286,8 +388,7 @@ class Course(RuleBasedStateMachine):
     @rule(data=st.data(), owner=st.sampled_from(OWNERS), seconds=st.sampled_from([0.0, 60.0, 300.0]))
     def claim(self, data: st.DataObject, owner: str, seconds: float) -> None:
         payment = self.any_payment(data)
-        holder, until = self.claims.get(payment.id, (owner, 0.0))
-        expected = holder == owner or not self.now < until <= self.now + 330
+        expected = not self.is_claimed_by_another(payment, owner)
         if expected:
             self.claims[payment.id] = (owner, self.now + seconds)
         assert self.ledger.claim(payment.id, owner=owner, until=self.now + seconds, now=self.now) is expected
@@ -297,13 +398,15 @@ class Course(RuleBasedStateMachine):
     def give_back(self, data: st.DataObject, owner: str) -> None:
         payment = self.any_payment(data)
         self.ledger.give_back(payment.id, owner=owner)
-        self.release(payment, owner)
+        self.give_up(payment, owner)
 
     @precondition(lambda self: self.payments)
     @rule(data=st.data(), paid=st.booleans())
     def mark(self, data: st.DataObject, paid: bool) -> None:
         payment = self.any_payment(data)
-        if payment.state in UNRESOLVED or (payment.live and payment.valid_before + GRACE <= self.now):
+        expired = (PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
+        late = payment.live and payment.valid_before + GRACE <= self.now
+        if payment.state in (*UNRESOLVED, *expired) or late:
             state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
             assert self.ledger.mark(payment.id, paid=paid, now=self.now) == self.put(payment, state=state)
             return
@@ -329,7 +432,7 @@ class Course(RuleBasedStateMachine):
     @rule(budget=st.one_of(st.just(Budget()), BUDGETS))
     def set_budget(self, budget: Budget) -> None:
         self.ledger.set_budget(budget)
-        self.own = budget
+        self.own, self.release = budget, budget.release
 
     # What is compared after each step
 
@@ -342,12 +445,17 @@ class Course(RuleBasedStateMachine):
             spent["per_day"],
             spent["total"],
         )
-        assert spending.reserved == sum(payment.amount for payment in self.payments if payment.live)
+        held = self.held()
+        assert (spending.held_last_hour, spending.held_today, spending.held) == (
+            held["per_hour"],
+            held["per_day"],
+            held["total"],
+        )
         assert spending.budget == self.ledger.budget() == self.own
 
     @invariant()
     def the_same_payments_block(self) -> None:
-        for call in CALLS:
+        for call in FINGERPRINTS:
             assert self.ledger.find(call, now=self.now) == next(iter(self.blocking(call)[::-1]), None)
 
     @invariant()
@@ -363,7 +471,7 @@ class Course(RuleBasedStateMachine):
                 self.ledger.history(states=tuple(LIVE), limit=2, before=payment.id)
                 == [one for one in newest[at + 1 :] if one.live][:2]
             )
-        for call in CALLS:
+        for call in FINGERPRINTS:
             for job in ("monday", "tuesday"):
                 assert self.ledger.delivered(job, call) == self.delivered(job, call)
         for origin in (ORIGIN, f"{ORIGIN}:8443"):
@@ -386,8 +494,10 @@ def test_many_courses() -> None:
         (schema.SUPERSEDE, ("a", "pay_1"), "standing"),
         (schema.EXPIRING, (0,), "by_state"),
         (schema.EXPIRING_OF, (ORIGIN, ORIGIN, 0), "INDEX live (url>? AND url<?"),
-        (schema.SPENT, dict.fromkeys(("since", "second", "minute", "day", "today"), 0), "INDEX counted"),
+        (schema.SPENT, dict.fromkeys(("second", "minute", "day", "today"), 0), "SEARCH sums USING PRIMARY KEY"),
+        (schema.SPENT_RELEASED, dict.fromkeys(("second", "today"), 0), "by_state"),
         (schema.COUNTED, (0,), "counted"),
+        (schema.COUNTED_SERVICE, (0,), "counted"),
         (schema.DELIVERED, ("a", "b"), "by_job"),
         (schema.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
         (schema.BY_ID, ("a",), "autoindex"),

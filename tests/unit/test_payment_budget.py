@@ -155,7 +155,9 @@ def test_order_does_not_matter(first: Budget, second: Budget, third: Budget) -> 
 
 
 def spending(budget: Budget, last_hour: int = 0, today: int = 0, total: int = 0) -> Spending:
-    return Spending(last_hour=last_hour, today=today, total=total, reserved=0, budget=budget)
+    return Spending(
+        last_hour=last_hour, today=today, total=total, held=0, held_last_hour=0, held_today=0, budget=budget
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,9 +183,17 @@ def test_what_a_budget_leaves(budget: Budget, spent: tuple[int, int, int], left:
 
 
 def test_what_is_spent_is_told_in_dollars_as_well() -> None:
-    found = Spending(last_hour=10_000, today=20_000, total=1_500_000, reserved=30_000, budget=Budget(total="2"))
+    found = Spending(
+        last_hour=10_000,
+        today=20_000,
+        total=1_500_000,
+        held=30_000,
+        held_last_hour=0,
+        held_today=0,
+        budget=Budget(total="2"),
+    )
     assert (found.last_hour_usd, found.today_usd) == (Decimal("0.01"), Decimal("0.02"))
-    assert (found.total_usd, found.reserved_usd) == (Decimal("1.5"), Decimal("0.03"))
+    assert (found.total_usd, found.held_usd, found.spent_usd) == (Decimal("1.5"), Decimal("0.03"), Decimal("1.47"))
     assert found.left_usd == Decimal("0.50")
     assert Budget(total=found.left_usd) == Budget(total="0.5")
 

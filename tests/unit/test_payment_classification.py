@@ -108,17 +108,17 @@ def test_a_refusal_at_a_look(reason: str) -> None:
 def test_a_failure_after_the_look_or_one_that_nobody_knows(reason: str) -> None:
     assert verdict(offer_2(reason)) is Classification.UNKNOWN
     assert verdict(offer_1(reason)) is Classification.UNKNOWN
-    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.UNKNOWN
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.SETTLE_FAILED
 
 
 @pytest.mark.parametrize("reason", [*LOOKS, *SETTLEMENTS, "", None])
 def test_a_receipt_comes_after_the_look_whatever_it_says(reason: str | None) -> None:
-    assert verdict(receipt(reason)) is Classification.UNKNOWN
+    assert verdict(receipt(reason)) is Classification.SETTLE_FAILED
 
 
 @pytest.mark.parametrize("reason", LOOKS)
 def test_version_1_says_at_which_stage(reason: str) -> None:
-    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.UNKNOWN
+    assert verdict(offer_1(f"Settle failed: {reason}")) is Classification.SETTLE_FAILED
 
 
 @pytest.mark.parametrize(

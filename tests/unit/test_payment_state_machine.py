@@ -17,11 +17,14 @@ from tradesdk.payments.state_machine import (
     Transition,
 )
 
+from ._ledger import draft
+
 NOW = 1_800_000_000.0
 STATUS = {
     Classification.DELIVERED: 200,
     Classification.PENDING: 402,
     Classification.UNKNOWN: 500,
+    Classification.SETTLE_FAILED: 402,
     Classification.NO_REASON: 402,
     Classification.REJECTED: 402,
     Classification.REFUSED: 404,
@@ -29,6 +32,7 @@ STATUS = {
     Classification.NOT_RECEIVED: 0,
     Classification.REDIRECTED: 302,
 }
+DOUBTS = (Classification.PENDING, Classification.UNKNOWN, Classification.SETTLE_FAILED, Classification.NO_REASON)
 IN_DOUBT = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 
 
@@ -41,9 +45,24 @@ def slow_down(headers: dict[str, str]) -> PaymentResponse:
 
 
 def flow(
-    state: PaymentState = PaymentState.RESERVED, *, valid: float = 10_000, policy: RetryPolicy | None = None
+    state: PaymentState = PaymentState.RESERVED,
+    *,
+    valid: float = 10_000,
+    policy: RetryPolicy | None = None,
+    earlier: PaymentState | None = None,
+    settle_failed: int = 0,
 ) -> PaymentStateMachine:
-    return PaymentStateMachine(policy or RetryPolicy(), valid_before=int(NOW + valid), state=state, random=lambda: 0.0)
+    """A payment in that state; RESERVED: signed just now, for the second time if there is an `earlier` state."""
+    fresh, signatures = state is PaymentState.RESERVED, 1 if earlier is None else 2
+    payment = draft(
+        state=PaymentState.SUBMITTED if fresh else state,
+        valid_before=int(NOW + valid),
+        submissions=signatures if fresh else 1,
+        signatures=signatures,
+        earlier=earlier,
+        settle_failed=settle_failed,
+    )
+    return PaymentStateMachine(policy or RetryPolicy(), payment, fresh=fresh, random=lambda: 0.0)
 
 
 def next_of(
@@ -61,6 +80,7 @@ def next_of(
         (Classification.REFUSED, PaymentState.REJECTED_LIVE, False),
         (Classification.PENDING, PaymentState.PENDING, True),
         (Classification.UNKNOWN, PaymentState.UNKNOWN, True),
+        (Classification.SETTLE_FAILED, PaymentState.UNKNOWN, True),
         (Classification.NO_REASON, PaymentState.UNKNOWN, True),
         (Classification.NOT_RECEIVED, PaymentState.REJECTED_LIVE, True),
         (Classification.REDIRECTED, PaymentState.UNKNOWN, False),
@@ -72,7 +92,7 @@ def test_after_the_first_answer(verdict: Classification, state: PaymentState, ag
     assert (step.wait is not None) == again
 
 
-@pytest.mark.parametrize("before", IN_DOUBT)
+@pytest.mark.parametrize("before", [*IN_DOUBT, PaymentState.EXPIRED_UNKNOWN])
 @pytest.mark.parametrize(
     ("verdict", "state"),
     [
@@ -89,10 +109,35 @@ def test_after_the_first_answer(verdict: Classification, state: PaymentState, ag
 def test_after_a_submission_in_doubt_a_refusal_proves_nothing(
     before: PaymentState, verdict: Classification, state: PaymentState
 ) -> None:
-    assert next_of(flow(before), verdict).state is state
+    again = before is PaymentState.EXPIRED_UNKNOWN  # the same nonce was signed again
+    assert next_of(flow(earlier=before) if again else flow(before), verdict).state is state
 
 
-@pytest.mark.parametrize("doubt", [Classification.UNKNOWN, Classification.PENDING, Classification.NO_REASON])
+@pytest.mark.parametrize("earlier", [PaymentState.EXPIRED_UNPAID, PaymentState.MARKED_UNPAID])
+def test_the_next_signature_of_a_nonce_that_was_not_taken_as_far_as_is_known(earlier: PaymentState) -> None:
+    """A used nonce means that an earlier signature was taken after all; a refusal is one again."""
+    assert next_of(flow(earlier=earlier), Classification.ALREADY_USED) == Transition(PaymentState.PAID_UNDELIVERED)
+    assert next_of(flow(earlier=earlier), Classification.REJECTED) == Transition(PaymentState.REJECTED_LIVE)
+    assert next_of(flow(PaymentState.REJECTED_LIVE), Classification.ALREADY_USED).state is PaymentState.PAID_UNDELIVERED
+
+
+def test_two_signatures_that_were_not_settled_are_suspect() -> None:
+    """The same bytes are still resent; at the end nothing more is signed for that nonce."""
+    walk = flow(earlier=PaymentState.EXPIRED_UNKNOWN, settle_failed=1)
+    steps = [next_of(walk, Classification.SETTLE_FAILED) for _ in range(6)]
+    assert [step.state for step in steps] == [*[PaymentState.UNKNOWN] * 5, PaymentState.SUSPECT_PAID]
+    assert [step.wait for step in steps] == [2, 4, 8, 16, 32, None]
+    assert walk.settle_failed == 2
+
+
+@pytest.mark.parametrize("settle_failed", [0, 2])
+def test_one_signature_that_was_not_settled_is_not(settle_failed: int) -> None:
+    walk = flow(earlier=PaymentState.EXPIRED_UNKNOWN, settle_failed=settle_failed)
+    steps = [next_of(walk, Classification.SETTLE_FAILED) for _ in range(6)]
+    assert steps[-1] == Transition(PaymentState.UNKNOWN)
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
 @pytest.mark.parametrize("refusal", [Classification.REJECTED, Classification.REFUSED])
 def test_doubt_within_the_call_counts_as_well(doubt: Classification, refusal: Classification) -> None:
     walk = flow()
@@ -192,7 +237,7 @@ def test_a_call_always_ends_and_never_forgets_a_doubt(
     doubt, clock, sent = before in IN_DOUBT, 0.0, 0
     for verdict in verdicts:
         sent += 1
-        doubt = doubt or verdict in (Classification.PENDING, Classification.UNKNOWN, Classification.NO_REASON)
+        doubt = doubt or verdict in DOUBTS
         step = walk.next(answer(verdict), at=NOW + clock, now=NOW + clock, time_left=deadline - clock)
         if doubt:
             assert step.state is not PaymentState.REJECTED_LIVE

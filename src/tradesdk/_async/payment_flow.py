@@ -31,7 +31,7 @@ from ..payments.ledger.leases import owner_name
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.results import DryRun, MarketResult, Quote
-from ..payments.state_machine import MARGIN
+from ..payments.state_machine import PaymentStateMachine
 from .concurrency import AsyncKeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
 from .payment_submission import AsyncSubmission, AsyncSubmissionContext
 
@@ -187,10 +187,14 @@ class AsyncPaymentFlow:
             close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
             await run_uninterrupted(close)
             return result
-        if current.state not in _SUBMITTED or current.header is None:
+        over = self.authorizer.is_renewable(current)
+        if current.header is None or not (current.state in _SUBMITTED or over) or (over and not current.identified):
             raise blocking_error(current)
-        delivered = await self._resubmit(context, current)
+        delivered = await (self._replay if over else self._resubmit)(context, current)
         if delivered is None:
+            latest = await in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
+            if self.authorizer.is_renewable(latest):
+                raise blocking_error(latest)
             raise _in_progress(f"another call is sending payment {payment.id}", payment)
         return delivered
 
@@ -242,8 +246,16 @@ class AsyncPaymentFlow:
         context.quote, existing = await in_thread(
             lambda: (authorizer.quote(purchase), authorizer.delivered(purchase) or authorizer.existing(purchase))
         )
+        replayed = False
         while True:
-            if existing is None:
+            if existing is not None and not authorizer.time.is_known and authorizer.is_over(existing):
+                await self.sync_clock()  # whether it has expired depends on the service's time
+                existing = await in_thread(lambda: authorizer.existing(purchase))
+            if existing is None or authorizer.is_renewable(existing):
+                if existing is not None and existing.identified and existing.header is not None and not replayed:
+                    replayed = True
+                    if (kept := await self._replay(context, existing)) is not None:
+                        return kept
                 found = await self._offer(call, purchase, context.quote, give_up)
                 if isinstance(found, MarketResult):
                     return found
@@ -254,31 +266,24 @@ class AsyncPaymentFlow:
                     prepared := await in_thread(authorize, undo=self._cancel_unsent(context.owner))
                 ).payment
                 if prepared.fresh:
-                    fresh = PaymentState.RESERVED
-                    result = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh).run()
+                    result = await AsyncSubmission(self.paid, authorizer, context, prepared.payment, fresh=True).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
                     return result
                 existing = prepared.payment
-            if not authorizer.time.is_known and authorizer.is_over(existing):
-                await self.sync_clock()  # whether it has expired depends on the service's time
-                existing = await in_thread(lambda: authorizer.existing(purchase))
-                if existing is None:
-                    continue
+            earlier: MarketResult[T] | None = None
             if existing.state is PaymentState.DELIVERED and existing.reply is not None:
                 earlier = await self._collect(context, existing)
-            elif not existing.live:
-                raise blocking_error(existing)
-            else:
+            elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
+                if not existing.live:
+                    raise blocking_error(existing)
                 authorizer.check_existing(existing, purchase)
                 context.claimed = existing
-                if existing.header is not None:
+                if existing.state is not PaymentState.RESERVED:
                     earlier = await self._resubmit(context, existing)
                 elif await in_thread(partial(authorizer.reclaim, existing, context.owner)):
                     existing = await in_thread(lambda: authorizer.existing(purchase))
                     continue
-                else:
-                    earlier = None
             if earlier is not None:
                 return earlier
             # Another process has claimed it. Wait for its outcome: if that is unknown, this call continues.
@@ -315,10 +320,26 @@ class AsyncPaymentFlow:
         if current.state not in _SUBMITTED or current.header is None:
             await run_uninterrupted(partial(self._release_claim, owner, current))
             return None
-        if self.authorizer.latest() + MARGIN >= current.valid_before:
+        if self.authorizer.is_over(current):
             await run_uninterrupted(partial(self._release_claim, owner, current))
-            raise blocking_error(current)
-        return await AsyncSubmission(self.paid, self.authorizer, context, current, current.state).run()
+            return None
+        return await AsyncSubmission(self.paid, self.authorizer, context, current, fresh=False).run()
+
+    async def _replay(self, context: AsyncSubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
+        """Send an expired payment once more, as a service that keeps answers by identifier looks that up first.
+
+        None: it has no answer, or another call has claimed the payment.
+        """
+        context.claimed, owner = payment, context.owner
+        current = await in_thread(
+            partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner)
+        )
+        if current is None:
+            return None
+        if not self.authorizer.is_renewable(current) or current.header is None:
+            await run_uninterrupted(partial(self._release_claim, owner, current))
+            return None
+        return await AsyncSubmission(self.paid, self.authorizer, context, current, fresh=False).replay()
 
     async def _roll_back(self, context: AsyncSubmissionContext[Any], error: BaseException) -> None:
         """Let other calls get the answer, or resend the payment, as this call failed."""
@@ -377,12 +398,13 @@ class AsyncPaymentFlow:
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
+                before = PaymentStateMachine(self.session.policy, prepared.payment, fresh=True)
                 try:
                     authorizer.store.settle(
                         prepared.payment.id,
-                        PaymentState.REJECTED_LIVE,
+                        before.state_if_not_sent,
                         reason="cancelled before it was sent",
-                        submissions=0,
+                        submissions=before.submissions,
                         now=authorizer.clock.now(),
                     )
                 finally:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .._values.payment import Payment, PaymentState, origin_of
+from .._values.payment import RELEASED, UNRESOLVED, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
@@ -21,6 +21,7 @@ _Payments = list[Payment]
 _Results = list[MarketResult[Any]]
 _Failures = list[tuple[Payment, TradeError]]
 _OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
+_UNRESOLVED = (*sorted(UNRESOLVED), PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)
 
 
 class AsyncPayments:
@@ -80,7 +81,7 @@ class AsyncPayments:
         return await self._flow.resume(await self.get(payment_id), lambda result: result)
 
     async def reconcile(self) -> Reconciliation:
-        """Resend payments with an unknown outcome, release unpaid ones, and list what a person must check.
+        """Resend payments with an unknown outcome, and list what a person must check.
 
         A payment whose call was bought again with `new_purchase=True` is not resent, as both would be charged. It stays
         in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
@@ -110,13 +111,14 @@ class AsyncPayments:
                 current = await in_thread(partial(store.get, payment.id))
                 failed.append((payment if current is None else current, error))
         released += await in_thread(partial(authorizer.expire, origin))
+        free = {PaymentState.CANCELLED}
+        if (await self.spending()).budget.release == "service":
+            free |= RELEASED
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
-            released=tuple(
-                one for one in released if one.state in (PaymentState.EXPIRED_UNPAID, PaymentState.CANCELLED)
-            ),
-            unresolved=tuple(await self._all((PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN))),
+            released=tuple(one for one in released if one.state in free),
+            unresolved=tuple(await self._all([state for state in _UNRESOLVED if state not in free])),
             live=tuple(await self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
         )
 

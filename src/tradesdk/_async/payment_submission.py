@@ -64,7 +64,7 @@ class AsyncSubmissionContext(Generic[T]):
 class AsyncSubmission(Generic[T]):
     """One payment in one call. The bytes are the same every time.
 
-    `state` is its state in the ledger before this call. With an unknown outcome it may have been taken already.
+    A `fresh` one was signed just now.
     """
 
     def __init__(
@@ -73,20 +73,15 @@ class AsyncSubmission(Generic[T]):
         authorizer: PaymentAuthorizer,
         context: AsyncSubmissionContext[T],
         payment: Payment,
-        state: PaymentState,
+        *,
+        fresh: bool,
     ) -> None:
         self._session = session
         self._authorizer = authorizer
         self._context = context
         self._payment = payment
         self._signed = payment  # keeps its header, which the ledger deletes at the end
-        fresh = state is PaymentState.RESERVED
-        self._machine = PaymentStateMachine(
-            session.policy,
-            valid_before=payment.valid_before,
-            state=state,
-            submissions=0 if fresh else payment.submissions,
-        )
+        self._machine = PaymentStateMachine(session.policy, payment, fresh=fresh)
         self._sending = False
         self._is_resubmission = not fresh
         self._start = (authorizer.latest(), authorizer.clock.monotonic())
@@ -106,6 +101,31 @@ class AsyncSubmission(Generic[T]):
             with shielded():
                 if not isinstance(error, TradeError):
                     await self._record_interruption()
+                if self._context.answered is None:
+                    await self._release_claim()
+            raise
+
+    async def replay(self) -> MarketResult[T] | None:
+        """Submit an expired payment once, for the answer that the service may keep. None: it keeps none.
+
+        Releases the claim, unless the context is `answered`.
+
+        Raises:
+            PaymentError: there is no response that says so, or the answer is not usable.
+        """
+        try:
+            answer, response, problem = await self._submit()
+            answer = answer.without(self._signed)
+            if response is not None:
+                self._authorizer.observe(response.headers)
+            if answer.verdict is Classification.DELIVERED and response is not None:
+                return await self._delivered(answer, response)
+            if answer.verdict in (Classification.UNKNOWN, Classification.NOT_RECEIVED):
+                raise in_doubt(self._payment, answer.reason, response) from problem
+            await self._release_claim()
+            return None
+        except BaseException:
+            with shielded():
                 if self._context.answered is None:
                     await self._release_claim()
             raise
@@ -181,7 +201,12 @@ class AsyncSubmission(Generic[T]):
             )
             raise error or unusable from unusable
         outcome = Outcome(
-            PaymentState.DELIVERED, "delivered", answer.receipt, response.content, self._machine.submissions
+            PaymentState.DELIVERED,
+            "delivered",
+            answer.receipt,
+            response.content,
+            self._machine.submissions,
+            self._machine.settle_failed,
         )
         context, payment, now = self._context, self._payment, self._authorizer.clock.now()
         context.answered = replace(payment, reply=response.content)
@@ -221,7 +246,8 @@ class AsyncSubmission(Generic[T]):
     ) -> None:
         """Write down the outcome. At the end of the call the caller must get it even if the ledger fails: `raises`."""
         payment, now = self._payment, self._authorizer.clock.now()
-        outcome = Outcome(state, reason, answer.receipt, reply, self._machine.submissions)
+        machine = self._machine
+        outcome = Outcome(state, reason, answer.receipt, reply, machine.submissions, machine.settle_failed)
         self._payment, problem = await in_thread(partial(self._authorizer.record, payment, outcome, now=now))
         if problem is not None and raises:
             raise self._ledger_failed(problem, f"{reason}; and the ledger failed: {problem.message}") from problem
@@ -246,8 +272,7 @@ class AsyncSubmission(Generic[T]):
     async def _record_interruption(self) -> None:
         """Write down a cancellation or an unexpected error, as far as the outcome is known."""
         authorizer, payment, machine = self._authorizer, self._payment, self._machine
-        unknown = self._sending or machine.in_doubt
-        state = PaymentState.UNKNOWN if unknown else PaymentState.REJECTED_LIVE
+        state = PaymentState.UNKNOWN if self._sending else machine.state_if_not_sent
         submissions = machine.submissions + self._sending
         try:
             await run_uninterrupted(

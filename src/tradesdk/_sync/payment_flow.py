@@ -32,7 +32,7 @@ from ..payments.ledger.leases import owner_name
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
 from ..payments.results import DryRun, MarketResult, Quote
-from ..payments.state_machine import MARGIN
+from ..payments.state_machine import PaymentStateMachine
 from .concurrency import KeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
 from .payment_submission import Submission, SubmissionContext
 
@@ -188,10 +188,14 @@ class PaymentFlow:
             close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
             run_uninterrupted(close)
             return result
-        if current.state not in _SUBMITTED or current.header is None:
+        over = self.authorizer.is_renewable(current)
+        if current.header is None or not (current.state in _SUBMITTED or over) or (over and not current.identified):
             raise blocking_error(current)
-        delivered = self._resubmit(context, current)
+        delivered = (self._replay if over else self._resubmit)(context, current)
         if delivered is None:
+            latest = in_thread(lambda: self.authorizer.store.get(payment.id)) or payment
+            if self.authorizer.is_renewable(latest):
+                raise blocking_error(latest)
             raise _in_progress(f"another call is sending payment {payment.id}", payment)
         return delivered
 
@@ -241,8 +245,16 @@ class PaymentFlow:
         context.quote, existing = in_thread(
             lambda: (authorizer.quote(purchase), authorizer.delivered(purchase) or authorizer.existing(purchase))
         )
+        replayed = False
         while True:
-            if existing is None:
+            if existing is not None and not authorizer.time.is_known and authorizer.is_over(existing):
+                self.sync_clock()  # whether it has expired depends on the service's time
+                existing = in_thread(lambda: authorizer.existing(purchase))
+            if existing is None or authorizer.is_renewable(existing):
+                if existing is not None and existing.identified and existing.header is not None and not replayed:
+                    replayed = True
+                    if (kept := self._replay(context, existing)) is not None:
+                        return kept
                 found = self._offer(call, purchase, context.quote, give_up)
                 if isinstance(found, MarketResult):
                     return found
@@ -251,31 +263,24 @@ class PaymentFlow:
                 authorize = partial(authorizer.authorize, purchase, found, context.owner)
                 context.claimed = (prepared := in_thread(authorize, undo=self._cancel_unsent(context.owner))).payment
                 if prepared.fresh:
-                    fresh = PaymentState.RESERVED
-                    result = Submission(self.paid, authorizer, context, prepared.payment, fresh).run()
+                    result = Submission(self.paid, authorizer, context, prepared.payment, fresh=True).run()
                     if self._reuse:
                         self._offers[purchase.path, purchase.tokens] = found
                     return result
                 existing = prepared.payment
-            if not authorizer.time.is_known and authorizer.is_over(existing):
-                self.sync_clock()  # whether it has expired depends on the service's time
-                existing = in_thread(lambda: authorizer.existing(purchase))
-                if existing is None:
-                    continue
+            earlier: MarketResult[T] | None = None
             if existing.state is PaymentState.DELIVERED and existing.reply is not None:
                 earlier = self._collect(context, existing)
-            elif not existing.live:
-                raise blocking_error(existing)
-            else:
+            elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
+                if not existing.live:
+                    raise blocking_error(existing)
                 authorizer.check_existing(existing, purchase)
                 context.claimed = existing
-                if existing.header is not None:
+                if existing.state is not PaymentState.RESERVED:
                     earlier = self._resubmit(context, existing)
                 elif in_thread(partial(authorizer.reclaim, existing, context.owner)):
                     existing = in_thread(lambda: authorizer.existing(purchase))
                     continue
-                else:
-                    earlier = None
             if earlier is not None:
                 return earlier
             # Another process has claimed it. Wait for its outcome: if that is unknown, this call continues.
@@ -310,10 +315,24 @@ class PaymentFlow:
         if current.state not in _SUBMITTED or current.header is None:
             run_uninterrupted(partial(self._release_claim, owner, current))
             return None
-        if self.authorizer.latest() + MARGIN >= current.valid_before:
+        if self.authorizer.is_over(current):
             run_uninterrupted(partial(self._release_claim, owner, current))
-            raise blocking_error(current)
-        return Submission(self.paid, self.authorizer, context, current, current.state).run()
+            return None
+        return Submission(self.paid, self.authorizer, context, current, fresh=False).run()
+
+    def _replay(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
+        """Send an expired payment once more, as a service that keeps answers by identifier looks that up first.
+
+        None: it has no answer, or another call has claimed the payment.
+        """
+        context.claimed, owner = payment, context.owner
+        current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner))
+        if current is None:
+            return None
+        if not self.authorizer.is_renewable(current) or current.header is None:
+            run_uninterrupted(partial(self._release_claim, owner, current))
+            return None
+        return Submission(self.paid, self.authorizer, context, current, fresh=False).replay()
 
     def _roll_back(self, context: SubmissionContext[Any], error: BaseException) -> None:
         """Let other calls get the answer, or resend the payment, as this call failed."""
@@ -372,12 +391,13 @@ class PaymentFlow:
 
         def undo(prepared: Any) -> None:
             if prepared.fresh:
+                before = PaymentStateMachine(self.session.policy, prepared.payment, fresh=True)
                 try:
                     authorizer.store.settle(
                         prepared.payment.id,
-                        PaymentState.REJECTED_LIVE,
+                        before.state_if_not_sent,
                         reason="cancelled before it was sent",
-                        submissions=0,
+                        submissions=before.submissions,
                         now=authorizer.clock.now(),
                     )
                 finally:

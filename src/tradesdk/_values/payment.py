@@ -39,7 +39,7 @@ class SignedHeader(str):
 
 
 class PaymentState(StrEnum):
-    """The state of a payment. Live payments may still be taken, so their amount stays reserved."""
+    """The state of a payment. Live payments may still be taken."""
 
     RESERVED = "reserved"
     """Its amount is reserved; nothing was sent."""
@@ -54,17 +54,19 @@ class PaymentState(StrEnum):
     DELIVERED = "delivered"
     """Paid, and the answer arrived."""
     PAID_UNDELIVERED = "paid_undelivered"
-    """Paid, without a usable answer."""
+    """Paid, without a usable answer: the nonce is used, or the answer cannot be read."""
+    SUSPECT_PAID = "suspect_paid"
+    """The service failed to settle two signatures of the same nonce: probably paid. A person has to check."""
     EXPIRED_UNPAID = "expired_unpaid"
-    """Rejected and expired: its amount is no longer reserved."""
+    """Rejected and expired. Only the service says that it was not taken, so its amount stays held."""
     EXPIRED_UNKNOWN = "expired_unknown"
-    """Expired, and it is not known whether it was taken: a person has to check."""
+    """Expired, and it is not known whether it was taken. Its amount stays held."""
     CANCELLED = "cancelled"
-    """Canceled before anything was signed: its amount is no longer reserved."""
+    """It never reached the service: its amount is no longer held."""
     MARKED_PAID = "marked_paid"
     """Marked as taken by a person."""
     MARKED_UNPAID = "marked_unpaid"
-    """Marked as not taken by a person: its amount is no longer reserved."""
+    """Marked as not taken by a person: its amount is no longer held."""
 
 
 LIVE = frozenset(
@@ -77,19 +79,14 @@ LIVE = frozenset(
     }
 )
 """States in which a payment may still be taken."""
-UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN})
-"""States that block another payment for the same call until a person decides."""
-FREE = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.CANCELLED, PaymentState.MARKED_UNPAID})
+UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.SUSPECT_PAID})
+"""States in which the same call is not signed again until a person decides."""
+RENEWABLE = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID})
+"""States in which the same call signs the same nonce again."""
+FREE = frozenset({PaymentState.CANCELLED, PaymentState.MARKED_UNPAID})
 """States that do not count in a budget."""
-
-_CHARGED: dict[PaymentState, Charged] = {
-    PaymentState.RESERVED: False,
-    PaymentState.CANCELLED: False,
-    PaymentState.EXPIRED_UNPAID: False,
-    PaymentState.MARKED_UNPAID: False,
-    PaymentState.PAID_UNDELIVERED: True,
-    PaymentState.MARKED_PAID: True,
-}
+RELEASED = frozenset({PaymentState.EXPIRED_UNPAID})
+"""States that do not count in a budget with `release="service"` either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +158,19 @@ class Payment:
         asset: the token's contract.
         payer: the paying address.
         pay_to: the recipient.
-        amount: micro-dollars.
-        nonce: 32 bytes as hexadecimal digits after 0x.
+        amount: micro-dollars, of the newest signature.
+        counted: micro-dollars that count in budgets: the largest amount that was signed for this nonce.
+        nonce: 32 bytes as hexadecimal digits after 0x. It stays the same when the payment is signed again, and the
+            chain takes a nonce only once.
         valid_after: Unix seconds, by the service's clock.
         valid_before: Unix seconds, by the service's clock; then it expires.
         created: when it was reserved: Unix seconds, by the local clock.
         updated: when its state last changed: Unix seconds, by the local clock.
         header: the signed payment as it is sent; None until it is signed.
         submissions: how many times it may have reached the service.
+        signatures: how many times it was signed, each time with the same nonce.
+        settle_failed: the number of the newest signature that the service failed to settle; 0: none.
+        earlier: its state before it was reserved to be signed again; None if it never was.
         reason: why it is in this state; the service's reason if it gave one.
         receipt: the receipt of the settlement, if there is one.
         identified: it has an identifier, so the service can return the stored answer again.
@@ -190,6 +192,7 @@ class Payment:
     payer: str
     pay_to: str
     amount: int
+    counted: int
     nonce: str
     valid_after: int
     valid_before: int
@@ -203,6 +206,9 @@ class Payment:
     job: str | None = None
     reply: bytes | None = None
     superseded: bool = False
+    signatures: int = 0
+    settle_failed: int = 0
+    earlier: PaymentState | None = None
 
     @property
     def amount_usd(self) -> Decimal:
@@ -235,15 +241,21 @@ class Payment:
         return datetime.fromtimestamp(self.updated, UTC)
 
     @property
+    def proven_paid(self) -> bool:
+        """Whether a receipt or a person says that it was taken."""
+        return self.state is PaymentState.MARKED_PAID or (self.receipt is not None and self.receipt.success)
+
+    @property
     def charged(self) -> Charged:
-        """Whether money was taken: True, False or "unknown"."""
+        """Whether money was taken: True, False or "unknown".
+
+        True only with a receipt or a person's mark; False only if it never reached the service, or by a person's mark.
+        """
         if self.state in FREE:
             return False
-        if self.receipt is not None and self.receipt.success:
+        if self.proven_paid:
             return True
-        if self.submissions == 0 and self.state is PaymentState.REJECTED_LIVE:
-            return False
-        return _CHARGED.get(self.state, "unknown")
+        return "unknown" if self.submissions else False
 
     def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, submissions: int, now: float) -> Payment:
         """The payment after a change that could not be written to the ledger."""

@@ -32,7 +32,7 @@ from ..errors import (
 from .budget import Budget, Spending
 from .guards import Guards, check_url, choose, window
 from .ledger.leases import LONGEST_CLAIM, ended
-from .ledger.rules import budget_refusal
+from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before
 from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .results import DryRun, Quote
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 V1_LEEWAY = 600
 _A_DAY = 86_400
-NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "reserved": 0}
+NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "held": 0, "held_last_hour": 0, "held_today": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class PurchaseIntent:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A payment in the ledger. A fresh one was signed just now and never sent."""
+    """A payment in the ledger. A fresh one was signed just now, and this signature was never sent."""
 
     payment: Payment
     fresh: bool
@@ -111,6 +111,7 @@ class Outcome:
     receipt: Receipt | None
     reply: bytes | None
     submissions: int
+    settle_failed: int
 
 
 def call_key(method: str, url: str, body: bytes) -> str:
@@ -184,7 +185,7 @@ class PaymentAuthorizer:
         """The client's limits, and `max_price` of the call."""
         if purchase.max_price is None:
             return self.budget
-        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}))
+        return self.budget.strictest(Budget.from_micro({"per_call": purchase.max_price}, self.budget.release))
 
     def quote(self, purchase: PurchaseIntent) -> Quote:
         """The published price, and what the budgets leave. A free call does not read the ledger."""
@@ -196,9 +197,9 @@ class PaymentAuthorizer:
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
-        """An earlier payment that blocks another one for the same call, or whose answer was not collected.
+        """An earlier payment for the same call: it is not closed, or its answer was not collected.
 
-        Expired payments are closed first.
+        The states of expired payments are brought up to date first.
         """
         if purchase.new_purchase:
             return None
@@ -248,7 +249,8 @@ class PaymentAuthorizer:
         raise PaymentRefusedError(
             f"an earlier payment for this call {why}",
             code=code,
-            hint=f"client.payments.resume({payment.id!r}) resends it anyway; or wait until it expires",
+            hint=f"client.payments.resume({payment.id!r}) resends it anyway; after {payment.expires_at:%H:%M:%S} UTC "
+            "the same call signs it again, with these limits",
             details=details,
             payment=payment,
         )
@@ -256,6 +258,10 @@ class PaymentAuthorizer:
     def is_over(self, payment: Payment) -> bool:
         """Whether a live payment can no longer be sent, by the latest estimate of the time."""
         return payment.live and self.latest() + MARGIN >= payment.valid_before
+
+    def is_renewable(self, payment: Payment) -> bool:
+        """Whether the same call signs the nonce of an earlier payment again."""
+        return is_renewable(payment, self.latest() + MARGIN)
 
     def observe(self, headers: Mapping[str, str]) -> None:
         """Note the service's time from a response."""
@@ -299,6 +305,7 @@ class PaymentAuthorizer:
                 receipt=outcome.receipt,
                 reply=outcome.reply,
                 submissions=outcome.submissions,
+                settle_failed=outcome.settle_failed,
                 now=now,
             )
         except LedgerError as error:
@@ -352,6 +359,8 @@ class PaymentAuthorizer:
     def authorize(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
         """Check, reserve, sign and write down a payment. If another call was faster, returns its payment.
 
+        An earlier payment for the same call that can no longer be sent is signed again, with the same nonce.
+
         Raises:
             PaymentRefusedError: a guard, a budget or the signer refused.
             LedgerError: it could not be written.
@@ -360,7 +369,7 @@ class PaymentAuthorizer:
         now = self.clock.now()
         payment: Payment | None = None
         try:
-            payment = self.store.reserve(
+            payment, is_reserved = self.store.reserve(
                 draft,
                 self.limits(purchase),
                 origin=origin_of(purchase.url),
@@ -368,18 +377,22 @@ class PaymentAuthorizer:
                 owner=owner,
                 until=now + LONGEST_CLAIM,
                 expired=self.time.earliest(now, self.clock.monotonic()),
+                over=self.latest() + MARGIN,
                 now=now,
                 new_purchase=purchase.new_purchase,
             )
-            if payment.id != draft.id:
-                return Prepared(payment, fresh=False)
+            if not is_reserved:
+                earlier, payment = payment, None
+                return Prepared(earlier, fresh=False)
             header = self._signed(offer, requirement, payment)
             submitted = self.store.submit(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
             return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
+                if payment is None:
+                    ended(owner)  # it may have reserved an earlier payment
                 with suppress(LedgerError):  # the first error matters more, and a reservation expires by itself
-                    self._cancel(draft, owner, "not sent")
+                    self._cancel(payment or draft, owner, "not sent")
             raise
 
     def reclaim(self, payment: Payment, owner: str) -> bool:
@@ -408,16 +421,26 @@ class PaymentAuthorizer:
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
         existing = self.existing(purchase)
-        if existing is None:
-            # When the hour leaves room again is not known here: the last hour's payments are not read.
-            refusal = budget_refusal(draft.amount, quote.spending, now=self.clock.now(), last_hour=())
-            authorization = _authorization(draft).wire()
-            return DryRun(quote=quote, authorization=authorization, requirement=requirement.raw, refusal=refusal)
-        if existing.state is PaymentState.DELIVERED:
+        if existing is not None and existing.state is PaymentState.DELIVERED:
             return DryRun(quote=quote, standing=existing)
+        now, spending = self.clock.now(), quote.spending
+        if existing is None or self.is_renewable(existing):
+            if existing is not None:
+                draft = renewed(existing, draft)
+                spending = spending_before(draft, existing, spending, now)
+            # When the hour leaves room again is not known here: the last hour's payments are not read.
+            refusal = budget_refusal(draft.amount, spending, now=now, last_hour=())
+            authorization = _authorization(draft).wire()
+            return DryRun(
+                quote=quote,
+                authorization=authorization,
+                requirement=requirement.raw,
+                standing=existing,
+                refusal=refusal,
+            )
         blocked: PaymentError | None = None
         try:
-            if not existing.live or self.is_over(existing):
+            if not existing.live:
                 raise blocking_error(existing)
             self.check_existing(existing, purchase)
         except PaymentError as error:
@@ -440,7 +463,6 @@ class PaymentAuthorizer:
         requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
         now = self.clock.now()
         service = int(self.time.now(now))
-        nonce = new_nonce()
         payment = Payment(
             id=f"pay_{uuid4().hex[:24]}",
             state=PaymentState.RESERVED,
@@ -454,7 +476,8 @@ class PaymentAuthorizer:
             payer=payer,
             pay_to=requirement.pay_to,
             amount=int(requirement.amount),
-            nonce=nonce,
+            counted=int(requirement.amount),
+            nonce=new_nonce(),
             valid_after=0 if offer.version == 2 else service - V1_LEEWAY,
             valid_before=service + window(requirement, self._guards),
             created=now,
@@ -486,7 +509,9 @@ class PaymentAuthorizer:
                 code="signer_too_slow",
                 hint="nothing was sent; the reservation was canceled",
             )
-        identifier = payment.id if offer.identifier_wanted else None
+        # Services store answers by identifier: another signature is another one.
+        number = payment.signatures + 1
+        identifier = (payment.id if number == 1 else f"{payment.id}_{number}") if offer.identifier_wanted else None
         return SignedHeader(encode_payment(offer, requirement, authorization, signature, identifier=identifier))
 
 

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal, get_args
 
 from .._values.money import shown_usd, usd
 from ..errors import ConfigError, InvalidArgumentError
 from .money import Usd, micro_usd
 
+Release = Literal["proof", "service"]
 LIMITS = ("per_call", "per_hour", "per_day", "total")
 _VARIABLES = {
     "per_call": "TRADE_BUDGET_PER_CALL",
@@ -18,17 +20,24 @@ _VARIABLES = {
     "per_day": "TRADE_BUDGET_PER_DAY",
     "total": "TRADE_BUDGET_TOTAL",
 }
+_RELEASE = "TRADE_BUDGET_RELEASE"
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """Spending limits in micro-dollars, or None. Live payments count. Of several budgets, the lowest limits apply.
+    """Spending limits in micro-dollars, or None. Of several budgets, the lowest limits apply.
+
+    What was sent counts until it is proven that it was not taken, in every hour and day in which it may be taken. A
+    payment that is signed again counts once, with the largest amount that was signed.
 
     Attributes:
         per_call: for one call.
         per_hour: for the last 60 minutes.
         per_day: for a day, UTC.
         total: for all payments in the ledger.
+        release: `"proof"`: held money counts until a person or the chain says that it was not taken. `"service"`: what
+            the service rejected no longer counts after it has expired. A dishonest service can then take more than the
+            budget: it cashes a payment and says that it rejected it.
         is_unlimited: it comes from `Budget.unlimited()`, which allows spending without a limit.
     """
 
@@ -36,6 +45,7 @@ class Budget:
     per_hour: int | None
     per_day: int | None
     total: int | None
+    release: Release
     is_unlimited: bool
 
     def __init__(
@@ -45,34 +55,38 @@ class Budget:
         per_hour: Usd | None = None,
         per_day: Usd | None = None,
         total: Usd | None = None,
+        release: Release = "proof",
     ) -> None:
         """Dollars, as strings or `Decimal`: `Budget(per_call="0.25", per_day="5")`.
 
         Raises:
-            InvalidArgumentError: an amount is not valid.
+            InvalidArgumentError: an amount is not valid, or `release` is neither `"proof"` nor `"service"`.
         """
+        if release not in get_args(Release):
+            raise InvalidArgumentError('release must be "proof" or "service"')
         for name, value in zip(LIMITS, (per_call, per_hour, per_day, total), strict=True):
             object.__setattr__(self, name, None if value is None else micro_usd(name, value))
+        object.__setattr__(self, "release", release)
         object.__setattr__(self, "is_unlimited", False)
 
     @classmethod
-    def unlimited(cls) -> Budget:
+    def unlimited(cls, release: Release = "proof") -> Budget:
         """A budget without limits: any published price is paid."""
-        budget = cls()
+        budget = cls(release=release)
         object.__setattr__(budget, "is_unlimited", True)
         return budget
 
     @classmethod
-    def from_micro(cls, limits: Mapping[str, int | None]) -> Budget:
+    def from_micro(cls, limits: Mapping[str, int | None], release: Release = "proof") -> Budget:
         """A budget from limits in micro-dollars, by name."""
-        budget = cls()
+        budget = cls(release=release)
         for name in LIMITS:
             object.__setattr__(budget, name, limits.get(name))
         return budget
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Budget:
-        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `TRADE_BUDGET_TOTAL`.
+        """The limits of `TRADE_BUDGET_PER_CALL`, `_PER_HOUR`, `_PER_DAY` and `_TOTAL`, and `TRADE_BUDGET_RELEASE`.
 
         Raises:
             ConfigError: one of them is not valid; the error names it.
@@ -84,7 +98,11 @@ class Budget:
                 micro_usd(_VARIABLES[name], text)
             except InvalidArgumentError as error:
                 raise ConfigError(error.message, code="invalid_budget") from None
-        return cls(**given)
+        limits = {name: micro_usd(name, text) for name, text in given.items()}
+        release = (environ.get(_RELEASE) or "proof").strip()
+        if release not in ("proof", "service"):
+            raise ConfigError(f"{_RELEASE} must be proof or service", code="invalid_budget")
+        return cls.from_micro(limits, "service" if release == "service" else "proof")
 
     @property
     def is_set(self) -> bool:
@@ -96,18 +114,23 @@ class Budget:
         return {name: None if (micro := getattr(self, name)) is None else usd(micro) for name in LIMITS}
 
     def strictest(self, other: Budget) -> Budget:
-        """The lower of each limit. Unlimited only if neither has a limit and at least one is unlimited on purpose."""
+        """The lower of each limit, and `"proof"` if one that is set says so.
+
+        Unlimited only if neither has a limit and at least one is unlimited on purpose.
+        """
         lower: dict[str, int | None] = {}
         for name in LIMITS:
             given = [micro for micro in (getattr(self, name), getattr(other, name)) if micro is not None]
             lower[name] = min(given, default=None)
-        budget = self.from_micro(lower)
+        releases = {budget.release for budget in (self, other) if budget.is_set}
+        budget = self.from_micro(lower, "service" if releases == {"service"} else "proof")
         object.__setattr__(budget, "is_unlimited", self.is_unlimited or other.is_unlimited)
         return budget
 
     def __repr__(self) -> str:
         limits = [(name, getattr(self, name)) for name in LIMITS]
-        shown = ", ".join(f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None)
+        given = [f"{name}={_dollars(micro)!r}" for name, micro in limits if micro is not None]
+        shown = ", ".join([*given, *([] if self.release == "proof" else [f"release={self.release!r}"])])
         if not self.is_unlimited:
             return f"Budget({shown})"
         return f"Budget.unlimited().strictest(Budget({shown}))" if shown else "Budget.unlimited()"
@@ -115,21 +138,30 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What is spent or reserved, in micro-dollars, and what the budgets leave.
+    """What is spent and held, in micro-dollars, and what the budgets leave.
 
     Attributes:
-        last_hour: in the last 60 minutes.
-        today: since midnight UTC.
-        total: by all payments in the ledger.
-        reserved: the part of `total` that is live: it may still be taken.
+        last_hour: what may have been taken in the last 60 minutes.
+        today: what may have been taken since midnight UTC.
+        total: by all payments in the ledger: `spent` and `held`.
+        held: the part of `total` without proof: it was sent, or is about to be, and may have been taken or not.
+        held_last_hour: the part of `last_hour` without proof.
+        held_today: the part of `today` without proof.
         budget: the limits that apply, the lowest of all budgets.
     """
 
     last_hour: int
     today: int
     total: int
-    reserved: int
+    held: int
+    held_last_hour: int
+    held_today: int
     budget: Budget
+
+    @property
+    def spent(self) -> int:
+        """The part of `total` that was taken, by a receipt, the chain or a person's mark."""
+        return self.total - self.held
 
     @property
     def last_hour_usd(self) -> Decimal:
@@ -147,9 +179,14 @@ class Spending:
         return usd(self.total)
 
     @property
-    def reserved_usd(self) -> Decimal:
-        """`reserved` in dollars."""
-        return usd(self.reserved)
+    def spent_usd(self) -> Decimal:
+        """`spent` in dollars."""
+        return usd(self.spent)
+
+    @property
+    def held_usd(self) -> Decimal:
+        """`held` in dollars."""
+        return usd(self.held)
 
     @property
     def left_usd(self) -> Decimal | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
-from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
+from .._values.payment import GRACE, RENEWABLE, UNRESOLVED, Payment, PaymentState
 from ..errors import (
     ErrorCode,
     PaymentError,
@@ -51,8 +51,9 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
     return PaymentOutcomeUnknownError(
         _maybe_paid(payment, reason),
         code="settlement_pending" if payment.state is PaymentState.PENDING else "outcome_unknown",
-        hint=f"until {payment.expires_at:%H:%M:%S} UTC: client.payments.resume({payment.id!r}), or make the same call "
-        f"again, which resends the same payment; after that, {_how_to_mark(payment)}",
+        hint="make the same call again: it resends the same payment, and after "
+        f"{payment.expires_at:%H:%M:%S} UTC it signs the same nonce again, which is taken only once; or "
+        f"client.payments.resume({payment.id!r})",
         reason=reason,
         payment=payment,
         response=response,
@@ -60,7 +61,7 @@ def in_doubt(payment: Payment, reason: str, response: RawResponse | None = None)
 
 
 def _maybe_paid(payment: Payment, reason: str) -> str:
-    return f"{shown_usd(payment.amount)} may have been paid ({reason}); nonce {payment.nonce}; do not pay again blindly"
+    return f"{shown_usd(payment.amount)} may have been paid ({reason}); nonce {payment.nonce}"
 
 
 def _how_to_mark(payment: Payment) -> str:
@@ -72,8 +73,9 @@ def _how_to_mark(payment: Payment) -> str:
 
 def undelivered(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
     """It was paid, and the answer is not usable."""
+    paid = "was paid" if payment.proven_paid else "was paid, by what the service says"
     return PaymentUndeliveredError(
-        f"{shown_usd(payment.amount)} was paid, and no usable answer arrived: {reason}",
+        f"{shown_usd(payment.amount)} {paid}, and no usable answer arrived: {reason}",
         code="paid_undelivered",
         hint="contact the service with the nonce and the transaction; the same call is not paid for again without "
         f"new_purchase=True, unless the payment is marked: client.payments.mark({payment.id!r}, paid=True) "
@@ -84,8 +86,23 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
     )
 
 
+def suspect(payment: Payment, reason: str, response: RawResponse | None = None) -> PaymentError:
+    """The service failed to settle two signatures of the same nonce."""
+    return PaymentOutcomeUnknownError(
+        f"{shown_usd(payment.amount)} was probably paid: the service failed to settle two signatures of the same nonce "
+        f"({reason}); nonce {payment.nonce}",
+        code="suspect_paid",
+        hint=_how_to_mark(payment),
+        reason=reason,
+        payment=payment,
+        response=response,
+    )
+
+
 def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | None) -> PaymentError | None:
     """The error that ends a call; None where the error of the response itself is the right one."""
+    if payment.state is PaymentState.SUSPECT_PAID:
+        return suspect(payment, answer.reason, response)
     if payment.state is PaymentState.PAID_UNDELIVERED:
         return undelivered(payment, answer.reason, response)
     if payment.state is not PaymentState.REJECTED_LIVE:
@@ -124,28 +141,22 @@ def already_known(payment: Payment) -> PaymentRefusedError:
 
 def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not sent (again)."""
-    if payment.state in (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN):
-        return PaymentOutcomeUnknownError(
-            _maybe_paid(payment, "its authorization has expired or is about to, and its outcome is unknown"),
-            code="time_is_up",
-            hint=f"after {_expired_from(payment)}, {_how_to_mark(payment)}",
-            reason=payment.reason,
-            payment=payment,
-        )
-    if payment.state is PaymentState.REJECTED_LIVE:
-        return PaymentRefusedError(
-            f"an earlier payment of {shown_usd(payment.amount)} for this call is still valid",
-            code="not_yet_expired",
-            hint=f"try again after {_expired_from(payment)}, or pay again now with new_purchase=True",
-            reason=payment.reason,
-            payment=payment,
-        )
     if payment.state in UNRESOLVED:
-        what = "was paid without a usable answer" if payment.charged is True else "expired with an unknown outcome"
+        what = "was paid without a usable answer" if payment.proven_paid else "is probably paid, without an answer"
         return PaymentRefusedError(
             f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
             hint=f"{_how_to_mark(payment)}; or buy again with new_purchase=True",
+            reason=payment.reason,
+            payment=payment,
+        )
+    if payment.state in RENEWABLE or (payment.live and payment.state is not PaymentState.RESERVED):
+        return PaymentOutcomeUnknownError(
+            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} may "
+            f"have been paid; nonce {payment.nonce}",
+            code="time_is_up",
+            hint="make the same call again: it signs the same nonce again, which is taken only once; or "
+            + _how_to_mark(payment),
             reason=payment.reason,
             payment=payment,
         )

@@ -100,8 +100,9 @@ class Reconciliation:
     Attributes:
         delivered: answers that were paid for before and arrived now.
         failed: payments that were resent, each with the error.
-        released: payments that expired unpaid: their money is no longer held.
-        unresolved: payments that a person has to check and mark.
+        released: payments whose money is no longer held: never signed, or, with `release="service"`, rejected and
+            expired.
+        unresolved: payments without proof that have expired. Their money stays held until a person marks them.
         live: payments that may still be taken; their money stays reserved. A `superseded` one was not resent.
     """
 

@@ -1,9 +1,10 @@
 """What a response to a payment means, and what follows: resend the same bytes after a wait, or end. No I/O.
 
 ```
-NEW → QUOTED → RESERVED → SUBMITTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED
-                                      PENDING, UNKNOWN → the same bytes are resent while they are valid
-after expiry:                         REJECTED_LIVE → EXPIRED_UNPAID      PENDING, UNKNOWN → EXPIRED_UNKNOWN
+RESERVED → SUBMITTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED | SUSPECT_PAID
+           PENDING, UNKNOWN → the same bytes are resent while they are valid
+after expiry: REJECTED_LIVE → EXPIRED_UNPAID    PENDING, UNKNOWN → EXPIRED_UNKNOWN
+the same call then: RESERVED again, and the same nonce is signed with a new validity
 ```
 
 One call signs once. Neither a new 402 nor an error proves that a payment was not taken, so nothing here requests
@@ -33,7 +34,9 @@ class Classification(StrEnum):
     PENDING = "pending"
     """The service is settling it."""
     UNKNOWN = "unknown"
-    """Maybe taken: no response, a server error, a failed settlement."""
+    """Maybe taken: no response, or a server error."""
+    SETTLE_FAILED = "settle_failed"
+    """The service says that it could not settle it: maybe it did."""
     NO_REASON = "no_reason"
     """402 without a reason: maybe the service did not see the payment, maybe it took it before."""
     REJECTED = "rejected"
@@ -125,7 +128,7 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     if receipt is not None:
         # A receipt comes from the settlement, so the payment passed verification.
         return result(
-            Classification.ALREADY_USED if _is_already_used(reason) else Classification.UNKNOWN,
+            Classification.ALREADY_USED if _is_already_used(reason) else Classification.SETTLE_FAILED,
             reason or "settlement failed",
         )
     error = (offer_error(response) or "").strip()
@@ -137,7 +140,7 @@ def classify(response: RawResponse, failure: Failure) -> PaymentResponse:
     if _is_already_used(code):
         return result(Classification.ALREADY_USED, code)
     if at_settlement:
-        return result(Classification.UNKNOWN, error)
+        return result(Classification.SETTLE_FAILED, error)
     if _is_verify_reason(code):
         return result(Classification.REJECTED, code)
     if re.fullmatch(r"[a-z0-9_]{3,100}", code):
@@ -166,10 +169,13 @@ MAX_RESENDS_NO_REASON = 2
 MARGIN = 6
 """Verifiers refuse an authorization that is valid for less than this many seconds."""
 
-_IN_DOUBT = frozenset({PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN})
+_IN_DOUBT = frozenset(
+    {PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN, PaymentState.EXPIRED_UNKNOWN}
+)
 _OPEN = {
     Classification.PENDING: PaymentState.PENDING,
     Classification.UNKNOWN: PaymentState.UNKNOWN,
+    Classification.SETTLE_FAILED: PaymentState.UNKNOWN,
     Classification.NO_REASON: PaymentState.UNKNOWN,
 }
 _ENDS = {Classification.DELIVERED: PaymentState.DELIVERED, Classification.ALREADY_USED: PaymentState.PAID_UNDELIVERED}
@@ -191,30 +197,35 @@ class Transition:
 class PaymentStateMachine:
     """The submissions of one payment in one call.
 
-    `state` is its state in the ledger at the start. With an unknown outcome it may have been taken already.
+    Args:
+        policy: how often and when something is resent.
+        payment: the payment as it is in the ledger before this call submits it.
+        fresh: it was signed just now and never sent. What was signed with the same nonce before may have been taken.
+        random: for jitter.
     """
 
     def __init__(
-        self,
-        policy: RetryPolicy,
-        *,
-        valid_before: int,
-        state: PaymentState = PaymentState.RESERVED,
-        submissions: int = 0,
-        random: Callable[[], float] = random.random,
+        self, policy: RetryPolicy, payment: Payment, *, fresh: bool, random: Callable[[], float] = random.random
     ) -> None:
         self._policy = policy
-        self._valid_before = valid_before
+        self._payment = payment
         self._random = random
         self._most = min(MAX_RESENDS, policy.max_retries)
         self._no_reason = 0
         self.resends = 0
-        self.submissions = submissions
-        self.in_doubt = state in _IN_DOUBT
+        self.submissions = payment.submissions - fresh
+        self.settle_failed = payment.settle_failed
+        self._failed_before = payment.settle_failed not in (0, payment.signatures)
+        self.in_doubt = (payment.earlier if fresh else payment.state) in _IN_DOUBT
+
+    @property
+    def state_if_not_sent(self) -> PaymentState:
+        """Its state if it is not submitted (again) from now on."""
+        return PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE
 
     def can_submit(self, at: float) -> bool:
         """Whether a verifier would accept its validity at the service's time `at`."""
-        return at + MARGIN < self._valid_before
+        return at + MARGIN < self._payment.valid_before
 
     def next(self, answer: PaymentResponse, *, at: float, now: float, time_left: float) -> Transition:
         """What to do after a response.
@@ -225,12 +236,12 @@ class PaymentStateMachine:
             now: the local time in Unix seconds.
             time_left: seconds until the call's deadline.
         """
-        verdict = answer.verdict
+        verdict, handed_over = answer.verdict, self.submissions > 0
         if verdict is not Classification.NOT_RECEIVED:
             self.submissions += 1
         if (
             verdict is Classification.ALREADY_USED
-            and not self.in_doubt
+            and not handed_over
             and not (answer.receipt and answer.receipt.success)
         ):
             return Transition(PaymentState.UNKNOWN)  # a new nonce cannot be used: the service contradicts itself
@@ -240,13 +251,18 @@ class PaymentStateMachine:
             return Transition(PaymentState.UNKNOWN)
         if verdict in (Classification.REJECTED, Classification.REFUSED):
             # After a submission with an unknown outcome, it may be refused because it was taken.
-            return Transition(PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE)
+            return Transition(self.state_if_not_sent)
+        if verdict is Classification.SETTLE_FAILED:
+            self.settle_failed = self._payment.signatures
         if verdict in _OPEN:
             self.in_doubt = True
             state = _OPEN[verdict]
         else:
-            state = PaymentState.UNKNOWN if self.in_doubt else PaymentState.REJECTED_LIVE
-        return Transition(state, self._wait(answer, at=at, now=now, time_left=time_left))
+            state = self.state_if_not_sent
+        wait = self._wait(answer, at=at, now=now, time_left=time_left)
+        if verdict is Classification.SETTLE_FAILED and self._failed_before and wait is None:
+            state = PaymentState.SUSPECT_PAID
+        return Transition(state, wait)
 
     def _wait(self, answer: PaymentResponse, *, at: float, now: float, time_left: float) -> float | None:
         if answer.failure.cause is FailureCause.HOPELESS:

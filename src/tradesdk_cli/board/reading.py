@@ -247,7 +247,7 @@ def money(run: Session) -> dict[str, Any]:
 
     try:
         now = run.now()
-        record = spending_record(run.ledger.spending(Budget.from_environment(), now=now), run.ledger, now)
+        record = spending_record(run.ledger.spending(Budget.from_environment(), now=now))
     except TradeError as error:
         return {"problem": one_line(str(error), 200)}
     return {name: record.get(name) for name in ("spent_today_usd", "held_today_usd", "left_today_usd", "next_call_usd")}

@@ -68,7 +68,7 @@ def ledger(run: Session) -> list[Finding]:
         run.ledger.check()
         doubtful = run.ledger.history(states=[PaymentState(state) for state in IN_DOUBT])
         spending = run.ledger.spending(budget, now=run.now())
-        record = spending_record(spending, run.ledger, run.now())
+        record = spending_record(spending)
     except LedgerError as error:
         return [Finding("ledger", "problem", one_line(error.message), error.hint or aside, facts)]
     facts |= {

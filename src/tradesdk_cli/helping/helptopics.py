@@ -45,7 +45,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (errors.NETWORK, "network", "no connection, or no answer in time"),
     (errors.REFUSED, "refused", "not paid: a budget or a guard of yours said no; nothing was signed"),
     (errors.REJECTED, "rejected", "the service refused the payment"),
-    (errors.OUTCOME_UNKNOWN, "outcome unknown", "it may have been paid: do not pay again blindly; trade pay reconcile"),
+    (errors.OUTCOME_UNKNOWN, "outcome unknown", "it may have been paid: the same command goes on with that payment"),
     (errors.STREAM_ENDED, "stream ended", "the service ended the stream for good"),
     (errors.INTERRUPTED, "interrupted", "Ctrl-C"),
     (errors.TERMINATED, "terminated", "SIGTERM"),
@@ -64,6 +64,10 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     ("TRADE_BUDGET_PER_HOUR", "the most that may be spent in any 60 minutes"),
     ("TRADE_BUDGET_PER_DAY", "the most that may be spent in a day of UTC"),
     ("TRADE_BUDGET_TOTAL", "the most that may be spent at all"),
+    (
+        "TRADE_BUDGET_RELEASE",
+        "service: what the service rejected is free once it has expired; proof: never by its word",
+    ),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the usual ones"),
     ("NO_COLOR", "anything: no colours"),
     ("FORCE_COLOR", "anything: colours in pipes and files as well"),
@@ -132,9 +136,9 @@ The wallet is TRADE_WALLET_KEY, or a keystore: --wallet FILE, TRADE_KEYSTORE, or
 Its password is asked for when something is signed, and not before. The address that is paid first is remembered; when
 the service asks for another one, nothing is signed until trade pay trust accepts it.
 
-Every payment is in the ledger before it leaves this machine. When its outcome is not known, the exit code is 14: do not
-pay again blindly. trade pay resume PAYMENT_ID hands the same payment over once more, which cannot be taken twice, and
-trade pay reconcile goes through all that are in doubt.
+Every payment is in the ledger before it leaves this machine. When its outcome is not known, the exit code is 14. The
+same command goes on with it: it resends the payment, or signs its nonce again, which is taken only once. trade pay
+resume PAYMENT_ID resends it too, and trade pay reconcile goes through all that are in doubt.
 """
 
 _SETTINGS = """

@@ -262,7 +262,7 @@ class Till:
         if payment.state is PaymentState.DELIVERED:
             told = f"was paid, and the answer is kept: the same command prints it for 60 s, {resume} at any time"
         else:
-            told = f"was being paid: {resume} goes on with the same payment; do not pay again blindly"
+            told = f"was being paid: {resume}, or the same command, goes on with it"
         self.run.out.note(f"{dollars(payment.amount_usd)} {told}")
 
     # What is said afterwards

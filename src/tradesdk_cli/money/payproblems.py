@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tradesdk import BudgetDetails, PriceDetails, RecipientDetails, TokenDetails
 from tradesdk_cli.errors import CONFIG, NOT_FOUND, OTHER, OUTCOME_UNKNOWN, REFUSED, REJECTED
-from tradesdk_cli.money.payviews import dollars, of_error, plain_dollars, surely_over
+from tradesdk_cli.money.payviews import dollars, of_error, plain_dollars
 from tradesdk_cli.problems import Problem
 from tradesdk_cli.text import one_line
 
 if TYPE_CHECKING:
     from tradesdk import APIError, Payment, PaymentError
 
-_RETRYABLE = ("not_yet_expired", "in_progress", "signer_too_slow", "reservation_lost")
+_RETRYABLE = ("in_progress", "signer_too_slow", "reservation_lost")
 _NOT_TYPEABLE = Decimal(10) ** 12
 """Dollars that no --max-price takes."""
 
@@ -86,14 +86,17 @@ def _problem(error: PaymentError, exit_code: int, message: str, hint: str, *, re
 
 
 def _unknown(payment: Payment, program: str, *, over: bool = False) -> str:
+    """What to do about a payment of which nobody knows whether it was taken."""
+    from tradesdk import PaymentState
+
     mark = f"look at the wallet, then {program} pay reconcile --mark paid|unpaid {payment.id}"
-    if not payment.live:
+    if payment.state is PaymentState.SUSPECT_PAID:
         return mark
-    if over:
-        return f"from {surely_over(payment):%H:%M:%S} UTC on: {mark}"
+    if over or not payment.live:
+        return f"run the command again: it signs the same nonce again, which is taken only once; or {mark}"
     return (
-        f"until {payment.expires_at:%H:%M:%S} UTC: {program} pay resume {payment.id} "
-        f"(the same payment once more, which cannot be taken twice); after that {mark}"
+        f"run the command again, or until {payment.expires_at:%H:%M:%S} UTC {program} pay resume {payment.id}: both "
+        "resend the same payment; after that the same command signs its nonce again, which is taken only once"
     )
 
 
@@ -135,8 +138,6 @@ def _refused(error: PaymentError, program: str) -> str:
         return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
     if payment is None:
         return error.hint
-    if code == "not_yet_expired":
-        return f"try again from {surely_over(payment):%H:%M:%S} UTC on"
     if code == "not_unresolved":
         return f"{program} pay {'resume' if payment.live else 'show'} {payment.id}"
     if code == "unresolved_payment":

@@ -12,13 +12,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tradesdk import Budget, Ledger, Payment, Receipt, Spending
+    from tradesdk import Budget, Payment, Receipt, Spending
 
 _GRACE = 30
 LIMITS = ("per_call", "per_hour", "per_day", "total")
-HELD = ("reserved", "submitted", "pending", "unknown", "rejected_live", "expired_unknown")
-"""States of payments that count against the budgets though nobody knows that they were taken."""
-_ALL = 10**9
 
 
 def dollars(amount: Decimal) -> str:
@@ -119,32 +116,21 @@ def surely_over(payment: Payment) -> datetime:
     return payment.expires_at + timedelta(seconds=_GRACE)
 
 
-def spending_record(spending: Spending, ledger: Ledger, now: float) -> dict[str, Any]:
+def spending_record(spending: Spending) -> dict[str, Any]:
     """Limits, what is spent, what is held, and what is left: each amount in one of them only.
 
-    Held is what may have been taken and isn't known to be: it counts against the budgets as if it were spent.
+    Held is what was sent and not proven to be taken or not: it counts against the budgets as if it were spent.
     """
     budget: Budget = spending.budget
     counted = {"last_hour": spending.last_hour, "today": spending.today, "total": spending.total}
-    held = {name: min(micro, counted[name]) for name, micro in _held(ledger, now).items()}
+    held = {"last_hour": spending.held_last_hour, "today": spending.held_today, "total": spending.held}
     return {
         **{f"{name}_usd": maybe_dollars(getattr(budget, name)) for name in LIMITS},
         **{f"spent_{name}_usd": maybe_dollars(counted[name] - held[name]) for name in counted},
         **{f"held_{name}_usd": maybe_dollars(held[name]) for name in counted},
         **{_field(told): maybe_dollars(left) for told, left in _windows(spending).items()},
         "next_call_usd": maybe_dollars(spending.left),
-    }
-
-
-def _held(ledger: Ledger, now: float) -> dict[str, int]:
-    """Micro-dollars that are neither known to be taken nor free, by the windows of the budgets."""
-    from tradesdk import PaymentState
-
-    found = ledger.history(states=[PaymentState(state) for state in HELD], limit=_ALL)
-    return {
-        "last_hour": sum(one.amount for one in found if one.created > now - 3600),
-        "today": sum(one.amount for one in found if one.created >= now // 86_400 * 86_400),
-        "total": sum(one.amount for one in found),
+        "release": budget.release,
     }
 
 

@@ -20,10 +20,11 @@ class LedgerStore(Protocol):
     """
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment that blocks another one for the same call: live or unresolved, and not superseded.
+        """The newest payment for the same call that is neither closed nor superseded.
 
-        Also a delivered one whose `reply` was not collected: without a job, not superseded, and `updated` after
-        `now - 60`. One `updated` more than 5 seconds after `now` is ignored: the clock was set back since.
+        Closed are CANCELLED and MARKED_PAID, and DELIVERED, but for one whose `reply` was not collected:
+        without a job, and `updated` after `now - 60`. One `updated` more than 5 seconds after `now` is ignored: the
+        clock was set back since.
         """
         ...
 
@@ -37,20 +38,27 @@ class LedgerStore(Protocol):
         owner: str,
         until: float,
         expired: float,
+        over: float,
         now: float,
         new_purchase: bool = False,
-    ) -> Payment:
-        """Reserve the amount of `payment` (state RESERVED), and claim it for `owner` until `until`. In this order:
+    ) -> tuple[Payment, bool]:
+        """Reserve the amount of `payment` (state RESERVED), and claim it for `owner` until `until`.
+
+        Returns the payment, and whether it is reserved for `owner`: else it is another one for the same call. In this
+        order:
 
         1. Payments for `origin` that have expired at `expired` (the service's time in Unix seconds) are closed, as
            `expire` does.
         2. If the job of `payment` has the answer for the same fingerprint already, that delivered payment is returned
            and nothing is reserved. Skipped with `new_purchase`.
-        3. If `find` finds another payment for the same fingerprint, that one is returned and nothing is reserved. With
-           `new_purchase` both stay until `submit`.
+        3. If `find` finds another payment for the same fingerprint, that one is returned and nothing is reserved. But
+           if `rules.is_renewable` (by `over`, a time of the service) and no other owner has claimed it, it is reserved
+           again with the terms of `payment`, as `rules.renewed` says: one nonce for one purchase. With `new_purchase`
+           both stay until `submit`.
         4. The recipient must be one of `pay_to`. If that is empty, it must be known for `origin`; if none is known, any
            recipient is accepted.
-        5. `budget` and the store's own budget must both leave room, in all windows.
+        5. `budget` and the store's own budget must both leave room for its amount, in all windows. For one that is
+           reserved again, `rules.spending_before` is what was spent before.
 
         Raises:
             PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
@@ -58,7 +66,9 @@ class LedgerStore(Protocol):
         ...
 
     def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
-        """Write down the signed payment: RESERVED becomes SUBMITTED, with one submission. In this order:
+        """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission and signature.
+
+        In this order:
 
         1. It must be RESERVED.
         2. Without `pay_to` (the value given to `reserve`), the recipient must be known for the origin of its URL. If
@@ -87,16 +97,19 @@ class LedgerStore(Protocol):
         receipt: Receipt | None = None,
         reply: bytes | None = None,
         submissions: int | None = None,
+        settle_failed: int | None = None,
         now: float,
     ) -> Payment:
-        """Move a payment to `state`. A final state (not live) does not change. Fields that are None stay as they are.
+        """Move a payment to `state`, as far as `rules.state_after` says. Fields that are None stay as they are.
+
+        CANCELLED is for a reservation that was not signed: see `rules.state_when_not_signed`.
 
         The `reply` of a payment that becomes DELIVERED is kept until `collect`.
         """
         ...
 
     def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
-        """Mark an unresolved (or live and expired) payment as paid or unpaid, on the word of a person.
+        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
@@ -132,7 +145,7 @@ class LedgerStore(Protocol):
         `origin` is the service whose time it is (`https://host`, with a port if the URLs have one). Payments for other
         services stay as they are, as their clocks may differ. Without `origin`, payments for all services are closed.
 
-        REJECTED_LIVE becomes EXPIRED_UNPAID, RESERVED becomes CANCELLED, the other live ones EXPIRED_UNKNOWN.
+        `rules.state_when_expired` says what becomes of each.
         """
         ...
 
@@ -151,7 +164,7 @@ class LedgerStore(Protocol):
         ...
 
     def spending(self, budget: Budget, *, now: float) -> Spending:
-        """What is spent and reserved, and what `budget` and the store's own budget leave."""
+        """What is spent and held, and what `budget` and the store's own budget leave."""
         ...
 
     def budget(self) -> Budget:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from ..._values.money import shown_usd, usd
-from ..._values.payment import GRACE, LIVE, UNRESOLVED, Payment, PaymentState
+from ..._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Payment, PaymentState
 from ..._values.text import printable
 from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
@@ -23,7 +23,12 @@ _SLACK = 5.0
 """Seconds by which the clock may have been set back since."""
 
 _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
-_OVERRULED_BY_PROOF = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID})
+
+
+_HOW_TO_PROVE = (
+    "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
+    "what was not taken (trade pay reconcile --mark unpaid)"
+)
 
 
 def state_after(current: PaymentState, reported: PaymentState) -> PaymentState:
@@ -34,9 +39,9 @@ def state_after(current: PaymentState, reported: PaymentState) -> PaymentState:
     """
     if current in LIVE:
         return reported
-    if reported in _PROOF and current in _OVERRULED_BY_PROOF:
+    if reported in _PROOF and current in RENEWABLE:
         return reported
-    if reported is PaymentState.DELIVERED and current is PaymentState.PAID_UNDELIVERED:
+    if reported is PaymentState.DELIVERED and current in UNRESOLVED:
         return reported
     return current
 
@@ -49,18 +54,75 @@ def reply_window(now: float) -> tuple[float, float]:
     return now - REPLY_AGE, now + _SLACK
 
 
-def state_when_expired(current: PaymentState) -> PaymentState:
+def state_when_expired(payment: Payment) -> PaymentState:
     """The state of a live payment after it has expired."""
-    if current is PaymentState.RESERVED:
+    if payment.state is PaymentState.RESERVED:
+        return state_when_not_signed(payment)
+    if payment.submissions == 0:
         return PaymentState.CANCELLED
-    if current is PaymentState.REJECTED_LIVE:
-        return PaymentState.EXPIRED_UNPAID
-    return PaymentState.EXPIRED_UNKNOWN
+    return PaymentState.EXPIRED_UNPAID if payment.state is PaymentState.REJECTED_LIVE else PaymentState.EXPIRED_UNKNOWN
+
+
+def state_when_not_signed(payment: Payment) -> PaymentState:
+    """The state of a reservation that ends without a signature: that of before, if it was signed before."""
+    return payment.earlier or PaymentState.CANCELLED
+
+
+def is_renewable(payment: Payment, over: float) -> bool:
+    """Whether the same call signs its nonce again.
+
+    Args:
+        payment: a payment for that call.
+        over: the service's time in Unix seconds until which a signature is too old to be sent.
+    """
+    if payment.state in RENEWABLE:
+        return True
+    return payment.live and payment.state is not PaymentState.RESERVED and payment.valid_before <= over
+
+
+def renewed(payment: Payment, draft: Payment) -> Payment:
+    """The reservation to sign the nonce of `payment` again, with the terms of `draft`. Its old header stays for now."""
+    expired = state_when_expired(payment) if payment.live else payment.state
+    return replace(
+        draft,
+        id=payment.id,
+        nonce=payment.nonce,
+        created=payment.created,
+        counted=max(payment.counted, draft.amount),
+        header=payment.header,
+        submissions=payment.submissions,
+        signatures=payment.signatures,
+        settle_failed=payment.settle_failed,
+        earlier=expired,
+        reason=payment.reason,
+        receipt=payment.receipt,
+        job=payment.job or draft.job,
+    )
+
+
+def spending_before(again: Payment, earlier: Payment, spending: Spending, now: float) -> Spending:
+    """The spending to which the amount of `again` adds what the nonce counts now, instead of what `earlier` counts."""
+    extra = again.counted - again.amount
+    is_free = earlier.state in FREE or (earlier.state in RELEASED and spending.budget.release == "service")
+    counted = 0 if is_free else earlier.counted
+    unproven = 0 if earlier.proven_paid else counted
+    in_hour, in_day = earlier.valid_before > now - HOUR, earlier.valid_before // DAY >= now // DAY
+    return replace(
+        spending,
+        last_hour=spending.last_hour + extra - counted * in_hour,
+        today=spending.today + extra - counted * in_day,
+        total=spending.total + extra - counted,
+        held=spending.held + extra - unproven,
+        held_last_hour=spending.held_last_hour + extra - unproven * in_hour,
+        held_today=spending.held_today + extra - unproven * in_day,
+    )
 
 
 def may_be_marked(payment: Payment, now: float) -> bool:
     """Whether a person may mark it as paid or unpaid."""
-    return payment.state in UNRESOLVED or (payment.live and payment.valid_before + GRACE <= now)
+    if payment.state in UNRESOLVED or payment.state in (PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN):
+        return True
+    return payment.live and payment.valid_before + GRACE <= now
 
 
 def not_unresolved(payment: Payment) -> PaymentRefusedError:
@@ -93,6 +155,7 @@ class _Limit:
     name: Literal["per_call", "per_hour", "per_day", "total"]
     micro: int
     spent: int
+    held: int
 
     @property
     def words(self) -> str:
@@ -106,9 +169,9 @@ def budget_refusal(
 
     Args:
         amount: micro-dollars.
-        spending: what is spent, and the limits.
+        spending: what is spent and held, and the limits.
         now: the local clock in Unix seconds.
-        last_hour: times and amounts of the payments that count, oldest first.
+        last_hour: until when they may be taken, and amounts, of the payments that count in the last hour, in order.
     """
     budget = spending.budget
     if not budget.is_set:
@@ -120,23 +183,21 @@ def budget_refusal(
             "PER_HOUR, TOTAL), or trade pay budget set --per-day 5",
         )
     # Limits that free up by themselves come last: if two limits refuse, report the one that stays.
-    limits: tuple[tuple[Literal["per_call", "per_hour", "per_day", "total"], int | None, int], ...] = (
-        ("per_call", budget.per_call, 0),
-        ("total", budget.total, spending.total),
-        ("per_day", budget.per_day, spending.today),
-        ("per_hour", budget.per_hour, spending.last_hour),
+    limits: tuple[tuple[Literal["per_call", "per_hour", "per_day", "total"], int | None, int, int], ...] = (
+        ("per_call", budget.per_call, 0, 0),
+        ("total", budget.total, spending.total, spending.held),
+        ("per_day", budget.per_day, spending.today, spending.held_today),
+        ("per_hour", budget.per_hour, spending.last_hour, spending.held_last_hour),
     )
-    for name, limit, spent in limits:
+    for name, limit, spent, held in limits:
         if limit is not None and spent + amount > limit:
-            return _over(amount, _Limit(name, limit, spent), spending.reserved, now, last_hour)
+            return _over(amount, _Limit(name, limit, spent, held), now, last_hour)
     return None
 
 
-def _over(
-    amount: int, limit: _Limit, reserved: int, now: float, last_hour: Iterable[tuple[float, int]]
-) -> PaymentRefusedError:
+def _over(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[float, int]]) -> PaymentRefusedError:
     cost = f"this call costs {shown_usd(amount)}"
-    held = min(reserved, limit.spent)
+    held = limit.held
     left = max(0, limit.micro - limit.spent)
     never = limit.name == "per_call" or amount > limit.micro
     room_at = None if never else _room_at(amount, limit, now, last_hour)
@@ -166,7 +227,7 @@ def _over(
         f"{cost}, and the budget of {shown_usd(limit.micro)} {limit.words} leaves {shown_usd(left)}: "
         f"{shown_usd(limit.spent - held)} is spent and {shown_usd(held)} is held",
         code="over_budget",
-        hint=hint + ("; held money is released when its payment expires unpaid" if held else ""),
+        hint=hint + (f"; {_HOW_TO_PROVE}" if held else ""),
         details=details,
     )
 
@@ -180,10 +241,10 @@ def _room_at(amount: int, limit: _Limit, now: float, last_hour: Iterable[tuple[f
         moment = (now // DAY + 1) * DAY
     else:
         spent = limit.spent
-        for created, micro in last_hour:
+        for until, micro in last_hour:
             spent -= micro
             if spent + amount <= limit.micro:
-                moment = created + HOUR
+                moment = until + HOUR
                 break
     try:
         return None if moment is None else datetime.fromtimestamp(math.ceil(moment), UTC)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..._values.payment import FREE, LIVE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
-from ..budget import LIMITS, Budget
+from ..._values.payment import FREE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
+from ..budget import LIMITS, Budget, Release
 
 APPLICATION = 0x7452_4C67
 """The `application_id` of a ledger."""
@@ -36,24 +36,43 @@ def state_of(stored: str) -> PaymentState:
 
 
 def _words(states: frozenset[PaymentState]) -> str:
-    return ", ".join(sorted(f"'{stored_state(state)}'" for state in states))
+    return f"({', '.join(sorted(repr(stored_state(state)) for state in states))})"
 
 
-_LIVE = f"({_words(LIVE)})"
-_BLOCKING = f"({_words(LIVE | UNRESOLVED)})"
-_FREE = f"({_words(FREE)})"
+_LIVE = _words(LIVE)
+_OPEN = _words(LIVE | UNRESOLVED | RENEWABLE)
+_FREE = _words(FREE)
 
-# Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them up to date
-# in the transaction that changes a state. Span 0 is the sum of all payments, -1 that of the live ones.
-_SPANS = (
+# What the triggers and indexes of versions 1 and 2 named; version 3 replaces them.
+_LIVE_1 = "('pending', 'presented', 'rejected_live', 'reserved', 'unknown')"
+_BLOCKING_1 = "('expired_unknown', 'paid_undelivered', 'pending', 'presented', 'rejected_live', 'reserved', 'unknown')"
+_FREE_1 = "('cancelled', 'expired_unpaid', 'marked_unpaid')"
+_SPANS_1 = (
     "INSERT INTO sums VALUES (1, NEW.second, {sign}NEW.amount), (60, NEW.second / 60, {sign}NEW.amount), "
     "(86400, NEW.second / 86400, {sign}NEW.amount), (0, 0, {sign}NEW.amount) "
     "ON CONFLICT (span, slot) DO UPDATE SET micro = micro + excluded.micro;"
 )
-_LIVE_SUM = (
+_LIVE_SUM_1 = (
     "INSERT INTO sums VALUES (-1, 0, {sign}NEW.amount) ON CONFLICT (span, slot) DO UPDATE SET micro = micro + "
     "excluded.micro;"
 )
+_TRIGGERS_1 = {
+    "count_new": ("INSERT", f"NEW.state NOT IN {_FREE_1}", _SPANS_1.format(sign="")),
+    "live_new": ("INSERT", f"NEW.state IN {_LIVE_1}", _LIVE_SUM_1.format(sign="")),
+    **{
+        name: (
+            "UPDATE OF state",
+            f"OLD.state {before} {states} AND NEW.state {after} {states}",
+            action.format(sign=sign),
+        )
+        for name, states, before, after, action, sign in (
+            ("count_no_more", _FREE_1, "NOT IN", "IN", _SPANS_1, "-"),
+            ("count_again", _FREE_1, "IN", "NOT IN", _SPANS_1, ""),
+            ("live_no_more", _LIVE_1, "IN", "NOT IN", _LIVE_SUM_1, "-"),
+            ("live_again", _LIVE_1, "NOT IN", "IN", _LIVE_SUM_1, ""),
+        )
+    },
+}
 
 
 def _trigger(name: str, event: str, condition: str, action: str) -> str:
@@ -61,7 +80,7 @@ def _trigger(name: str, event: str, condition: str, action: str) -> str:
 
 
 _VERSION_1 = (
-    # `second` is `created` rounded down. Rows are never deleted, so `seq` only grows.
+    # Rows are never deleted, so `seq` only grows. Up to version 2, `second` was `created` rounded down.
     """
     CREATE TABLE payments (
         seq INTEGER PRIMARY KEY,
@@ -95,30 +114,15 @@ _VERSION_1 = (
         until REAL NOT NULL DEFAULT 0
     )
     """,
-    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND state IN {_BLOCKING}",
-    f"CREATE INDEX counted ON payments (created) WHERE state NOT IN {_FREE}",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND state IN {_BLOCKING_1}",
+    f"CREATE INDEX counted ON payments (created) WHERE state NOT IN {_FREE_1}",
     "CREATE INDEX by_state ON payments (state)",
-    f"CREATE INDEX live ON payments (url, valid_before) WHERE state IN {_LIVE}",
+    f"CREATE INDEX live ON payments (url, valid_before) WHERE state IN {_LIVE_1}",
     "CREATE INDEX by_job ON payments (job, fingerprint) WHERE job IS NOT NULL",
     # Past 2**63, SQLite would go on with a float.
     "CREATE TABLE sums (span INTEGER, slot INTEGER, micro INTEGER NOT NULL CHECK (typeof(micro) = 'integer'), "
     "PRIMARY KEY (span, slot)) WITHOUT ROWID",
-    _trigger("count_new", "INSERT", f"NEW.state NOT IN {_FREE}", _SPANS.format(sign="")),
-    _trigger("live_new", "INSERT", f"NEW.state IN {_LIVE}", _LIVE_SUM.format(sign="")),
-    *(
-        _trigger(
-            name,
-            "UPDATE OF state",
-            f"OLD.state {before} {states} AND NEW.state {after} {states}",
-            action.format(sign=sign),
-        )
-        for name, states, before, after, action, sign in (
-            ("count_no_more", _FREE, "NOT IN", "IN", _SPANS, "-"),
-            ("count_again", _FREE, "IN", "NOT IN", _SPANS, ""),
-            ("live_no_more", _LIVE, "IN", "NOT IN", _LIVE_SUM, "-"),
-            ("live_again", _LIVE, "NOT IN", "IN", _LIVE_SUM, ""),
-        )
-    ),
+    *(_trigger(name, *parts) for name, parts in _TRIGGERS_1.items()),
     "CREATE TABLE recipients (origin TEXT, address TEXT COLLATE NOCASE, since REAL NOT NULL, "
     "PRIMARY KEY (origin, address))",
     "CREATE TABLE budget (one INTEGER PRIMARY KEY CHECK (one = 1), per_call INTEGER, per_hour INTEGER, "
@@ -126,14 +130,86 @@ _VERSION_1 = (
 )
 
 # An answer waits until its caller has it. Answers from version 1 count as collected.
-_UNCOLLECTED = f"(collected = 0 OR state IN {_BLOCKING})"
 _VERSION_2 = (
     "ALTER TABLE payments ADD COLUMN collected INTEGER NOT NULL DEFAULT 1",
     "DROP INDEX standing",
-    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED}",
+    "CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND "
+    f"(collected = 0 OR state IN {_BLOCKING_1})",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+# One purchase, one nonce; what was sent counts until it is proven unpaid. `second` is the second until which a payment
+# may be taken. Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them
+# up to date in the transaction that changes a payment. Span 0 is the sum of all payments. The same with a minus, and -2
+# for all, are the sums of what is held: without proof.
+_UNCOLLECTED = f"(collected = 0 OR state IN {_OPEN})"
+_SUMS = (
+    ("1", "{row}.second"),
+    ("60", "{row}.second / 60"),
+    ("86400", "{row}.second / 86400"),
+    ("0", "0"),
+)
+
+
+def _add(row: str, sign: str, spans: Sequence[tuple[str, str]] = _SUMS) -> str:
+    values = ", ".join(f"({span}, {slot.format(row=row)}, {sign}{row}.counted)" for span, slot in spans)
+    add = f"INSERT INTO sums VALUES {values} "  # noqa: S608
+    return add + "ON CONFLICT (span, slot) DO UPDATE SET micro = micro + excluded.micro;"
+
+
+_HELD = tuple((f"-{span}" if span != "0" else "-2", slot) for span, slot in _SUMS)
+_CHANGES = "UPDATE OF state, counted, second, proven"
+_RESUMMED = "(OLD.counted, OLD.second) <> (NEW.counted, NEW.second)"
+
+
+def _is_held(row: str) -> str:
+    return f"({row}.state NOT IN {_FREE} AND {row}.proven = 0)"
+
+
+_VERSION_3 = (
+    "ALTER TABLE payments ADD COLUMN counted INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE payments ADD COLUMN signatures INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE payments ADD COLUMN settle_failed INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE payments ADD COLUMN earlier TEXT",
+    "ALTER TABLE payments ADD COLUMN proven INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE budget ADD COLUMN release TEXT NOT NULL DEFAULT 'proof'",
+    "DROP INDEX standing",
+    "DROP INDEX counted",
+    *(f"DROP TRIGGER {name}" for name in _TRIGGERS_1),
+    """
+    UPDATE payments SET counted = amount, second = max(second, valid_before),
+        signatures = state NOT IN ('reserved', 'cancelled'),
+        proven = state = 'marked_paid' OR coalesce(receipt LIKE '{"success": true,%', 0)
+    """,
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED}",
+    f"CREATE INDEX counted ON payments (second) WHERE state NOT IN {_FREE}",
+    "DELETE FROM sums",
+    *(
+        f"INSERT INTO sums SELECT {span}, {slot.format(row='payments')}, sum(counted) FROM payments "  # noqa: S608
+        f"WHERE state NOT IN {_FREE} GROUP BY 2"
+        for span, slot in _SUMS
+    ),
+    *(
+        f"INSERT INTO sums SELECT {span}, {slot.format(row='payments')}, sum(counted) FROM payments "  # noqa: S608
+        f"WHERE {_is_held('payments')} GROUP BY 2"
+        for span, slot in _HELD
+    ),
+    _trigger("sum_new", "INSERT", f"NEW.state NOT IN {_FREE}", _add("NEW", "")),
+    _trigger("hold_new", "INSERT", _is_held("NEW"), _add("NEW", "", _HELD)),
+    _trigger(
+        "sum_less", _CHANGES, f"OLD.state NOT IN {_FREE} AND (NEW.state IN {_FREE} OR {_RESUMMED})", _add("OLD", "-")
+    ),
+    _trigger(
+        "sum_more", _CHANGES, f"NEW.state NOT IN {_FREE} AND (OLD.state IN {_FREE} OR {_RESUMMED})", _add("NEW", "")
+    ),
+    _trigger(
+        "hold_less", _CHANGES, f"{_is_held('OLD')} AND (NOT {_is_held('NEW')} OR {_RESUMMED})", _add("OLD", "-", _HELD)
+    ),
+    _trigger(
+        "hold_more", _CHANGES, f"{_is_held('NEW')} AND (NOT {_is_held('OLD')} OR {_RESUMMED})", _add("NEW", "", _HELD)
+    ),
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """The statements that lead from each version to the next. A released step never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
@@ -143,17 +219,36 @@ ADD = (
     f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - here and below only constants are put in
     f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
 )
+# Reserve a payment again, to be signed again.
+_TERMS = (
+    "state",
+    "version",
+    "network",
+    "asset",
+    "pay_to",
+    "amount",
+    "counted",
+    "valid_after",
+    "valid_before",
+    "updated",
+    "identified",
+    "job",
+    "earlier",
+)
+RENEW = (
+    f"UPDATE payments SET {', '.join(f'{name} = ?' for name in _TERMS)}, second = ?, owner = ?, until = ? WHERE id = ?"  # noqa: S608
+)
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 # A payment that blocks another one, or a recent answer that was not collected. Jobs find their answers by name.
 BLOCKING = (
     f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_UNCOLLECTED} AND "  # noqa: S608
-    f"(state IN {_BLOCKING} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
+    f"(state IN {_OPEN} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
 # A reservation is not superseded: it may still be signed, and its outcome be unknown then.
 SUPERSEDE = (
     f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
-    f"AND (state IN {_BLOCKING} OR job IS NULL) AND state <> 'reserved' "
+    f"AND (state IN {_OPEN} OR job IS NULL) AND state <> 'reserved' "
     "AND seq < (SELECT seq FROM payments WHERE id = ?)"
 )
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
@@ -165,7 +260,7 @@ EXPIRING_OF = (
 )
 CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "
-    "updated = ? WHERE id = ?"
+    "signatures = ?, settle_failed = ?, proven = ?, updated = ? WHERE id = ?"
 )
 KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
 COLLECT = """
@@ -194,24 +289,35 @@ def newest_of(states: int) -> str:
     )
 
 
-# The sum since a moment: the rest of its second by rows, of its minute by seconds, of its day by minutes, then days.
-SPENT = f"""
-    SELECT
-        (SELECT coalesce(sum(amount), 0) FROM payments
-            WHERE created > :since AND created < :second + 1 AND state NOT IN {_FREE})
+def _sums(sign: str, every: str) -> str:
+    # Since a second: the rest of its minute by seconds, of its day by minutes, then days.
+    return f"""
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE
+            span = {sign}1 AND slot > :second AND slot < (:minute + 1) * 60)
         + (SELECT coalesce(sum(micro), 0) FROM sums WHERE
-            span = 1 AND slot > :second AND slot < (:minute + 1) * 60)
-        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE
-            span = 60 AND slot > :minute AND slot < (:day + 1) * 1440)
-        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 86400 AND slot > :day),
-        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 86400 AND slot >= :today),
-        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = 0),
-        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = -1)
-"""  # noqa: S608
-COUNTED = f"SELECT created, amount FROM payments WHERE created > ? AND state NOT IN {_FREE} ORDER BY created"  # noqa: S608
+            span = {sign}60 AND slot > :minute AND slot < (:day + 1) * 1440)
+        + (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = {sign}86400 AND slot > :day),
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = {sign}86400 AND slot >= :today),
+        (SELECT coalesce(sum(micro), 0) FROM sums WHERE span = {every})"""  # noqa: S608
 
-BUDGET = "SELECT per_call, per_hour, per_day, total, unlimited FROM budget"
-SET_BUDGET = "INSERT OR REPLACE INTO budget VALUES (1, ?, ?, ?, ?, ?)"
+
+SPENT = f"SELECT {_sums('', '0')}, {_sums('-', '-2')}"
+# The part of each of these sums that release="service" leaves out.
+SPENT_RELEASED = f"""
+    SELECT
+        coalesce(sum(CASE WHEN second > :second THEN counted END), 0),
+        coalesce(sum(CASE WHEN second >= :today * 86400 THEN counted END), 0),
+        coalesce(sum(counted), 0),
+        coalesce(sum(CASE WHEN proven = 0 AND second > :second THEN counted END), 0),
+        coalesce(sum(CASE WHEN proven = 0 AND second >= :today * 86400 THEN counted END), 0),
+        coalesce(sum(CASE WHEN proven = 0 THEN counted END), 0)
+    FROM payments WHERE state IN {_words(RELEASED)}
+"""  # noqa: S608
+COUNTED = f"SELECT id, second, counted FROM payments WHERE second > ? AND state NOT IN {_FREE} ORDER BY second"  # noqa: S608
+COUNTED_SERVICE = COUNTED.replace(" ORDER BY", f" AND state NOT IN {_words(RELEASED)} ORDER BY")
+
+BUDGET = "SELECT per_call, per_hour, per_day, total, unlimited, release FROM budget"
+SET_BUDGET = "INSERT OR REPLACE INTO budget VALUES (1, ?, ?, ?, ?, ?, ?)"
 TRUSTED = "SELECT address FROM recipients WHERE origin = ? ORDER BY since, rowid"
 TRUST = "INSERT OR IGNORE INTO recipients VALUES (?, ?, ?)"
 
@@ -220,9 +326,16 @@ def to_row(payment: Payment) -> list[object]:
     """The values of a payment in the order of `COLUMNS`."""
     values = {name: getattr(payment, name) for name in COLUMNS}
     values["state"] = stored_state(payment.state)
+    values["earlier"] = payment.earlier and stored_state(payment.earlier)
     values["receipt"] = receipt_text(payment.receipt)
     values["reason"] = plain(payment.reason)
     return list(values.values())
+
+
+def to_terms(payment: Payment) -> list[object]:
+    """The values of a payment that is reserved again, in the order of `RENEW`."""
+    values = dict(zip(COLUMNS, to_row(payment), strict=True))
+    return [values[name] for name in _TERMS]
 
 
 def to_payment(row: Sequence[Any]) -> Payment:
@@ -235,6 +348,8 @@ def to_payment(row: Sequence[Any]) -> Payment:
     if values["header"] is not None:
         values["header"] = SignedHeader(values["header"])
     values["state"] = state_of(values["state"])
+    if values["earlier"] is not None:
+        values["earlier"] = state_of(values["earlier"])
     values["identified"] = bool(values["identified"])
     values["superseded"] = bool(values["superseded"])
     if values["receipt"] is not None:
@@ -262,13 +377,14 @@ def to_budget(row: Sequence[Any] | None) -> Budget:
     """The budget of a row; without a row, one without limits."""
     if row is None:
         return Budget()
-    budget = Budget.from_micro(dict(zip(LIMITS, row, strict=False)))
-    return budget.strictest(Budget.unlimited()) if row[len(LIMITS)] else budget
+    release: Release = "service" if row[len(LIMITS) + 1] == "service" else "proof"
+    budget = Budget.from_micro(dict(zip(LIMITS, row, strict=False)), release)
+    return budget.strictest(Budget.unlimited(release)) if row[len(LIMITS)] else budget
 
 
 def budget_row(budget: Budget) -> list[object]:
     """The values of a budget."""
-    return [*(getattr(budget, name) for name in LIMITS), int(budget.is_unlimited)]
+    return [*(getattr(budget, name) for name in LIMITS), int(budget.is_unlimited), budget.release]
 
 
 def _receipt(text: str) -> Receipt:

@@ -6,14 +6,14 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..._values.payment import GRACE, LIVE, Payment, PaymentState, Receipt, SignedHeader, newer_receipt
+from ..._values.payment import GRACE, LIVE, RENEWABLE, Payment, PaymentState, Receipt, SignedHeader, newer_receipt
 from ..._values.text import printable, without_keys
 from ...errors import InvalidArgumentError, LedgerError, PaymentRefusedError
 from ..budget import Budget, Spending
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _NEWEST = 2**63 - 1
+_SUMS = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
 
 
 class Ledger:
@@ -79,7 +80,7 @@ class Ledger:
         raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment that blocks another one for the same call: live or unresolved, and not superseded.
+        """The newest payment for the same call that is not closed or superseded.
 
         Also a delivered one without a job whose `reply` arrived less than 60 seconds before `now` and was not
         collected.
@@ -97,14 +98,16 @@ class Ledger:
         owner: str,
         until: float,
         expired: float,
+        over: float,
         now: float,
         new_purchase: bool = False,
-    ) -> Payment:
+    ) -> tuple[Payment, bool]:
         """Reserve the amount of `payment` and claim it, unless another payment blocks the same call.
 
-        If the same call was paid for by this job, or its answer was not collected, returns that delivered payment with
-        its reply. `LedgerStore.reserve` has the order of the steps. `created` and `updated` become `now`. A refusal
-        closes expired payments and changes nothing else.
+        Returns the payment, and whether it is reserved for `owner`. An earlier payment for the same call that can be
+        signed again is reserved again: it keeps its id and its nonce. If the same call was paid for by this job, or its
+        answer was not collected, returns that delivered payment with its reply. `LedgerStore.reserve` has the order of
+        the steps. A refusal closes expired payments and changes nothing else.
 
         Raises:
             PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
@@ -119,27 +122,29 @@ class Ledger:
             if payment.job is not None and not new_purchase:
                 delivered = _one(db, sql.DELIVERED, (payment.job, payment.fingerprint))
                 if delivered is not None:
-                    return delivered
-            blocking = _blocking(db, payment.fingerprint, now)
-            if blocking is not None and not new_purchase:
-                return blocking
+                    return delivered, False
+            spending, again = _spending(db, budget, now), None
+            if not new_purchase and (blocking := _blocking(db, payment.fingerprint, now)) is not None:
+                if not rules.is_renewable(blocking, over) or _is_claimed(db, blocking.id, owner, now):
+                    return blocking, False
+                again, payment = blocking, rules.renewed(blocking, payment)
+                spending = rules.spending_before(payment, again, spending, now)
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
                 refusal = rules.budget_refusal(
-                    payment.amount,
-                    _spending(db, budget, now),
-                    now=now,
-                    last_hour=_counted(db, now - rules.HOUR),
+                    payment.amount, spending, now=now, last_hour=_counted(db, now - rules.HOUR, spending.budget, again)
                 )
-            if refusal is None:
-                db.execute(sql.ADD, [*sql.to_row(payment), int(now // 1), owner, until])
+            if refusal is None and again is None:
+                db.execute(sql.ADD, [*sql.to_row(payment), payment.valid_before, owner, until])
+            elif refusal is None:
+                db.execute(sql.RENEW, [*sql.to_terms(payment), payment.valid_before, owner, until, payment.id])
         if refusal is not None:
             raise refusal
-        return payment
+        return payment, True
 
     def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
-        """Write down the signed payment: RESERVED becomes SUBMITTED, with one submission.
+        """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission.
 
         Its recipient is remembered only now, and older payments for the same call are superseded only now: a payment
         that is never signed changes neither. After an error it must not be sent.
@@ -169,7 +174,16 @@ class Ledger:
                     db.execute(sql.TRUST, (origin, payment.pay_to, now))
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             self._file.mark_signed(errors.NOTHING_SENT)
-            return _change(db, payment, state=PaymentState.SUBMITTED, header=header, submissions=1, reason="", now=now)
+            return _change(
+                db,
+                payment,
+                state=PaymentState.SUBMITTED,
+                header=header,
+                submissions=payment.submissions + 1,
+                signatures=payment.signatures + 1,
+                reason="",
+                now=now,
+            )
 
     def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
@@ -205,13 +219,15 @@ class Ledger:
         receipt: Receipt | None = None,
         reply: bytes | None = None,
         submissions: int | None = None,
+        settle_failed: int | None = None,
         now: float,
     ) -> Payment:
         """Move a payment to `state` and return it. Fields that are None stay, and so does a receipt of success.
 
-        In a final state nothing changes unless the same state is given again. Two exceptions: proof of payment
-        (DELIVERED, PAID_UNDELIVERED) overrules "unpaid" and "unknown", and PAID_UNDELIVERED may become DELIVERED. In a
-        final state `header` is deleted. The reply of a payment that becomes DELIVERED is kept until it is collected.
+        In a final state nothing changes unless the same state is given again. Two exceptions: DELIVERED and
+        PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
+        SUSPECT_PAID. CANCELLED means that it was not signed: one that was signed before gets its earlier state back.
+        The reply of a payment that becomes DELIVERED is kept until it is collected.
 
         Raises:
             LedgerError: the ledger cannot be written. Submissions stay as they are.
@@ -219,6 +235,8 @@ class Ledger:
         consequence = "the outcome of the payment is not written down"
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
+            if state is PaymentState.CANCELLED:
+                state = rules.state_when_not_signed(payment)
             after = rules.state_after(payment.state, state)
             if after is not state:
                 return payment
@@ -232,11 +250,12 @@ class Ledger:
                 receipt=newer_receipt(payment.receipt, receipt),
                 reply=payment.reply if reply is None else reply,
                 submissions=payment.submissions if submissions is None else submissions,
+                settle_failed=payment.settle_failed if settle_failed is None else settle_failed,
                 now=now,
             )
 
     def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
-        """Mark an unresolved (or live and expired) payment as paid or unpaid, on the word of a person.
+        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
@@ -258,11 +277,9 @@ class Ledger:
             InvalidArgumentError: there is no payment with that id.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
-            row = db.execute(sql.CLAIMED, (payment_id,)).fetchone()
-            if row is None:
+            if db.execute(sql.CLAIMED, (payment_id,)).fetchone() is None:
                 raise _no_payment(payment_id)
-            holder, held_until = row
-            if holder is not None and holder != owner and holds(holder, held_until, now=now):
+            if _is_claimed(db, payment_id, owner, now):
                 return False
             db.execute(sql.CLAIM, (owner, until, payment_id))
             return True
@@ -329,10 +346,10 @@ class Ledger:
             return _one(db, sql.DELIVERED, (job, fingerprint))
 
     def spending(self, budget: Budget, *, now: float) -> Spending:
-        """What is spent and reserved, and what `budget` and the store's own budget leave.
+        """What is spent and held, and what `budget` and the store's own budget leave.
 
-        The last hour is `now - 3600 < created`, today is `created` since midnight UTC. Payments that were created after
-        `now` count in both: the clock was set back.
+        A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
+        midnight UTC: until its `valid_before`, by the largest amount that was signed for its nonce.
         """
         with self._file.reading() as db:
             return _spending(db, budget, now)
@@ -410,11 +427,12 @@ def _every(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> 
 
 
 def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: Any) -> Payment:
-    """Write `changes` of a payment. In a final state its header is deleted."""
+    """Write `changes` of a payment. Its header is deleted when nothing can be done with it any more."""
     state = changes.get("state", payment.state)
     if state is not payment.state:
         changes["updated"] = now
-    if state not in LIVE:
+    # A service may keep the answer for the identifier in the header, also after it has expired.
+    if state not in LIVE and not (payment.identified and state in RENEWABLE):
         changes["header"] = None
     changed = replace(payment, **changes)
     db.execute(
@@ -427,6 +445,9 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.submissions,
             changed.header,
             changed.job,
+            changed.signatures,
+            changed.settle_failed,
+            changed.proven_paid,
             changed.updated,
             changed.id,
         ),
@@ -441,32 +462,42 @@ def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | 
         _every(db, sql.EXPIRING, (dead,)) if origin is None else _every(db, sql.EXPIRING_OF, (origin, origin, dead))
     )
     return [
-        _change(db, payment, state=rules.state_when_expired(payment.state), reason=_expiry_reason(payment), now=now)
+        _change(db, payment, state=rules.state_when_expired(payment), reason=_expiry_reason(payment), now=now)
         for payment in expired
     ]
 
 
 def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
     """What is spent at `now`, and what `budget` and the stored budget leave."""
-    since = now - rules.HOUR
-    second = int(since // 1)
-    last_hour, today, total, reserved = db.execute(
-        sql.SPENT,
-        {
-            "since": since,
-            "second": second,
-            "minute": second // 60,
-            "day": second // rules.DAY,
-            "today": int(now // rules.DAY),
-        },
-    ).fetchone()
-    own = sql.to_budget(db.execute(sql.BUDGET).fetchone())
-    return Spending(last_hour=last_hour, today=today, total=total, reserved=reserved, budget=budget.strictest(own))
+    second = int((now - rules.HOUR) // 1)
+    moments = {
+        "second": second,
+        "minute": second // 60,
+        "day": second // rules.DAY,
+        "today": int(now // rules.DAY),
+    }
+    limits = budget.strictest(sql.to_budget(db.execute(sql.BUDGET).fetchone()))
+    sums = db.execute(sql.SPENT, moments).fetchone()
+    if limits.release == "service":
+        sums = [one - less for one, less in zip(sums, db.execute(sql.SPENT_RELEASED, moments).fetchone(), strict=True)]
+    return Spending(**dict(zip(_SUMS, sums, strict=True)), budget=limits)
 
 
-def _counted(db: sqlite3.Connection, since: float) -> Iterable[tuple[float, int]]:
-    """Times and amounts of the payments since `since` that count, oldest first."""
-    return db.execute(sql.COUNTED, (since,))
+def _counted(
+    db: sqlite3.Connection, since: float, limits: Budget, without: Payment | None
+) -> Iterator[tuple[float, int]]:
+    """Until when the payments that count since `since` may be taken, and their amounts, in order, without one."""
+    for payment_id, until, amount in db.execute(
+        sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, (since,)
+    ):
+        if without is None or payment_id != without.id:
+            yield until, amount
+
+
+def _is_claimed(db: sqlite3.Connection, payment_id: str, owner: str, now: float) -> bool:
+    """Whether another owner has claimed it."""
+    holder, until = db.execute(sql.CLAIMED, (payment_id,)).fetchone()
+    return holder is not None and holder != owner and holds(holder, until, now=now)
 
 
 def _trusted(db: sqlite3.Connection, origin: str) -> list[str]:

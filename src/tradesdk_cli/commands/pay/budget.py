@@ -25,6 +25,13 @@ class Action(StrEnum):
     set = "set"
 
 
+class Release(StrEnum):
+    """When held money is free again."""
+
+    proof = "proof"
+    service = "service"
+
+
 def _limit(name: str, told: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         name, metavar="USD", help=f"With set: {told}; none takes the limit away."
@@ -44,44 +51,62 @@ def budget(
     per_hour: Annotated[str | None, _limit("--per-hour", "in any 60 minutes")] = None,
     per_day: Annotated[str | None, _limit("--per-day", "in a day of UTC")] = None,
     total: Annotated[str | None, _limit("--total", "ever")] = None,
+    release: Annotated[
+        Release | None,
+        typer.Option(
+            "--release",
+            help="With set: when held money is free again: by proof only (the default), or service: what the service "
+            "rejected is free once it has expired, and a dishonest service can take more than the budget.",
+        ),
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Show what may be spent and what is left, or set it.
 
-    It is kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each
-    limit the strictest.
+    Spent is what a receipt or a person's mark proves; held is what was sent without proof, and counts too. It is kept
+    in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each limit the
+    strictest.
     """
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
     changes = {name: text for name, text in given.items() if text is not None}
     hint = "for example: trade pay budget set --per-day 5"
-    if changes and action is Action.show:
+    if (changes or release) and action is Action.show:
         raise UsageProblem("limits are set with set", hint)
-    if action is Action.set and not changes:
+    if action is Action.set and not (changes or release):
         raise UsageProblem("nothing to set was named", hint)
     with session(ctx) as run:
-        if not changes or _set(run, changes, yes=yes, dry_run=dry_run):
+        if action is Action.show or _set(run, changes, release, yes=yes, dry_run=dry_run):
             _show(run)
 
 
-def _set(run: Session, changes: dict[str, str], *, yes: bool, dry_run: bool) -> bool:
+def _set(run: Session, changes: dict[str, str], release: Release | None, *, yes: bool, dry_run: bool) -> bool:
     """True when it is set, or was set like that already."""
     from tradesdk import Budget
     from tradesdk_cli.money.paying import amount_of
-    from tradesdk_cli.money.payviews import plain_dollars
+    from tradesdk_cli.money.payviews import LIMITS, plain_dollars
     from tradesdk_cli.writes.changes import LEDGER, Change
 
-    limits: dict[str, str | None] = {
+    limits = {
         name: None if text == "none" else amount_of(f"--{name.replace('_', '-')}", text)
         for name, text in changes.items()
     }
-    kept = run.ledger.budget().dollars()
-    wanted = Budget(**{**{name: kept[name] for name in kept}, **limits})
-    now, then = (
-        {f"{name}_usd": None if amount is None else plain_dollars(amount) for name, amount in one.items()}
-        for one in (kept, wanted.dollars())
+    kept = run.ledger.budget()
+    given = Budget(**limits, release=kept.release if release is None else release.value)
+    wanted = Budget.from_micro(
+        {name: getattr(given if name in limits else kept, name) for name in LIMITS}, given.release
     )
-    body = {f"{name}_usd": then[f"{name}_usd"] for name in limits}
+    now, then = (
+        {
+            **{
+                f"{name}_usd": None if amount is None else plain_dollars(amount)
+                for name, amount in one.dollars().items()
+            },
+            "release": one.release,
+        }
+        for one in (kept, wanted)
+    )
+    body = {name: then[name] for name in (*(f"{name}_usd" for name in limits), *(["release"] if release else []))}
     change = Change("set what may be spent", LEDGER, "budget", body, now, needs_yes=False)
     if not change.differences() and not dry_run:
         run.out.note("the budget is like that already: there is nothing to change")
@@ -98,7 +123,7 @@ def _show(run: Session) -> None:
 
     of_environment = Budget.from_environment()
     spending = run.ledger.spending(of_environment, now=run.now())
-    record = spending_record(spending, run.ledger, run.now())
+    record = spending_record(spending)
     if run.out.format_for(many=False) == "table" and not (run.settings.fields or run.settings.query):
         run.out.draw(lambda console: render_spending(console, record))
     else:

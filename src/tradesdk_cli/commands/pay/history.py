@@ -23,6 +23,7 @@ class State(StrEnum):
     rejected_live = "rejected_live"
     delivered = "delivered"
     paid_undelivered = "paid_undelivered"
+    suspect_paid = "suspect_paid"
     expired_unpaid = "expired_unpaid"
     expired_unknown = "expired_unknown"
     cancelled = "cancelled"

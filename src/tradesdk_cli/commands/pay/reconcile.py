@@ -19,7 +19,8 @@ app = single("Put the ledger in order after payments that did not end well.")
 
 
 _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transaction")
-_UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", "paid_undelivered", "expired_unknown")
+_UNRESOLVED = ("paid_undelivered", "suspect_paid", "expired_unknown", "expired_unpaid")
+_UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", *_UNRESOLVED)
 _MOST = 1000
 
 
@@ -156,12 +157,9 @@ def _live(payment: Payment) -> str:
 
 
 def _outcome(payment: Payment) -> str:
-    from tradesdk import PaymentState
-
     if payment.live:
         return "live"
-    unresolved = (PaymentState.PAID_UNDELIVERED, PaymentState.EXPIRED_UNKNOWN)
-    return "unresolved" if payment.state in unresolved else payment.state.value
+    return "unresolved" if payment.state.value in _UNRESOLVED else payment.state.value
 
 
 def _row(payment: Payment, outcome: str, message: str, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""A service that cashes and lies takes no more than the budget, in any hour, in any day, in total; once a purchase."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import AsyncMarketClient, Budget, Ledger, TradeError
+
+from .._clock import VirtualClock
+from .._hostilepayee import PUBLISHED, HostilePayee
+from .._paidservice import CountingSigner
+from .._seller import BASE
+
+DAY = 86_400
+COURSES = int(os.environ.get("TRADE_HOSTILE_COURSES", "150"))
+LIMITS = ("per_hour", "per_day", "total")
+
+
+def windows(payee: HostilePayee, limit: str) -> list[int]:
+    """What was taken in the windows of a budget: each hour that ends with a settlement, each day of UTC."""
+    taken = payee.settlements
+    if limit == "total":
+        return [sum(one.amount for one in taken)]
+    if limit == "per_day":
+        return [sum(one.amount for one in taken if one.at // DAY == day) for day in {one.at // DAY for one in taken}]
+    return [sum(one.amount for one in taken if last.at - 3600 < one.at <= last.at) for last in taken]
+
+
+async def play(seed: int, limit: str) -> int:
+    """Up to two days of calls. Returns how many micro-dollars were taken."""
+    draw, clock = random.Random(f"{seed} {limit}"), VirtualClock()
+    clock.advance(draw.randrange(DAY))
+    payee, ledger = HostilePayee(seed, clock), Ledger.memory()
+    most = draw.choice([1, 3, 7]) * PUBLISHED
+    options: dict[str, Any] = {
+        "signer": CountingSigner(),
+        "budget": Budget.from_micro({limit: most}),
+        "ledger": ledger,
+        "clock": clock,
+        "check_tokens": False,
+        "max_retries": draw.choice([0, 1, 5]),
+        "reuse_offers": draw.random() < 0.3,
+    }
+
+    def restarted() -> AsyncMarketClient:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(payee))
+        return AsyncMarketClient(base_url=BASE, http_client=http, **options)
+
+    client = restarted()
+    end = clock.now() + 2 * DAY
+    for _ in range(40):
+        try:
+            await client.token_prices([draw.choice(["ETH", "BRETT", "TOSHI", "DEGEN"])])
+        except TradeError as error:
+            if error.code in ("over_budget", "unresolved_payment") and draw.random() < 0.05:
+                break
+        if draw.random() < 0.3:
+            payee.cash_late()
+        if draw.random() < 0.1:
+            await client.payments.reconcile()
+        if draw.random() < 0.1:
+            client = restarted()
+        clock.advance(draw.choice([0, 1, 5, 30, 60, 61, 90, 130, 600, 1800, 3500, 3600, 7200, 40_000]))
+        if clock.now() > end:
+            break
+        spending = await client.payments.spending()
+        assert sum(one.amount for one in payee.settlements) <= spending.total, f"{seed}: the ledger counts too little"
+        assert all(taken <= most for taken in windows(payee, limit)), f"{seed}: more than the budget"
+    payments = await client.payments.list(limit=1000)
+    assert len({one.nonce for one in payments}) == len(payments)
+    assert {one.nonce for one in payee.settlements} <= {one.nonce for one in payments}
+    return sum(one.amount for one in payee.settlements)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_a_few_courses(limit: str) -> None:
+    assert sum([await play(seed, limit) for seed in range(8)]) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_many_courses(limit: str) -> None:
+    """150 for each budget, or as many as TRADE_HOSTILE_COURSES says."""
+    assert sum([await play(seed, limit) for seed in range(100, 100 + COURSES)]) > 0

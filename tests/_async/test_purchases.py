@@ -1,0 +1,239 @@
+"""One purchase, one nonce: whatever signs again for a call signs the same nonce, and the chain takes it only once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    Ledger,
+    Payment,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentRejectedError,
+    PaymentState,
+    PaymentUndeliveredError,
+)
+from tradesdk_mock import MockService
+
+from .._paidservice import CountingSigner
+from .._seller import PRICE, TWO, Seller, asks_2
+from ..unit._offers import offer_2, requirement_2
+from ._market import buyer_of, market_of
+
+EXPIRED = 200
+"""Seconds after which no signature of these tests is valid any more."""
+ONE = 30_000
+
+
+class BreakingSigner(CountingSigner):
+    """Signs until it breaks."""
+
+    broken = False
+
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        if self.broken:
+            raise OSError("unplugged")
+        return super().sign_digest(digest)
+
+
+async def lost(client: AsyncMarketClient, mock: MockService, kind: str = "reset", **fault: Any) -> Payment:
+    """A payment that has expired without a word about its outcome."""
+    rule = mock.add_fault(kind, paid="only", **fault)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.with_options(max_retries=0).token_prices(TWO)
+    mock.remove_fault(rule.id)
+    mock.clock.advance(EXPIRED)
+    assert caught.value.payment is not None
+    return caught.value.payment
+
+
+def nonces(mock: MockService) -> list[str]:
+    return [settlement.nonce for settlement in mock.payments.settlements()]
+
+
+async def test_after_it_expired_the_same_call_signs_the_same_nonce(mock: MockService) -> None:
+    client = buyer_of(mock)
+    first = await lost(client, mock)
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert (result.payment.id, result.payment.nonce) == (first.id, first.nonce)
+    assert (result.payment.signatures, result.payment.submissions) == (2, 2)
+    assert result.payment.valid_before > first.valid_before
+    assert result.charged is True
+    assert nonces(mock) == [first.nonce]
+    assert (await client.payments.spending()).total == mock.payments.spent() == PRICE
+    anew = await client.token_prices(TWO)  # that purchase is closed
+    assert anew.payment is not None
+    assert anew.payment.nonce != first.nonce
+
+
+async def test_what_was_taken_and_lost_is_not_taken_again(mock: MockService) -> None:
+    client = buyer_of(mock)
+    first = await lost(client, mock, executed=True)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.payment is not None
+    assert (caught.value.payment.id, caught.value.charged) == (first.id, "unknown")
+    assert nonces(mock) == [first.nonce]
+    for _ in range(2):
+        with pytest.raises(PaymentRefusedError, match="unresolved_payment") as refused:
+            await client.token_prices(TWO)
+        assert f"mark('{first.id}'" in refused.value.hint
+    await client.payments.mark(first.id, paid=True)
+    await client.token_prices(TWO)
+    assert len(set(nonces(mock))) == 2
+
+
+async def test_a_service_that_keeps_answers_is_asked_for_it_first(mock: MockService) -> None:
+    """It looks the identifier up before it verifies, so that the expired bytes bring the answer."""
+    mock.set_gaps(payment_identifier="optional")
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    first = await lost(client, mock, executed=True)
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert (result.payment.id, result.payment.signatures, result.again) == (first.id, 1, False)
+    assert len(signer.digests) == 1
+    assert nonces(mock) == [first.nonce]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_resume_after_the_end(kept: bool, mock: MockService) -> None:
+    """It signs nothing: it brings an answer that the service keeps, or says that the same call goes on."""
+    mock.set_gaps(payment_identifier="optional" if kept else "none")
+    client = buyer_of(mock)
+    first = await lost(client, mock, executed=True)
+    if kept:
+        assert (await client.payments.resume(first.id)).payment is not None
+    else:
+        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up") as caught:
+            await client.payments.resume(first.id)
+        assert "make the same call again" in caught.value.hint
+    assert nonces(mock) == [first.nonce]
+
+
+async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_identifier(mock: MockService) -> None:
+    mock.set_gaps(payment_identifier="optional")
+    client = buyer_of(mock)
+    first = await lost(client, mock)
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert (result.payment.id, result.payment.signatures) == (first.id, 2)
+    assert nonces(mock) == [first.nonce]
+
+
+async def test_a_service_that_is_down_gets_nothing_signed_for_what_it_may_keep(mock: MockService) -> None:
+    mock.set_gaps(payment_identifier="optional")
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    first = await lost(client, mock, executed=True)
+    mock.add_fault("status", status=502, paid="only", count=1)
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    assert len(signer.digests) == 1
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert result.payment.id == first.id
+
+
+async def test_a_rejected_call_holds_its_price_once(mock: MockService) -> None:
+    """However often it is signed again, and until it is delivered or a person says that it was not taken."""
+    client = buyer_of(mock, budget=Budget(total="0.06"))
+    mock.add_fault("verification", reason="insufficient_funds", paid="only", count=3)
+    for _ in range(3):
+        with pytest.raises(PaymentRejectedError) as caught:
+            await client.token_prices(TWO)
+        assert caught.value.charged == "unknown"
+        assert (await client.payments.spending()).held == PRICE
+        mock.clock.advance(EXPIRED)
+    with pytest.raises(PaymentRefusedError, match="over_budget") as refused:
+        await client.token_prices(["TOSHI"])
+    assert "held money may have been taken" in refused.value.hint
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert result.payment.signatures == 4
+    assert (await client.payments.spending()).spent == mock.payments.spent() == PRICE
+    assert len(await client.payments.list()) == 1
+
+
+async def test_an_outage_of_an_hour(mock: MockService) -> None:
+    """Each call holds its price once, and succeeds afterwards without a person, paid once."""
+    client = buyer_of(mock, budget=Budget(total="0.09")).with_options(max_retries=0)
+    calls = [["ETH"], ["BRETT"], ["TOSHI"]]
+    outage = mock.add_fault("status", status=502, paid="only")
+    for _ in range(12):
+        for tokens in calls:
+            with pytest.raises(PaymentOutcomeUnknownError):
+                await client.token_prices(tokens)
+        assert (await client.payments.spending()).held == 3 * ONE
+        mock.clock.advance(300)
+    mock.remove_fault(outage.id)
+    for tokens in calls:
+        assert (await client.token_prices(tokens)).charged is True
+    assert len(nonces(mock)) == len(set(nonces(mock))) == 3
+    assert (await client.payments.spending()).spent == mock.payments.spent() == 3 * ONE
+
+
+async def test_two_signatures_that_were_not_settled_need_a_person(mock: MockService) -> None:
+    signer = CountingSigner()
+    client = buyer_of(mock, signer=signer)
+    first = await lost(client, mock, kind="settlement")
+    rule = mock.add_fault("settlement", paid="only")
+    with pytest.raises(PaymentOutcomeUnknownError, match="suspect_paid") as caught:
+        await client.token_prices(TWO)
+    mock.remove_fault(rule.id)
+    assert caught.value.payment is not None
+    assert (caught.value.payment.state, caught.value.charged) == (PaymentState.SUSPECT_PAID, "unknown")
+    assert f"mark('{first.id}'" in caught.value.hint
+    mock.clock.advance(EXPIRED)
+    with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
+        await client.token_prices(TWO)
+    assert len(signer.digests) == 2
+    assert [one.id for one in (await client.payments.reconcile()).unresolved] == [first.id]
+    await client.payments.mark(first.id, paid=False)
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert (result.payment.nonce, result.payment.signatures) == (first.nonce, 3)
+    assert nonces(mock) == [first.nonce]
+
+
+async def test_a_wrong_mark_costs_no_second_payment(mock: MockService) -> None:
+    client = buyer_of(mock)
+    first = await lost(client, mock, executed=True)
+    await client.payments.reconcile()
+    await client.payments.mark(first.id, paid=False)
+    assert (await client.payments.spending()).total == 0
+    with pytest.raises(PaymentUndeliveredError):
+        await client.token_prices(TWO)
+    assert nonces(mock) == [first.nonce]
+    assert (await client.payments.spending()).total == PRICE
+
+
+@pytest.mark.parametrize("change", ["recipient", "price", "budget", "signer"])
+async def test_what_stops_the_next_signature_changes_nothing(change: str) -> None:
+    """The payment keeps its state, its nonce and what it counts."""
+    seller = Seller(sold=lambda _: asks_2())
+    ledger, signer = Ledger.memory(), BreakingSigner()
+    client = market_of(seller, signer=signer, ledger=ledger, budget=Budget(total="0.10"))
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.token_prices(TWO)
+    seller.clock.advance(EXPIRED)
+    (before,) = await client.payments.list()
+    if change == "recipient":
+        seller.offer = offer_2(requirement_2(payTo="0x209693Bc6afc0C5328bA36FaF03C514EF312287D"))
+    elif change == "price":
+        seller.offer = offer_2(requirement_2(amount="60001"))
+    elif change == "budget":
+        client = market_of(seller, signer=signer, ledger=ledger, budget=Budget(total="0.05"))
+    else:
+        signer.broken = True
+    with pytest.raises(PaymentRefusedError):
+        await client.token_prices(TWO)
+    (after,) = await client.payments.list()
+    assert after.state in (PaymentState.EXPIRED_UNKNOWN, PaymentState.UNKNOWN)
+    assert (after.nonce, after.counted, after.signatures) == (before.nonce, PRICE, 1)
+    assert (await client.payments.spending()).held == PRICE
