@@ -15,11 +15,11 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import LocalSigner
+from tradesdk import ChainVerdict, LocalSigner
 from tradesdk.payments import witness
 from tradesdk.payments.guards import DOMAIN_NAME, DOMAIN_VERSION, USDC
 from tradesdk.payments.signing.signer import CANCEL_TYPE_HASH, cancellation_digest
-from tradesdk.payments.witness import AuthorizationQuery, ChainVerdict, agreed, cancel_calldata, examine, undecided
+from tradesdk.payments.witness import AuthorizationQuery, agreed, cancel_calldata, examine, undecided
 
 KEY = b"\x01" * 32
 PAYER = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1"

@@ -11,16 +11,21 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .._values.money import usd
+from .._values.payment import PaymentState
 from .._values.text import parse_json, printable
+from ..errors import PaymentRefusedError, TradeError
 from .guards import USDC
+from .messages import already_known
+from .results import ChainVerdict
 from .signing.secp256k1 import checksummed
+from .signing.signer import cancellation_digest, signed
 
 if TYPE_CHECKING:
     from .._values.payment import Payment
+    from .signing.signer import Signer
 
 CHAIN_ID = 8453
 STATE_CALL = "0xe94a0102"
@@ -70,38 +75,6 @@ class AuthorizationQuery:
             valid_before=payment.valid_before,
             since=payment.created,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainVerdict:
-    """What the chain says about a payment.
-
-    Attributes:
-        outcome: `paid`; `unpaid`: it was not taken and can no longer be; `canceled`: its nonce was canceled, so it can
-            no longer be taken; `undecided`: nothing is known.
-        reason: what it rests on, or why it is undecided. Without secrets.
-        block: the number of the finalized block that was asked; None when no node gave one.
-        amount: what was taken, in micro-dollars. Without logs, the largest amount that was signed. None if not paid.
-        pay_to: who got it; None if not paid, and without logs.
-        transaction: the hash of the transaction that paid or canceled it; None for others, and without logs.
-    """
-
-    outcome: Literal["paid", "unpaid", "canceled", "undecided"]
-    reason: str
-    block: int | None = None
-    amount: int | None = None
-    pay_to: str | None = None
-    transaction: str | None = None
-
-    @property
-    def paid(self) -> bool | None:
-        """Whether it was taken; None while that is undecided."""
-        return None if self.outcome == "undecided" else self.outcome == "paid"
-
-    @property
-    def amount_usd(self) -> Decimal | None:
-        """What was taken, in dollars."""
-        return None if self.amount is None else usd(self.amount)
 
 
 class _UndecidedError(Exception):
@@ -385,6 +358,35 @@ def _clock(time: int) -> str:
         return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return str(time)
+
+
+def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
+    """The calldata that cancels the nonce of a payment, signed. `address` is the signer's.
+
+    Raises:
+        PaymentRefusedError: `not_submitted`, `not_unresolved`, `no_signer` or `signer_failed`.
+    """
+    if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
+        text = f"payment {payment.id} was never signed, so there is nothing to cancel"
+        raise PaymentRefusedError(text, code="not_submitted", payment=payment)
+    if payment.charged is True or payment.state is PaymentState.DELIVERED:
+        raise already_known(payment)
+    if address.lower() != payment.payer.lower():
+        raise PaymentRefusedError(
+            f"payment {payment.id} is from {payment.payer}, and the signer is {address}",
+            code="no_signer",
+            hint="use the signer of that address",
+            payment=payment,
+        )
+    signature, failure = None, ""
+    try:
+        signature = signed(signer, cancellation_digest(payment.payer, payment.nonce))
+    except Exception as error:
+        # Not the text of other errors: it may show the key.
+        failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
+    if signature is None:
+        raise PaymentRefusedError(f"the signer failed with {failure}", code="signer_failed", payment=payment)
+    return cancel_calldata(payment.payer, payment.nonce, signature)
 
 
 def cancel_calldata(payer: str, nonce: str, signature: bytes) -> str:
