@@ -300,12 +300,14 @@ class Course(RuleBasedStateMachine):
         self.release(payment, owner)
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), paid=st.booleans())
-    def mark(self, data: st.DataObject, paid: bool) -> None:
+    @rule(data=st.data(), paid=st.booleans(), evidence=st.sampled_from(["", "chain: paid in 0x1"]))
+    def mark(self, data: st.DataObject, paid: bool, evidence: str) -> None:
         payment = self.any_payment(data)
         if payment.state in UNRESOLVED or (payment.live and payment.valid_before + GRACE <= self.now):
-            state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
-            assert self.ledger.mark(payment.id, paid=paid, now=self.now) == self.put(payment, state=state)
+            taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
+            state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason
+            marked = self.ledger.mark(payment.id, paid=paid, evidence=evidence, now=self.now)
+            assert marked == self.put(payment, state=state, reason=reason)
             return
         with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
             self.ledger.mark(payment.id, paid=paid, now=self.now)

@@ -64,7 +64,7 @@ class PaymentState(StrEnum):
     MARKED_PAID = "marked_paid"
     """Marked as taken by a person."""
     MARKED_UNPAID = "marked_unpaid"
-    """Marked as not taken by a person: its amount is no longer reserved."""
+    """Marked as not taken, by a person or on the word of the chain: its amount is no longer reserved."""
 
 
 LIVE = frozenset(
