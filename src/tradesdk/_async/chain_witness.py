@@ -10,7 +10,8 @@ from .._http import settings
 from .._http.request import Request
 from .._http.response import decode_raw
 from .._http.retry import Operation, RetryPolicy
-from .._http.settings import SecretPath, Timeout
+from .._http.settings import Timeout
+from .._http.wire_logging import redacted
 from .._system.clock import Clock, SystemClock
 from ..errors import APIError, ConfigError
 from ..payments.results import ChainVerdict
@@ -76,8 +77,8 @@ class AsyncChainWitness:
                     policy=RetryPolicy(),
                     deadline=float(timeout),
                     hold_back=False,
-                ),
-                path,
+                    secrets=path.parts,
+                )
             )
             for host, path in hosts
         ]
@@ -125,11 +126,10 @@ class AsyncChainWitness:
 
 
 class _AsyncNode:
-    """One node. `session` has its host; only the sender knows its path."""
+    """One node. The URL of `session` has its host only; the sender knows its path."""
 
-    def __init__(self, session: AsyncSession, path: SecretPath) -> None:
+    def __init__(self, session: AsyncSession) -> None:
         self.session = session
-        self._path = path
 
     @property
     def host(self) -> str:
@@ -143,11 +143,11 @@ class _AsyncNode:
             try:
                 response = await session.exchange(request, session.clock.monotonic() + session.deadline)
             except APIError as error:
-                return undecided(self._path.hidden_in(error.headline))
+                return undecided(redacted(error.headline, session.secrets))
             if response.status != 200:
                 return undecided(f"it answered with status {response.status}")
             try:
                 batch = questions.send(response.content)
             except StopIteration as end:
                 verdict: ChainVerdict = end.value
-                return replace(verdict, reason=self._path.hidden_in(verdict.reason))
+                return replace(verdict, reason=redacted(verdict.reason, session.secrets))

@@ -272,16 +272,15 @@ class AsyncMarketClient(AsyncMarketMethods):
 
 
 def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
-    urls = os.environ.get("TRADE_RPC_URL", "").split()
-    if not urls:
+    if not os.environ.get("TRADE_RPC_URL", "").strip():
         return None
     from .chain_witness import AsyncChainWitness
 
     try:
-        return AsyncChainWitness(*urls, clock=clock)
+        return AsyncChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
-    raise ConfigError(problem)
+    raise ConfigError(problem)  # outside of the handler: frames of the error above have the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:

@@ -25,7 +25,6 @@ USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_
 _PORTS = {"http": 80, "https": 443}
 _A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
-_SHORTEST_SECRET = 8  # shorter parts may be words
 _IN_PATH = "/%:@!$&'()*+,;=~"
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
@@ -82,12 +81,11 @@ class SecretPath(str):
     def __repr__(self) -> str:
         return "'****'"
 
-    def hidden_in(self, text: str) -> str:
-        """`text` without parts of it: a node may repeat its key."""
-        for part in re.split(r"[/?&=]", self):
-            if len(part) >= _SHORTEST_SECRET:
-                text = text.replace(part, "****").replace(unquote(part), "****")
-        return text
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What may be a key, as it is sent and as it was before quoting: a node may repeat it."""
+        parts = re.split(r"[/?&=]", self)
+        return (*parts, *map(unquote, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,16 +273,15 @@ class MarketClient(MarketMethods):
 
 
 def _witness_of_environment(clock: Clock) -> ChainWitness | None:
-    urls = os.environ.get("TRADE_RPC_URL", "").split()
-    if not urls:
+    if not os.environ.get("TRADE_RPC_URL", "").strip():
         return None
     from .chain_witness import ChainWitness
 
     try:
-        return ChainWitness(*urls, clock=clock)
+        return ChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
     except ConfigError as error:
         problem = f"TRADE_RPC_URL: {error.message}"
-    raise ConfigError(problem)
+    raise ConfigError(problem)  # outside of the handler: frames of the error above have the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:
