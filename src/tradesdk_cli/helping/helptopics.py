@@ -64,6 +64,10 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     ("TRADE_BUDGET_PER_HOUR", "the most that may be spent in any 60 minutes"),
     ("TRADE_BUDGET_PER_DAY", "the most that may be spent in a day of UTC"),
     ("TRADE_BUDGET_TOTAL", "the most that may be spent at all"),
+    (
+        "TRADE_RPC_URL",
+        "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
+    ),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the usual ones"),
     ("NO_COLOR", "anything: no colours"),
     ("FORCE_COLOR", "anything: colours in pipes and files as well"),
