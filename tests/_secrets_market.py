@@ -13,8 +13,10 @@ from typing import Any
 import httpx
 
 from tradesdk import (
+    AsyncChainWitness,
     AsyncMarketClient,
     Budget,
+    ChainWitness,
     Ledger,
     LocalSigner,
     MarketClient,
@@ -24,7 +26,7 @@ from tradesdk import (
 )
 from tradesdk._values.payment import SignedHeader
 
-from ._secrets import WALLET_KEY, Place, Seen, scenario
+from ._secrets import WALLET_KEY, Place, Seen, answers, scenario
 
 
 class Watched(Ledger):
@@ -162,3 +164,39 @@ def keystores(seen: Seen, place: Place) -> None:
     path.chmod(0o600)
     path.write_text(path.read_text()[:-20])
     seen.refuses(LocalSigner.from_keystore, path, "a-marked-passphrase")
+
+
+@scenario
+def nodes_of_the_chain(seen: Seen, place: Place) -> None:
+    """A key in the path or the query of a node's URL, whatever the node answers, over each kind of connection."""
+    secret = "a-marked-node-key-0123456789"
+    seen.secrets = [secret]
+    ledger = Ledger.memory()
+    settings = market_settings(place, ledger, max_retries=0)
+    with MarketClient(**settings) as client:
+        fault = place.server.add_fault("status", paid="only", status=503)
+        seen.raises(client.token_prices, ["ETH"])
+        place.server.remove_fault(fault.id)
+        payment = client.payments.list()[0]
+    for tail in (f"/v2/{secret}", f"?key={secret}", f"/{secret}/?a={secret}"):
+        for base in (place.server.rpc_url, place.server.url + "/nothing", "http://127.0.0.1:9"):
+            with seen(ChainWitness(base + tail)) as witness:
+                seen(witness.check(payment))
+                for value in vars(witness).values():
+                    seen(value)
+                for duplicate in (copy.copy, copy.deepcopy):
+                    seen.either(duplicate, witness)
+                place.monkeypatch.setenv("TRADE_RPC_URL", base + tail)
+                with MarketClient(**settings) as client:
+                    seen(client)
+                    seen(client.payments.reconcile())
+            seen.raises(witness.check, payment)
+        for scheme in ("http", "ftp"):
+            place.monkeypatch.setenv("TRADE_RPC_URL", f"{scheme}://node.example{tail}")
+            seen.raises(MarketClient, base_url=place.server.url, ledger=ledger)
+            seen.refuses(ChainWitness, f"{scheme}://node.example{tail}")
+            seen.refuses(AsyncChainWitness, "https://node.example", f"{scheme}://node.example{tail}")
+    place.monkeypatch.delenv("TRADE_RPC_URL")
+    for answer in answers():
+        http = httpx.Client(transport=httpx.MockTransport(lambda request, answer=answer: answer))
+        seen(ChainWitness(f"https://node.example/v2/{secret}", http_client=http).check(payment))

@@ -24,7 +24,7 @@ What they take and return:
     account         Account, Usage, Agent, Risk, Wallet, Trade, Position, Signal, ...
     stream          SignalStream, StreamSignal, Gap, Heartbeat, StreamStats, ...
     market data     MarketResult, Quote, DryRun, BatchRun, TokenQuery, TokenPrice, TokenSignals, ...
-    payments        LocalSigner, Budget, Spending, Ledger, Payment, Receipt, ...
+    payments        LocalSigner, Budget, Spending, Ledger, Payment, Receipt, ChainWitness, ...
     settings        RetryPolicy, Timeout, Clock
 
 All errors are TradeError:
@@ -42,6 +42,7 @@ from ._version import __version__ as __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._async.batches import AsyncBatchRun as AsyncBatchRun
+    from ._async.chain_witness import AsyncChainWitness as AsyncChainWitness
     from ._async.client import AsyncTradeClient as AsyncTradeClient
     from ._async.market_client import AsyncMarketClient as AsyncMarketClient
     from ._async.pagination import AsyncPager as AsyncPager
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from ._http.settings import Timeout as Timeout
     from ._market import TokenQuery as TokenQuery
     from ._sync.batches import BatchRun as BatchRun
+    from ._sync.chain_witness import ChainWitness as ChainWitness
     from ._sync.client import TradeClient as TradeClient
     from ._sync.market_client import MarketClient as MarketClient
     from ._sync.pagination import Pager as Pager
@@ -140,6 +142,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.budget import Spending as Spending
     from .payments.ledger.protocol import LedgerStore as LedgerStore
     from .payments.ledger.sqlite import Ledger as Ledger
+    from .payments.results import ChainVerdict as ChainVerdict
     from .payments.results import DryRun as DryRun
     from .payments.results import MarketResult as MarketResult
     from .payments.results import Quote as Quote
@@ -153,6 +156,7 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
 # Modules are imported at first use. There is no `__all__`: with it, `help(tradesdk)` would print 20,000 lines.
 _HOMES = {
     "_async.batches": ("AsyncBatchRun",),
+    "_async.chain_witness": ("AsyncChainWitness",),
     "_async.client": ("AsyncTradeClient",),
     "_async.market_client": ("AsyncMarketClient",),
     "_async.pagination": ("AsyncPager",),
@@ -169,6 +173,7 @@ _HOMES = {
     "_http.settings": ("Timeout",),
     "_market": ("TokenQuery",),
     "_sync.batches": ("BatchRun",),
+    "_sync.chain_witness": ("ChainWitness",),
     "_sync.client": ("TradeClient",),
     "_sync.market_client": ("MarketClient",),
     "_sync.pagination": ("Pager",),
@@ -276,6 +281,7 @@ _HOMES = {
     "payments.ledger.protocol": ("LedgerStore",),
     "payments.ledger.sqlite": ("Ledger",),
     "payments.results": (
+        "ChainVerdict",
         "DryRun",
         "MarketResult",
         "Quote",

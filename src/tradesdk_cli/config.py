@@ -5,6 +5,7 @@ Pure: nothing is read from disk. `profiles` reads the files.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -77,6 +78,8 @@ class Settings:
     base_url: str | None = None
     market_url: str | None = None
     """Where market data is bought: by its own setting, or where everything else is."""
+    rpc_url: str | None = None
+    """The nodes of Base that are asked what was paid: the hosts only, as a path may be a key."""
     api_key_stdin: bool = False
     api_key: str | None = field(default=None, repr=False)
     """The key of the environment."""
@@ -161,6 +164,7 @@ def resolve(
         world=picked("world", "default"),
         base_url=picked("base_url", None, _env(environ, "TRADE_BASE_URL")),
         market_url=_market_url(picked, environ),
+        rpc_url=picked("rpc_url", None, (_hosts(environ.get("TRADE_RPC_URL", "")), "TRADE_RPC_URL")),
         api_key_stdin=bool(flags.get("api_key_stdin")),
         api_key=environ.get("TRADE_API_KEY") or None,
         kept=_kept(name, profile),
@@ -310,6 +314,12 @@ def _market_url(picked: Picked, environ: Mapping[str, str]) -> str | None:
         _env(environ, "TRADE_BASE_URL"),
     )
     return found if found is not None else picked("market_url", None, *picked.kept("base_url"))
+
+
+def _hosts(urls: str) -> str | None:
+    """The hosts of URLs with spaces between them; None without any."""
+    rests = [url.partition("://")[2] for url in urls.split()]
+    return " ".join(re.split(r"[/?#]", rest)[0].rpartition("@")[2] or "…" for rest in rests) or None
 
 
 def _env(environ: Mapping[str, str], name: str) -> tuple[str | None, str]:

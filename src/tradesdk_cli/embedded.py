@@ -44,6 +44,11 @@ class EmbeddedMock:
         """The same for market data."""
         return self.service.market_url
 
+    @property
+    def rpc_url(self) -> str:
+        """The address of a node of its chain."""
+        return self.service.rpc_url
+
     def now(self) -> float:
         """What its clock shows, in Unix seconds."""
         return self.service.clock.now()

@@ -42,7 +42,11 @@ def value(shell: Terminal, name: str) -> str:
 
 
 def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
-    environ = {"TRADE_API_KEY": "MARKED", "TRADE_MARKET_BASE_URL": "https://user:MARKED@m.example"}
+    environ = {
+        "TRADE_API_KEY": "MARKED",
+        "TRADE_MARKET_BASE_URL": "https://user:MARKED@m.example",
+        "TRADE_RPC_URL": "https://node.example/v2/MARKED?key=MARKED  MARKED",
+    }
     run = shell("config", "list", "--sources", "--timeout", "5", env=environ)
     assert "MARKED" not in run.out + run.err
     file = shell.home / "config.toml"
@@ -52,6 +56,7 @@ def test_list_has_every_setting_and_no_key(shell: Terminal) -> None:
         {"name": "world", "value": "default", "source": "default"},
         {"name": "base_url", "value": "https://api.example.com", "source": f"profile work ({file})"},
         {"name": "market_url", "value": "https://…@m.example", "source": "TRADE_MARKET_BASE_URL"},
+        {"name": "rpc_url", "value": "node.example …", "source": "TRADE_RPC_URL"},
         {"name": "api_key", "value": "set", "source": "TRADE_API_KEY"},
         {"name": "output", "value": "auto", "source": "default"},
         {"name": "color", "value": "auto", "source": "default"},

@@ -227,6 +227,14 @@ def test_settings_files_that_are_broken(bare: Terminal, text: str, said: str) ->
     assert "terminal" in status(run), "the others are looked at all the same"
 
 
+def test_the_url_of_a_node_is_shown_as_its_host(bare: Terminal) -> None:
+    run = bare(
+        "doctor", env={"TRADE_RPC_URL": "https://user@node.example/v2/a-marked-key https://other.example?a-marked-key"}
+    )
+    assert "node node.example other.example (TRADE_RPC_URL)" in found(run, "settings")["said"]
+    assert "a-marked-key" not in run.out + run.err
+
+
 def test_a_variable_that_is_broken(bare: Terminal) -> None:
     run = bare("doctor", env={"TRADE_MOCK": "perhaps"})
     assert run.code == 3

@@ -168,7 +168,7 @@ def test_refusals(trade: Terminal) -> None:
 def test_kinds_need_no_mock(trade: Terminal) -> None:
     kinds = trade("mock", "fault", "kinds").lines
     assert [kind["name"] for kind in kinds] == [kind.name for kind in fault_kinds()]
-    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment"}
+    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment", "node"}
     assert not (trade.home / "mock").exists()
 
 

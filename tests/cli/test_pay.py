@@ -286,6 +286,97 @@ def test_in_a_table_what_reconcile_brings_is_shown_below(buyer: Terminal, shop: 
     assert [line.split()[0] for line in run.out.splitlines()[-3:]] == ["token", "ETH", "BRETT"]
 
 
+def chained(buyer: Terminal, shop: MockServer, *, taken: bool) -> str:
+    """A payment whose outcome only the chain knows: it has expired, and its last block is finalized."""
+    buyer.env["TRADE_RPC_URL"] = shop.rpc_url
+    shop.clock.freeze()
+    shop.add_fault("status", status=503, paid="only", executed=taken)
+    name = str(buyer(*PRICES, "--no-retry").problem["payment"]["id"])
+    shop.clear_faults()
+    with Ledger(buyer.home / "ledger.sqlite3") as ledger:
+        payment = ledger.get(name)
+        assert payment is not None
+        ledger.expire(payment.valid_before + 3600, now=payment.created)
+    shop.clock.advance(3600)
+    return name
+
+
+def test_reconcile_shows_what_the_chain_says(buyer: Terminal, shop: MockServer) -> None:
+    name = chained(buyer, shop, taken=True)
+    (settlement,) = shop.payments.settlements()
+    run = buyer("pay", "reconcile")
+    assert run.code == 14
+    (row,) = run.lines
+    said = f"chain: paid in {settlement.transaction}: $0.06 was taken, and no answer came"
+    assert (row["id"], row["outcome"], row["state"], row["charged"]) == (name, "unresolved", "paid_undelivered", True)
+    assert (row["message"], row["transaction"]) == (said, settlement.transaction)
+    (note,) = (one["note"] for one in run.notes)
+    assert note.endswith(f"allow to buy it again: trade pay reconcile --mark paid {name}")
+    assert buyer("pay", "show", name).json["reason"] == f"chain: paid in {settlement.transaction}"
+    for columns in (60, 80, 200):
+        drawn = buyer("pay", "reconcile", tty=True, columns=columns, env={"NO_COLOR": "1"})
+        assert f"{name}: {said}" in " ".join(drawn.err.split()), columns
+    assert shop.rpc_url not in run.err + run.out
+
+
+def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: MockServer) -> None:
+    name = chained(buyer, shop, taken=False)
+    shop.add_fault("chain_id", count=1)
+    run = buyer("pay", "reconcile")
+    (row,) = run.lines
+    assert (run.code, row["outcome"], row["transaction"]) == (14, "unresolved", None)
+    assert row["message"].endswith("the chain decides nothing: 127.0.0.1:" + row["message"].rpartition("127.0.0.1:")[2])
+    assert "it is a node of chain 1, not of Base (8453)" in row["message"]
+    assert f"--mark paid|unpaid {name}" in run.notes[0]["note"]
+    run = buyer("pay", "reconcile")
+    (row,) = run.lines
+    assert (run.code, row["outcome"], row["state"]) == (0, "released", "marked_unpaid")
+    assert re.fullmatch(r"chain: not used at block \d+: its money is free again", row["message"])
+    assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
+
+
+def test_the_data_of_a_cancellation(buyer: Terminal, shop: MockServer) -> None:
+    name = chained(buyer, shop, taken=False)
+    run = buyer("pay", "reconcile", "--cancel-calldata", name[:12])
+    assert run.code == 0
+    assert {key: run.json[key] for key in ("id", "chain_id", "to", "value")} == {
+        "id": name,
+        "chain_id": 8453,
+        "to": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        "value": "0",
+    }
+    assert run.notes[-1]["note"].startswith("send it to 0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913 (USDC) on Base")
+    transaction = shop.payments.cancel(run.json["data"])
+    shop.clock.advance(3600)
+    (row,) = buyer("pay", "reconcile").lines
+    assert (row["state"], row["transaction"]) == ("marked_unpaid", transaction)
+    assert buyer("pay", "reconcile", "--cancel-calldata").code == 2
+    assert buyer("pay", "reconcile", "--cancel-calldata", "--mark", "paid", name).code == 2
+    assert buyer("pay", "reconcile", "--cancel-calldata", "pay_nobody").code == 6
+    del buyer.env["TRADE_WALLET_KEY"]
+    assert buyer("pay", "reconcile", "--cancel-calldata", name).problem["code"] == "no_signer"
+
+
+def test_a_node_that_cannot_be_used(buyer: Terminal) -> None:
+    run = buyer("pay", "reconcile", env={"TRADE_RPC_URL": "http://node.example/a-marked-key"})
+    assert (run.code, run.problem["code"]) == (3, "configuration")
+    assert run.problem["message"].startswith("TRADE_RPC_URL: the RPC URL http://node.example is not https")
+    assert "a-marked-key" not in run.err
+
+
+def test_in_a_mock_world_its_own_node_is_asked(trade: Terminal) -> None:
+    """Whatever the environment names: play money has no place on the chain."""
+    trade.env["TRADE_RPC_URL"] = "https://node.invalid"
+    assert trade("--mock", "mock", "fault", "add", "status", "--paid", "only", "status=503").code == 0
+    name = trade("--mock", "market", "prices", "ETH", "--max-price", "1", "--no-retry").problem["payment"]["id"]
+    assert trade("--mock", "mock", "fault", "clear").code == 0
+    assert trade("--mock", "mock", "clock", "--advance", "3600").code == 0
+    run = trade("--mock", "pay", "reconcile")
+    (row,) = run.lines
+    assert (run.code, row["id"], row["state"]) == (0, name, "marked_unpaid")
+    assert row["message"].startswith("chain: not used at block ")
+
+
 def test_mark_and_id_belong_together(buyer: Terminal) -> None:
     assert buyer("pay", "reconcile", "--mark", "paid").code == 2
     assert buyer("pay", "reconcile", "pay_1").code == 2

@@ -225,7 +225,7 @@ def test_faults(mock: MockService, api: httpx.Client) -> None:
     error(api.delete(f"/_mock/faults/{made['id']}"), 404, "not_found")
     assert ok(api.delete("/_mock/faults")) == {"data": []}
     kinds = ok(api.get("/_mock/faults/kinds"))["data"]
-    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment"}
+    assert {kind["on"] for kind in kinds} == {"response", "stream", "payment", "node"}
     assert all(set(kind) == {"name", "on", "text", "parameters"} for kind in kinds)
     assert all(set(each) == {"name", "default", "text"} for kind in kinds for each in kind["parameters"])
 

@@ -13,9 +13,11 @@ from tradesdk import (
     AggregateMetrics,
     APIError,
     AsyncBatchRun,
+    AsyncChainWitness,
     AsyncMarketClient,
     Batch,
     Budget,
+    ChainVerdict,
     Clock,
     DryRun,
     ErrorCode,
@@ -110,6 +112,11 @@ async def looked_after(market: AsyncMarketClient) -> None:
     found = await market.payments.reconcile()
     assert_type(found, Reconciliation)
     assert_type(found.released, tuple[Payment, ...])
+    assert_type(found.witnessed, tuple[tuple[Payment, ChainVerdict], ...])
+    assert_type(await market.payments.cancel_calldata(payment.id), str)
+    verdict = await AsyncChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
+    assert_type(verdict.outcome, Literal["paid", "unpaid", "canceled", "undecided"])
+    assert_type(verdict.paid, bool | None)
     assert_type((await market.payments.resume(payment.id)).receipt, Receipt | None)
     await market.payments.trust("0x1")
 

@@ -15,6 +15,8 @@ from tradesdk import (
     Batch,
     BatchRun,
     Budget,
+    ChainVerdict,
+    ChainWitness,
     Clock,
     DryRun,
     ErrorCode,
@@ -110,6 +112,11 @@ def looked_after(market: MarketClient) -> None:
     found = market.payments.reconcile()
     assert_type(found, Reconciliation)
     assert_type(found.released, tuple[Payment, ...])
+    assert_type(found.witnessed, tuple[tuple[Payment, ChainVerdict], ...])
+    assert_type(market.payments.cancel_calldata(payment.id), str)
+    verdict = ChainWitness("https://node.example", "https://other.example", timeout=5).check(payment)
+    assert_type(verdict.outcome, Literal["paid", "unpaid", "canceled", "undecided"])
+    assert_type(verdict.paid, bool | None)
     assert_type(market.payments.resume(payment.id).receipt, Receipt | None)
     market.payments.trust("0x1")
 

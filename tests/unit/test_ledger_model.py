@@ -74,7 +74,7 @@ class Course(RuleBasedStateMachine):
         proven = [
             one
             for one in self.payments
-            if one.state is PaymentState.MARKED_PAID or (one.receipt and one.receipt.success)
+            if one.state is PaymentState.MARKED_PAID or one.witnessed or (one.receipt and one.receipt.success)
         ]
         every, self.payments = self.payments, [one for one in self.payments if one not in proven]
         try:
@@ -401,14 +401,17 @@ class Course(RuleBasedStateMachine):
         self.give_up(payment, owner)
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), paid=st.booleans())
-    def mark(self, data: st.DataObject, paid: bool) -> None:
+    @rule(data=st.data(), paid=st.booleans(), evidence=st.sampled_from(["", "chain: paid in 0x1"]))
+    def mark(self, data: st.DataObject, paid: bool, evidence: str) -> None:
         payment = self.any_payment(data)
         expired = (PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
         late = payment.live and payment.valid_before + GRACE <= self.now
         if payment.state in (*UNRESOLVED, *expired) or late:
-            state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
-            assert self.ledger.mark(payment.id, paid=paid, now=self.now) == self.put(payment, state=state)
+            taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
+            state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason
+            marked = self.ledger.mark(payment.id, paid=paid, evidence=evidence, now=self.now)
+            witnessed = payment.witnessed or (paid and bool(evidence))
+            assert marked == self.put(payment, state=state, reason=reason, witnessed=witnessed)
             return
         with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
             self.ledger.mark(payment.id, paid=paid, now=self.now)

@@ -83,6 +83,7 @@ class Context:
         params: the values of the pattern's placeholders.
         methods: the endpoints of a path of the account API, by method; `endpoint` is the one of this request.
         market: the endpoint of a path of the market-data API.
+        node: the path is that of the node of the chain.
         matched: those of the fault `rules` that apply; `faults` the kinds of those that changed something.
         principal: whose key it is, once authenticated; `tenant` is theirs.
         verdict: the rate limit's, once counted.
@@ -101,6 +102,7 @@ class Context:
     methods: Mapping[str, Endpoint] = field(default_factory=dict)
     endpoint: Endpoint | None = None
     market: MarketEndpoint | None = None
+    node: bool = False
     matched: MatchedFaults | None = None
     faults: tuple[str, ...] = ()
     principal: Principal | None = None

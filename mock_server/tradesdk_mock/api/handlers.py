@@ -23,6 +23,7 @@ from ..payments.requirements import PaidRequest, PaymentFaults, make_offer, paym
 from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
+from . import node
 from .context import Context, MarketCall
 from .market_requests import MarketBody, tokens_sent
 
@@ -45,6 +46,8 @@ def _fault_route(context: Context) -> Route | None:
     """The request's route, as fault rules know it."""
     if context.pattern is None:
         return None
+    if context.node:
+        return Route(context.pattern, frozenset({"POST"}), node=True)
     if context.market is not None:
         return Route(context.pattern, frozenset({"POST"}), market=True, paid=context.market.price > 0)
     return Route(context.pattern, frozenset(context.methods), stream=any(e.live for e in context.methods.values()))
@@ -61,12 +64,18 @@ def _sender(context: Context) -> tenants.Principal | None:
 
 def require_routed(context: Context) -> None:
     """404 for a path that the port of the market data doesn't serve."""
-    if context.answer is None and context.request.market and context.market is None:
+    if context.answer is None and context.request.market and context.market is None and not context.node:
         fail(context, no_route(context.request.path))
         context.now = context.world.now()
 
 
 # In the transaction
+
+
+def call_node(context: Context) -> None:
+    """The node of the chain: neither key nor rate limit."""
+    if context.node:
+        context.answer = node.answer(context)
 
 
 def require_version(context: Context) -> None:
@@ -221,6 +230,8 @@ def add_rate_headers(context: Context) -> None:
     """X-RateLimit-*: on 401 and 404 only if the gap option `rate_headers` says so; for market data if counted."""
     answer, world = context.answer, context.world
     assert answer is not None  # noqa: S101 - answered before
+    if context.node:
+        return
     if context.market is None:
         live = context.endpoint is not None and context.endpoint.live
         if live or (answer.status in (401, 404) and world.gaps.rate_headers != "always"):

@@ -20,7 +20,7 @@ from ..payments.libraries import TRANSFERS
 from ..state import tenants
 from ..trading import population, signal_feed
 from ..trading.background_tenant import BACKGROUND_TENANT
-from . import handlers
+from . import handlers, node
 from .context import Context, Endpoint, MarketEndpoint
 from .routes import MARKET_ROUTES, ROUTES
 from .validation import MAX_BODY
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Handler = Callable[[Context], None]
 
 HANDLERS: tuple[Handler, ...] = (
+    handlers.call_node,
     handlers.require_version,
     handlers.require_post,
     handlers.count_by_address,
@@ -66,20 +67,23 @@ class Pipeline:
         self.world = world
         self.faults = faults or Faults(world)
         self._control = control
-        self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint] = Router([*ROUTES, *MARKET_ROUTES])
+        nodes = [(pattern, None) for pattern in node.PATTERNS]
+        self._routes: Router[Mapping[str, Endpoint] | MarketEndpoint | None] = Router([*ROUTES, *MARKET_ROUTES, *nodes])
 
     def answer(self, request: Request) -> Reply:
         """The reply to a request."""
         return self.handle(self.open(request))
 
     def open(self, request: Request) -> Context:
-        """Route the request: to the account API, the market-data API, or nowhere."""
+        """Route the request: to the account API, the market-data API, the node of the chain, or nowhere."""
         context = Context(self.world, self.faults, request)
         found = self._routes.find(request.path)
         if found is None:
             return context
         pattern, target, params = found
-        if isinstance(target, MarketEndpoint):
+        if target is None:
+            context.pattern, context.node = pattern, True
+        elif isinstance(target, MarketEndpoint):
             if request.market or self.world.gaps.b_port != "another":
                 context.pattern, context.market, context.params = pattern, target, params
         elif not request.market:

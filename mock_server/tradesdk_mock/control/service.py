@@ -106,6 +106,11 @@ class MockService(Operations):
         """The address of the market data: `url`, unless the gap option `b_port` gives it a port of its own."""
         return f"{self.url}:{MARKET_PORT}" if self.world.gaps.b_port == "another" else self.url
 
+    @property
+    def rpc_url(self) -> str:
+        """The address of a node of the chain on which payments settle. `/NAME` after it is another node."""
+        return f"{self.url}/rpc"
+
     def close(self) -> None:
         """Release the state; open streams end. A second call does nothing."""
         self.world.close()

@@ -29,6 +29,8 @@ _LINE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|", re.ASCII)
 _MOST_JSON = 2**20
 _FRAMING = ("content-length", "transfer-encoding", "connection")
 
+FaultTarget = Literal["response", "stream", "payment", "node"]
+
 Check = Callable[[object], object]
 """The value to keep, or ValueError with what it must be."""
 
@@ -185,13 +187,14 @@ class FaultKind:
 
     Attributes:
         name: the first argument of `add_fault`.
-        on: `response`: any answer; `stream`: the live stream, once it has begun; `payment`: what is paid for.
+        on: `response`: any answer; `stream`: the live stream, once it has begun; `payment`: what is paid for; `node`:
+            the node of the chain at `/rpc`.
         text: what happens.
         parameters: all are optional, except that `body` and `inject` need `text` or `base64`.
     """
 
     name: str
-    on: Literal["response", "stream", "payment"]
+    on: FaultTarget
     text: str
     parameters: tuple[FaultParameter, ...]
 
@@ -226,7 +229,7 @@ def _count_of_events(default: int) -> _Spec:
     return _given("after", default, "events to send first (heartbeats are events)", _AFTER_EVENTS)
 
 
-_TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_Spec, ...]], ...] = (
+_TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
     (
         "latency",
         "response",
@@ -435,6 +438,34 @@ _TABLE: tuple[tuple[str, Literal["response", "stream", "payment"], str, tuple[_S
             _given("fields", None, "fields of the receipt; null removes one", _fields),
             _given("raw", None, "raw value of the header", header_value),
             _given("missing", False, "send no receipt", flag),
+        ),
+    ),
+    (
+        "chain_id",
+        "node",
+        "The node is one of another chain.",
+        (_given("chain_id", 1, "the chain's id", integer(1, 2**53)),),
+    ),
+    (
+        "node_lag",
+        "node",
+        "The node is behind: it lacks the newest blocks.",
+        (_given("seconds", 3_600.0, "of the mock's clock, by which it is behind", number(0, _MONTH)),),
+    ),
+    (
+        "node_lie",
+        "node",
+        "The node says the same of every nonce, and hides logs that prove the opposite.",
+        (_given("used", False, "what it says: used, or not", flag),),
+    ),
+    (
+        "rpc_error",
+        "node",
+        "The node answers with an error of JSON-RPC.",
+        (
+            _given("call", "*", "the method that fails, such as eth_getLogs; * for all", words),
+            _given("code", -32_601, "the error's code", integer(-99_999, 99_999)),
+            _given("message", "the method does not exist/is not available", "the error's message", words),
         ),
     ),
 )

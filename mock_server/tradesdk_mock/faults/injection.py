@@ -33,9 +33,9 @@ def apply(faults: Faults, matched: MatchedFaults, reply: Reply) -> tuple[str, ..
     applied: list[MatchedRule] = []
     unused: list[MatchedRule] = []
     for each in sorted(matched.rules, key=lambda each: _ORDER[each.kind]):
-        if each.rule.on == "payment":
+        if each.rule.on in ("payment", "node"):
             # Applied before there was a reply, or never.
-            done = each.kind in matched.payment.applied
+            done = each.kind in matched.payment.applied | matched.node.applied
         else:
             done = _APPLY[each.kind](each, reply, faults.world)
         (applied if done else unused).append(each)
@@ -251,5 +251,6 @@ _APPLY: dict[str, _Apply] = {
     "reset": _reset,
     "latency": _latency,
 }
-# Payment faults come first: they are applied before there is an answer.
-_ORDER = {kind: place for place, kind in enumerate((*(k.name for k in KINDS.values() if k.on == "payment"), *_APPLY))}
+# Faults of payments and of the node come first: they are applied before there is an answer.
+_EARLY = (kind.name for kind in KINDS.values() if kind.on in ("payment", "node"))
+_ORDER = {kind: place for place, kind in enumerate((*_EARLY, *_APPLY))}

@@ -46,7 +46,7 @@ class FaultRule:
     Attributes:
         id: names the rule in `remove_fault`.
         kind: one of the kinds of `trade mock fault kinds`.
-        on: `response`, `stream` or `payment`.
+        on: `response`, `stream`, `payment` or `node`.
         route: a path, one with `*`, or a pattern such as `/v1/agents/{agent_id}`; None for every path.
         method: `GET`, `POST` and so on; None for every method.
         tenant: the tenant of the request's key; None for any, or no key.
@@ -92,6 +92,7 @@ class Route:
         market: it serves market data.
         stream: it opens the live stream.
         paid: it costs money.
+        node: it is the node of the chain.
     """
 
     pattern: str
@@ -99,6 +100,7 @@ class Route:
     market: bool = False
     stream: bool = False
     paid: bool = False
+    node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ class MatchedFaults:
     Attributes:
         error: the rules could not be read: this is the answer, and the request isn't carried out.
         payment: the faults of its payment.
+        node: the faults of the node that it goes to.
     """
 
     def __init__(self, rules: list[MatchedRule], error: ApiError | None = None) -> None:
@@ -153,7 +156,10 @@ class MatchedFaults:
 
         self.rules = rules
         self.error = error
-        self.payment = PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == "payment"})
+        self.payment, self.node = (
+            PaymentFaults({each.kind: each.rule.parameters for each in rules if each.rule.on == on})
+            for on in ("payment", "node")
+        )
 
     @property
     def replacement(self) -> MatchedRule | None:
@@ -306,13 +312,15 @@ def _pairs(query: bytes) -> set[tuple[str, str]]:
 
 
 def _is_possible(rule: FaultRule, request: Request, route: Route | None, pays: bool) -> bool:
-    """Whether the fault can happen there: on a stream, or on something that is paid for."""
+    """Whether the fault can happen there: on a stream, on something that is paid for, or on the node."""
     if rule.on == "response":
         return True
     if route is None or request.method not in route.methods:
         return False
     if rule.on == "stream":
         return route.stream
+    if rule.on == "node":
+        return route.node
     # Faults of payments need a payment, but for the offer: it asks for one.
     return route.paid and (rule.kind == "offer" or pays)
 
@@ -364,7 +372,7 @@ def _compatible(due: list[MatchedRule]) -> list[MatchedRule]:
             if each is first:
                 found.append(each)
             continue
-        if each.rule.on == "payment":
+        if each.rule.on in ("payment", "node"):
             nothing_left = first is not None and first.skips_request
         else:
             nothing_left = first is not None and (first.resets or each.rule.on == "stream") and each.kind != "latency"

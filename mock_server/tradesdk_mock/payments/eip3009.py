@@ -1,4 +1,4 @@
-"""EIP-3009: the EIP-712 digest of a TransferWithAuthorization of USDC, and the recovery of its signer."""
+"""EIP-3009: the EIP-712 digests of a transfer of USDC and of a cancellation, and the recovery of their signers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from .libraries import HALF_ORDER, TRANSFERS
 
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+_CANCEL = b"CancelAuthorization(address authorizer,bytes32 nonce)"
 _TRANSFER = (
     b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
     b"bytes32 nonce)"
@@ -61,6 +62,11 @@ def digest(domain: Domain, transfer: Authorization) -> bytes:
             + bytes.fromhex(transfer.nonce[2:])
         )
     )
+
+
+def cancellation_digest(domain: Domain, payer: str, nonce: str) -> bytes:
+    """The 32 bytes to sign for the cancellation of a nonce."""
+    return _keccak(b"\x19\x01" + _separator(domain) + _keccak(_hash(_CANCEL) + _word(payer) + bytes.fromhex(nonce[2:])))
 
 
 def signer(hashed: bytes, signature: bytes) -> str | None:

@@ -81,6 +81,20 @@ class MockPayments:
         with self._reading() as world:
             settlements.set_balance(world, payer, amount)
 
+    def cancel(self, calldata: str) -> str:
+        """Cancel a nonce as the USDC contract does with the calldata of `cancelAuthorization(address,bytes32,bytes)`.
+
+        Returns:
+            the hash of the transaction.
+
+        Raises:
+            MockServerError: other calldata, a signature that is not the payer's, or a nonce that is used.
+        """
+        from . import chain  # loaded here: few worlds need it
+
+        with self._reading() as world:
+            return chain.cancel(world, calldata)
+
     def charged_twice(self, payer: str | None = None, *, within: float | None = None) -> list[list[Settlement]]:
         """Settlements of one payer for the same request (method, path and body), where there are several.
 

@@ -216,13 +216,21 @@ def transaction(world: World, payment: Payment) -> str:
 
 
 def used(world: World, payment: Payment) -> str | None:
-    """`settled` or `pending` when the authorization was used, else None."""
+    """`settled` or `pending` when the authorization was used, else None. A canceled one is `settled`."""
     row = world.store.one(
         "SELECT pending, header FROM settlements WHERE payer = ? AND nonce = ?", (payment.payer, payment.nonce)
     )
     if row is None:
-        return None
+        return "settled" if payment.payer and payment.nonce and is_used(world, payment.payer, payment.nonce) else None
     return "pending" if row[0] and row[1] == payment.header else "settled"
+
+
+def is_used(world: World, payer: str, nonce: str) -> bool:
+    """Whether a nonce was used by a settlement or a cancellation. Both in lower case."""
+    return any(
+        world.store.one(f"SELECT 1 FROM {table} WHERE payer = ? AND nonce = ?", (payer, nonce))  # noqa: S608
+        for table in ("settlements", "cancellations")
+    )
 
 
 def settlements(world: World, payer: str | None = None) -> list[Settlement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -89,6 +89,10 @@ CREATE TABLE settlements (
     UNIQUE (payer, nonce)
 );
 CREATE INDEX settlements_request ON settlements (payer, fingerprint);
+CREATE TABLE cancellations (
+    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, at REAL NOT NULL, tx TEXT NOT NULL,
+    UNIQUE (payer, nonce)
+);
 CREATE TABLE presentations (
     seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, version INTEGER NOT NULL,
     payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
@@ -114,6 +118,7 @@ NAMES = (
     "faults",
     "payers",
     "settlements",
+    "cancellations",
     "presentations",
     "answers",
 )

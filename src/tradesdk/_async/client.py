@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -198,13 +199,18 @@ class AsyncTradeClient:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
 
 
-def open_sender(base_url: str, http_client: AsyncHttpClient | None) -> AsyncSender:
-    """The SDK's own connections, unless there is a client to use or the environment names a proxy."""
+def open_sender(
+    base_url: str, http_client: AsyncHttpClient | None, *, secret_path: settings.SecretPath | None = None
+) -> AsyncSender:
+    """The SDK's own connections, unless there is a client to use or the environment names a proxy.
+
+    `secret_path` follows the base URL in every request, and is not shown.
+    """
     origin = settings.Origin.of(base_url)
     if http_client is not None:
         from .httpx_sender import AsyncHttpxSender
 
-        return AsyncHttpxSender(base_url, http_client, owned=False)
+        return AsyncHttpxSender(base_url, http_client, owned=False, secret_path=secret_path)
     proxies = urllib.request.getproxies()
     if not settings.is_loopback(origin.host.decode()) and (proxies.get(origin.scheme.decode()) or proxies.get("all")):
         import httpx
@@ -213,9 +219,10 @@ def open_sender(base_url: str, http_client: AsyncHttpClient | None) -> AsyncSend
 
         try:
             # httpx reads the proxies, and the hosts that need none, from the environment.
-            return AsyncHttpxSender(base_url, httpx.AsyncClient(cookies=NoCookies()), owned=True)
+            client = httpx.AsyncClient(cookies=NoCookies())
+            return AsyncHttpxSender(base_url, client, owned=True, secret_path=secret_path)
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the environment names an unusable proxy: only http and https proxies work") from None
     from .connection_pool import AsyncConnectionPool
 
-    return AsyncConnectionPool(origin)
+    return AsyncConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))

@@ -8,6 +8,7 @@ from http.cookiejar import CookieJar
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from .._http.settings import SecretPath
 from .._http.transport_errors import before_sending
 from .._values.http import Headers
 from .sending import Outgoing
@@ -45,8 +46,11 @@ class NoCookies(CookieJar):
 class AsyncHttpxSender:
     """Sends through `client`. `owned`: whether closing this closes the client."""
 
-    def __init__(self, base_url: str, client: AsyncHttpClient, *, owned: bool) -> None:
+    def __init__(
+        self, base_url: str, client: AsyncHttpClient, *, owned: bool, secret_path: SecretPath | None = None
+    ) -> None:
         self._base_url = base_url
+        self._secret_path = secret_path
         self._client = client
         self._owned = owned
 
@@ -67,6 +71,8 @@ class AsyncHttpxSender:
                 return await self._open(outgoing, url, options)
             request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
             request.url = type(request.url)(url)  # the client's default parameters would replace the query
+            if self._secret_path is not None:
+                request.url = _with_secret(request.url, self._secret_path)
             response = await self._client.send(request, stream=True, auth=None, follow_redirects=False)
             return AsyncHttpxAnswer(response, outgoing, owned=self._owned)
         except Exception as error:
@@ -95,6 +101,20 @@ class AsyncHttpxSender:
     async def aclose(self) -> None:
         if self._owned:
             await self._client.aclose()
+
+
+def _with_secret(url: Any, path: SecretPath) -> Any:
+    """The URL with another path, which its text does not show: the HTTP library logs the URL of every request."""
+    kind: Any = type(url)
+
+    class HostOnly(kind):  # type: ignore[misc] # of httpx or httpx2
+        def __str__(self) -> str:
+            return str(url)
+
+        def __repr__(self) -> str:
+            return repr(url)
+
+    return HostOnly(str(url) + path)
 
 
 class AsyncHttpxAnswer:

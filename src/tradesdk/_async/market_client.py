@@ -31,6 +31,7 @@ from .session import AsyncSession
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult
     from .batches import AsyncBatches
+    from .chain_witness import AsyncChainWitness
     from .httpx_sender import AsyncHttpClient
     from .payment_history import AsyncPayments
 
@@ -60,6 +61,9 @@ class AsyncMarketClient(AsyncMarketMethods):
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
         reuse_offers: pay at the first request when the offer was seen before, which saves a round trip.
+        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed; else one
+            for TRADE_RPC_URL (one URL, or several with spaces between them), if that is set. The client closes it only
+            if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
@@ -95,6 +99,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         max_validity: int = 120,
         reuse_offers: bool = False,
         check_tokens: bool = True,
+        witness: AsyncChainWitness | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float = 180.0,
@@ -113,6 +118,10 @@ class AsyncMarketClient(AsyncMarketMethods):
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
             )
+        if witness is not None:
+            from .chain_witness import AsyncChainWitness
+
+            settings.instance("witness", witness, AsyncChainWitness, AsyncChainWitness.__name__)
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -135,6 +144,8 @@ class AsyncMarketClient(AsyncMarketMethods):
             sender=open_sender(url, http_client),
         )
         self._owner = True
+        self._own_witness = None if witness is not None else _witness_of_environment(clock)
+        self._witness = witness or self._own_witness
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
@@ -172,7 +183,7 @@ class AsyncMarketClient(AsyncMarketMethods):
         """Past payments: list, resume, reconcile."""
         from .payment_history import AsyncPayments
 
-        return AsyncPayments(self._paying)
+        return AsyncPayments(self._paying, self._witness)
 
     @property
     def base_url(self) -> str:
@@ -221,6 +232,8 @@ class AsyncMarketClient(AsyncMarketMethods):
         copy = object.__new__(type(self))
         copy._owner = False
         copy._ledger = None
+        copy._own_witness = None
+        copy._witness = self._witness
         copy._paying = self._paying.copy_with(
             lambda session, paid: session.copy_with(
                 timeout=None if timeout is None else Timeout.of(timeout),
@@ -234,6 +247,8 @@ class AsyncMarketClient(AsyncMarketMethods):
         """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
         if self._owner:
             await self._paying.session.aclose()
+            if self._own_witness is not None:
+                await self._own_witness.aclose()
             if self._ledger is not None:
                 self._ledger.close()
 
@@ -254,6 +269,18 @@ class AsyncMarketClient(AsyncMarketMethods):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
+
+
+def _witness_of_environment(clock: Clock) -> AsyncChainWitness | None:
+    if not os.environ.get("TRADE_RPC_URL", "").strip():
+        return None
+    from .chain_witness import AsyncChainWitness
+
+    try:
+        return AsyncChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
+    except ConfigError as error:
+        problem = f"TRADE_RPC_URL: {error.message}"
+    raise ConfigError(problem)  # outside of the handler: frames of the error above have the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:

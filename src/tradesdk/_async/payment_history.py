@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._values.payment import RELEASED, UNRESOLVED, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
-from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
+from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
-from ..payments.messages import still_live
-from ..payments.results import MarketResult, Reconciliation
+from ..payments.messages import blocking_error, still_live
+from ..payments.results import ChainVerdict, MarketResult, Reconciliation
 from ..payments.signing.secp256k1 import checksummed
+from ..payments.witness import signed_cancellation
 from .concurrency import in_thread
 from .payment_flow import AsyncPaymentFlow
+
+if TYPE_CHECKING:
+    from .chain_witness import AsyncChainWitness
 
 # `list` is a method below.
 _Payments = list[Payment]
 _Results = list[MarketResult[Any]]
+_Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
 _OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
 _UNRESOLVED = (*sorted(UNRESOLVED), PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)
@@ -27,8 +32,9 @@ _UNRESOLVED = (*sorted(UNRESOLVED), PaymentState.EXPIRED_UNKNOWN, PaymentState.E
 class AsyncPayments:
     """`client.payments`: the payments in the ledger of a market client."""
 
-    def __init__(self, flow: AsyncPaymentFlow) -> None:
+    def __init__(self, flow: AsyncPaymentFlow, witness: AsyncChainWitness | None) -> None:
         self._flow = flow
+        self._witness = witness
 
     async def get(self, payment_id: str) -> Payment:
         """One payment.
@@ -71,17 +77,30 @@ class AsyncPayments:
 
         This also works in another process, and needs no signer. The answer is kept in the ledger, and resuming again
         returns it again. An answer that a canceled or killed call paid for and did not get is returned too, however
-        old it is: see `answered_at` of the result.
+        old it is: see `answered_at` of the result. With a witness, a payment whose outcome stays unknown is settled by
+        what the chain says, as `reconcile` does; the error then has its new state.
 
         Raises:
             PaymentOutcomeUnknownError: the outcome is still unknown, or the payment has expired.
             PaymentUndeliveredError: it was taken before, and the answer is not sent again.
             PaymentRefusedError: there is nothing to resend; `code` says why.
         """
-        return await self._flow.resume(await self.get(payment_id), lambda result: result)
+        try:
+            return await self._flow.resume(await self.get(payment_id), lambda result: result)
+        except PaymentError:
+            payment = await self.get(payment_id)
+            if payment.state not in _UNRESOLVED or not any(
+                verdict.paid is not None for _, verdict in await self._settle_by_chain([payment])
+            ):
+                raise
+        raise blocking_error(await self.get(payment_id))
 
     async def reconcile(self) -> Reconciliation:
         """Resend payments with an unknown outcome, and list what a person must check.
+
+        With a witness, the chain is asked about the latter. One that was not taken, and can no longer be, is marked as
+        unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
+        its answer is missing, and only a person can say that it may be bought again.
 
         A payment whose call was bought again with `new_purchase=True` is not resent, as both would be charged. It stays
         in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
@@ -114,13 +133,57 @@ class AsyncPayments:
         free = {PaymentState.CANCELLED}
         if (await self.spending()).budget.release == "service":
             free |= RELEASED
+        open_ = [state for state in _UNRESOLVED if state not in free]
+        witnessed = await self._settle_by_chain(await self._all(open_))
         return Reconciliation(
             delivered=tuple(delivered),
             failed=tuple(failed),
             released=tuple(one for one in released if one.state in free),
-            unresolved=tuple(await self._all([state for state in _UNRESOLVED if state not in free])),
+            unresolved=tuple(await self._all(open_)),
             live=tuple(await self._all((*_OPEN, PaymentState.RESERVED, PaymentState.REJECTED_LIVE))),
+            witnessed=tuple(witnessed),
         )
+
+    async def _settle_by_chain(self, payments: Sequence[Payment]) -> _Witnessed:
+        """Ask the witness about payments, and mark them by what it says."""
+        found: _Witnessed = []
+        witness, verdict = self._witness, None
+        if witness is None:
+            return found
+        for payment in payments:
+            if payment.witnessed:
+                continue
+            if verdict is None or verdict.block is not None:  # else no node answers
+                verdict = await witness.check(payment)
+            found.append((await self._mark_by_chain(payment, verdict), verdict))
+        return found
+
+    async def _mark_by_chain(self, payment: Payment, verdict: ChainVerdict) -> Payment:
+        authorizer, paid = self._flow.authorizer, verdict.paid
+        if paid is None:
+            return payment
+        evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
+        try:
+            return await in_thread(lambda: authorizer.store.mark(payment.id, paid=paid, evidence=evidence, now=now))
+        except PaymentRefusedError:  # somebody else has marked it
+            return await self.get(payment.id)
+
+    async def cancel_calldata(self, payment_id: str) -> str:
+        """Sign the cancellation of a payment's nonce, as calldata for the USDC contract (`payment.asset`) on Base.
+
+        Nothing is sent. Any account can send it in a transaction, and pays for gas in ETH. From then on nobody can take
+        the payment, unless it was taken before. A private transaction hides it from who may want to be faster.
+
+        Returns:
+            The calldata of `cancelAuthorization(address,bytes32,bytes)`, as hexadecimal digits after 0x.
+
+        Raises:
+            PaymentRefusedError: `no_such_payment`; `not_submitted`: it was never signed; `not_unresolved`: it was
+                taken; `no_signer`: there is no signer, or it is for another address; `signer_failed`.
+        """
+        payment = await self.get(payment_id)
+        authorizer = self._flow.authorizer
+        return await in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
 
     async def mark(self, payment_id: str, *, paid: bool) -> Payment:
         """Mark a payment with an unknown outcome as paid or unpaid, after checking the wallet.

@@ -44,6 +44,9 @@ class AsyncSession:
     policy: RetryPolicy
     deadline: float
     hold_back: bool
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What logs must not show, besides the key: a service may repeat it."""
+
     throttle: RateLimiter = field(default_factory=RateLimiter)
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
@@ -154,7 +157,9 @@ class AsyncSession:
         try:
             outgoing = self._outgoing(request, give_up - started, payment, ref(place))
             if wire.level:
-                looked = LoggedExchange(request.method, url, outgoing.headers, request.body, clock.monotonic)
+                looked = LoggedExchange(
+                    request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
+                )
             answer = await self.sender.send(outgoing)
             body = await self.receive(answer, give_up)
             status, headers, content = answer.status, answer.headers, body.content()

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
@@ -25,6 +25,7 @@ USER_AGENT = f"tradesdk/{__version__} python/{sys.version_info[0]}.{sys.version_
 _PORTS = {"http": 80, "https": 443}
 _A_DAY = 86400.0  # in place of "no limit": sockets take no timeout of more than 24 days
 _LONGEST_KEY = 512
+_IN_PATH = "/%:@!$&'()*+,;=~"
 _USER = re.compile(r"^((?:\w+:)?//)?.*@", re.DOTALL)
 _QUERY = re.compile(r"([?#]).+", re.DOTALL)
 
@@ -72,6 +73,21 @@ class Timeout:
         }
 
 
+class SecretPath(str):
+    """Path and query of a node's URL. They may contain a key, so `repr` hides them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'****'"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What may be a key, as it is sent and as it was before quoting: a node may repeat it."""
+        parts = re.split(r"[/?&=]", self)
+        return (*parts, *map(unquote, parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The parts of a base URL, as bytes for HTTP.
@@ -84,7 +100,7 @@ class Origin:
     scheme: bytes
     host: bytes
     port: int
-    path: bytes
+    path: bytes = field(repr=False)
 
     @classmethod
     def of(cls, base_url: str) -> Origin:
@@ -100,7 +116,7 @@ class Origin:
                 ipaddress.ip_address(host)
         except ValueError:
             raise _bad_url(f"the base URL has an invalid host: {printable(base_url, 120)}") from None
-        path = quote(parts.path, safe="/%:@!$&'()*+,;=~")
+        path = quote(parts.path, safe=_IN_PATH)
         return cls(parts.scheme.encode(), host.encode(), parts.port or _PORTS[parts.scheme], path.encode())
 
     @property
@@ -210,35 +226,65 @@ def base_url(
     return check_base_url(url.strip(), allow_insecure=allow_insecure, why_https=why_https)
 
 
-def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN) -> str:
+def check_base_url(url: str, *, allow_insecure: bool, why_https: str = KEY_IN_THE_OPEN, name: str = "base URL") -> str:
     # A URL given by mistake may contain a password or a key, which errors must not show.
     display = printable(_QUERY.sub(r"\1…", _USER.sub(r"\1…@", url)), 120)
     if not url.isprintable() or " " in url or "\\" in url:
-        raise _bad_url(f"the base URL contains a space, a backslash or a control character: {display}")
+        raise _bad_url(f"the {name} contains a space, a backslash or a control character: {display}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise _bad_url(f"the base URL cannot be read: {display}") from None
+        raise _bad_url(f"the {name} cannot be read: {display}") from None
     if parts.username is not None or parts.password is not None:
-        raise _bad_url("the base URL must not contain a user name or password")
+        raise _bad_url(f"the {name} must not contain a user name or password")
     if parts.scheme not in ("https", "http") or not host:
-        raise _bad_url(f"the base URL must look like https://api.example.com, not {display}")
+        raise _bad_url(f"the {name} must look like https://api.example.com, not {display}")
     if port == 0:
-        raise _bad_url(f"the base URL has port 0: {display}")
+        raise _bad_url(f"the {name} has port 0: {display}")
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise _bad_url(f"the base URL must not contain ? or #: {display}")
+        raise _bad_url(f"the {name} must not contain ? or #: {display}")
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise _bad_url(f"the base URL {display} is not https: {why_https}")
+        raise _bad_url(f"the {name} {display} is not https: {why_https}")
     if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
-        raise _bad_url(f"the base URL must not contain . or .. as a segment: {display}")
+        raise _bad_url(f"the {name} must not contain . or .. as a segment: {display}")
     path = parts.path.rstrip("/")
     last = path.rpartition("/")[2]
     if last == "v1":
         path = path[: -len("/v1")].rstrip("/")
     elif len(last) > 1 and last[0] == "v" and last[1:].isdigit():
-        raise _bad_url(f"the base URL ends in /{last}, but this client supports /v1 only")
+        raise _bad_url(f"the {name} ends in /{last}, but this client supports /v1 only")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def rpc_url(given: object) -> tuple[str, SecretPath]:
+    """Scheme and host of a node's URL, and its path with its query, which may contain a key.
+
+    Raises:
+        ConfigError: it cannot be used. The error shows the host only.
+    """
+    if not isinstance(given, str) or not given.strip():
+        raise ConfigError("an RPC URL must be the URL of a node, such as https://mainnet.base.org")
+    url = given.strip()
+    try:
+        if not url.isprintable() or " " in url or "\\" in url or "#" in url:
+            raise ConfigError("the RPC URL contains a space, a backslash, a # or a control character")
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise ConfigError("the RPC URL cannot be read") from None
+        host = check_base_url(
+            f"{parts.scheme}://{parts.netloc}",
+            allow_insecure=False,
+            why_https="keys and answers could be read and changed on the way",
+            name="RPC URL",
+        )
+    except ConfigError as error:
+        message = error.message
+    else:
+        path = quote(parts.path or "/", safe=_IN_PATH)
+        return host, SecretPath(f"{path}?{quote(parts.query, safe=_IN_PATH + '?')}" if parts.query else path)
+    raise ConfigError(message)
 
 
 def market_base_url(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:

@@ -48,10 +48,11 @@ class LoggedExchange:
         headers: Iterable[tuple[bytes, bytes]],
         body: bytes | None,
         monotonic: Callable[[], float],
+        secrets: Iterable[str] = (),
     ) -> None:
         pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
         self._monotonic, self._began = monotonic, monotonic()
-        self._secrets = sorted(_secrets_of(pairs), key=len, reverse=True)
+        self._secrets = sorted({*_secrets_of(pairs), *secrets}, key=len, reverse=True)
         self._about = {"method": method, "url": self._without(url)}
         self._log("request", headers=self._redacted(pairs), **self._content(body))
 

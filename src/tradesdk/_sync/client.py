@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -199,13 +200,18 @@ class TradeClient:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
 
 
-def open_sender(base_url: str, http_client: HttpClient | None) -> Sender:
-    """The SDK's own connections, unless there is a client to use or the environment names a proxy."""
+def open_sender(
+    base_url: str, http_client: HttpClient | None, *, secret_path: settings.SecretPath | None = None
+) -> Sender:
+    """The SDK's own connections, unless there is a client to use or the environment names a proxy.
+
+    `secret_path` follows the base URL in every request, and is not shown.
+    """
     origin = settings.Origin.of(base_url)
     if http_client is not None:
         from .httpx_sender import HttpxSender
 
-        return HttpxSender(base_url, http_client, owned=False)
+        return HttpxSender(base_url, http_client, owned=False, secret_path=secret_path)
     proxies = urllib.request.getproxies()
     if not settings.is_loopback(origin.host.decode()) and (proxies.get(origin.scheme.decode()) or proxies.get("all")):
         import httpx
@@ -214,9 +220,10 @@ def open_sender(base_url: str, http_client: HttpClient | None) -> Sender:
 
         try:
             # httpx reads the proxies, and the hosts that need none, from the environment.
-            return HttpxSender(base_url, httpx.Client(cookies=NoCookies()), owned=True)
+            client = httpx.Client(cookies=NoCookies())
+            return HttpxSender(base_url, client, owned=True, secret_path=secret_path)
         except (httpx.InvalidURL, ImportError, ValueError):
             raise ConfigError("the environment names an unusable proxy: only http and https proxies work") from None
     from .connection_pool import ConnectionPool
 
-    return ConnectionPool(origin)
+    return ConnectionPool(origin if secret_path is None else replace(origin, path=secret_path.encode()))

@@ -9,6 +9,7 @@ from http.cookiejar import CookieJar
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from .._http.settings import SecretPath
 from .._http.transport_errors import before_sending
 from .._values.http import Headers
 from .sending import Outgoing
@@ -46,8 +47,11 @@ class NoCookies(CookieJar):
 class HttpxSender:
     """Sends through `client`. `owned`: whether closing this closes the client."""
 
-    def __init__(self, base_url: str, client: HttpClient, *, owned: bool) -> None:
+    def __init__(
+        self, base_url: str, client: HttpClient, *, owned: bool, secret_path: SecretPath | None = None
+    ) -> None:
         self._base_url = base_url
+        self._secret_path = secret_path
         self._client = client
         self._owned = owned
 
@@ -68,6 +72,8 @@ class HttpxSender:
                 return self._open(outgoing, url, options)
             request = self._client.build_request(outgoing.method, url, content=outgoing.body, **options)
             request.url = type(request.url)(url)  # the client's default parameters would replace the query
+            if self._secret_path is not None:
+                request.url = _with_secret(request.url, self._secret_path)
             response = self._client.send(request, stream=True, auth=None, follow_redirects=False)
             return HttpxAnswer(response, outgoing, owned=self._owned)
         except Exception as error:
@@ -96,6 +102,20 @@ class HttpxSender:
     def close(self) -> None:
         if self._owned:
             self._client.close()
+
+
+def _with_secret(url: Any, path: SecretPath) -> Any:
+    """The URL with another path, which its text does not show: the HTTP library logs the URL of every request."""
+    kind: Any = type(url)
+
+    class HostOnly(kind):  # type: ignore[misc] # of httpx or httpx2
+        def __str__(self) -> str:
+            return str(url)
+
+        def __repr__(self) -> str:
+            return repr(url)
+
+    return HostOnly(str(url) + path)
 
 
 class HttpxAnswer:

@@ -32,6 +32,7 @@ from .session import Session
 if TYPE_CHECKING:
     from ..payments.results import DryRun, MarketResult
     from .batches import Batches
+    from .chain_witness import ChainWitness
     from .httpx_sender import HttpClient
     from .payment_history import Payments
 
@@ -61,6 +62,9 @@ class MarketClient(MarketMethods):
         api_key: that key; else TRADE_API_KEY.
         max_validity: at most this many seconds of validity for a signed payment (default 120, at least 10).
         reuse_offers: pay at the first request when the offer was seen before, which saves a round trip.
+        witness: asks the chain about payments with an unknown outcome, when they are reconciled or resumed; else one
+            for TRADE_RPC_URL (one URL, or several with spaces between them), if that is set. The client closes it only
+            if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
@@ -96,6 +100,7 @@ class MarketClient(MarketMethods):
         max_validity: int = 120,
         reuse_offers: bool = False,
         check_tokens: bool = True,
+        witness: ChainWitness | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
         deadline: float = 180.0,
@@ -114,6 +119,10 @@ class MarketClient(MarketMethods):
             raise ConfigError(
                 "api_key= has no effect without send_api_key=True: market data is paid for, without a key"
             )
+        if witness is not None:
+            from .chain_witness import ChainWitness
+
+            settings.instance("witness", witness, ChainWitness, ChainWitness.__name__)
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -136,6 +145,8 @@ class MarketClient(MarketMethods):
             sender=open_sender(url, http_client),
         )
         self._owner = True
+        self._own_witness = None if witness is not None else _witness_of_environment(clock)
+        self._witness = witness or self._own_witness
         self._ledger: Ledger | None = None
         if ledger is None:
             ledger = self._ledger = Ledger()
@@ -173,7 +184,7 @@ class MarketClient(MarketMethods):
         """Past payments: list, resume, reconcile."""
         from .payment_history import Payments
 
-        return Payments(self._paying)
+        return Payments(self._paying, self._witness)
 
     @property
     def base_url(self) -> str:
@@ -222,6 +233,8 @@ class MarketClient(MarketMethods):
         copy = object.__new__(type(self))
         copy._owner = False
         copy._ledger = None
+        copy._own_witness = None
+        copy._witness = self._witness
         copy._paying = self._paying.copy_with(
             lambda session, paid: session.copy_with(
                 timeout=None if timeout is None else Timeout.of(timeout),
@@ -235,6 +248,8 @@ class MarketClient(MarketMethods):
         """Close the connections, and the ledger if the client opened it. A given ledger or client stays open."""
         if self._owner:
             self._paying.session.close()
+            if self._own_witness is not None:
+                self._own_witness.close()
             if self._ledger is not None:
                 self._ledger.close()
 
@@ -255,6 +270,18 @@ class MarketClient(MarketMethods):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a client cannot be pickled: it holds connections and a key; make one in every process")
+
+
+def _witness_of_environment(clock: Clock) -> ChainWitness | None:
+    if not os.environ.get("TRADE_RPC_URL", "").strip():
+        return None
+    from .chain_witness import ChainWitness
+
+    try:
+        return ChainWitness(*os.environ["TRADE_RPC_URL"].split(), clock=clock)
+    except ConfigError as error:
+        problem = f"TRADE_RPC_URL: {error.message}"
+    raise ConfigError(problem)  # outside of the handler: frames of the error above have the URLs
 
 
 def _signer_of_environment() -> Callable[[], Signer] | None:

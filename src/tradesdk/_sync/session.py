@@ -45,6 +45,9 @@ class Session:
     policy: RetryPolicy
     deadline: float
     hold_back: bool
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What logs must not show, besides the key: a service may repeat it."""
+
     throttle: RateLimiter = field(default_factory=RateLimiter)
     budget: RetryBudget = field(default_factory=RetryBudget)
     made: deque[str] = field(default_factory=lambda: deque(maxlen=1000))
@@ -155,7 +158,9 @@ class Session:
         try:
             outgoing = self._outgoing(request, give_up - started, payment, ref(place))
             if wire.level:
-                looked = LoggedExchange(request.method, url, outgoing.headers, request.body, clock.monotonic)
+                looked = LoggedExchange(
+                    request.method, url, outgoing.headers, request.body, clock.monotonic, self.secrets
+                )
             answer = self.sender.send(outgoing)
             body = self.receive(answer, give_up)
             status, headers, content = answer.status, answer.headers, body.content()

@@ -66,7 +66,7 @@ class PaymentState(StrEnum):
     MARKED_PAID = "marked_paid"
     """Marked as taken by a person."""
     MARKED_UNPAID = "marked_unpaid"
-    """Marked as not taken by a person: its amount is no longer held."""
+    """Marked as not taken, by a person or by what the chain says: its amount is no longer held."""
 
 
 LIVE = frozenset(
@@ -171,6 +171,7 @@ class Payment:
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         earlier: its state before it was reserved to be signed again; None if it never was.
+        witnessed: the chain says that it was taken; `reason` has the transaction.
         reason: why it is in this state; the service's reason if it gave one.
         receipt: the receipt of the settlement, if there is one.
         identified: it has an identifier, so the service can return the stored answer again.
@@ -209,6 +210,7 @@ class Payment:
     signatures: int = 0
     settle_failed: int = 0
     earlier: PaymentState | None = None
+    witnessed: bool = False
 
     @property
     def amount_usd(self) -> Decimal:
@@ -242,14 +244,16 @@ class Payment:
 
     @property
     def proven_paid(self) -> bool:
-        """Whether a receipt or a person says that it was taken."""
-        return self.state is PaymentState.MARKED_PAID or (self.receipt is not None and self.receipt.success)
+        """Whether a receipt, the chain or a person says that it was taken."""
+        by_receipt = self.receipt is not None and self.receipt.success
+        return by_receipt or self.witnessed or self.state is PaymentState.MARKED_PAID
 
     @property
     def charged(self) -> Charged:
         """Whether money was taken: True, False or "unknown".
 
-        True only with a receipt or a person's mark; False only if it never reached the service, or by a person's mark.
+        True only with a receipt, by the chain or a person's mark; False only if it never reached the service, by the
+        chain or a person's mark.
         """
         if self.state in FREE:
             return False

@@ -152,8 +152,8 @@ def blocking_error(payment: Payment) -> PaymentError:
         )
     if payment.state in RENEWABLE or (payment.live and payment.state is not PaymentState.RESERVED):
         return PaymentOutcomeUnknownError(
-            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} may "
-            f"have been paid; nonce {payment.nonce}",
+            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} "
+            f"{'was not paid' if payment.charged is False else 'may have been paid'}; nonce {payment.nonce}",
             code="time_is_up",
             hint="make the same call again: it signs the same nonce again, which is taken only once; or "
             + _how_to_mark(payment),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from .._values.money import usd
 from .._values.payment import Charged, Payment, Receipt
@@ -94,6 +94,38 @@ class DryRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChainVerdict:
+    """What the chain says about a payment.
+
+    Attributes:
+        outcome: `paid`; `unpaid`: it was not taken and can no longer be; `canceled`: its nonce was canceled, so it can
+            no longer be taken; `undecided`: nothing is known.
+        reason: what it rests on, or why it is undecided. Without secrets.
+        block: the number of the finalized block that was asked; None when no node gave one.
+        amount: what was taken, in micro-dollars. Without logs, the largest amount that was signed. None if not paid.
+        pay_to: who got it; None if not paid, and without logs.
+        transaction: the hash of the transaction that paid or canceled it; None for others, and without logs.
+    """
+
+    outcome: Literal["paid", "unpaid", "canceled", "undecided"]
+    reason: str
+    block: int | None = None
+    amount: int | None = None
+    pay_to: str | None = None
+    transaction: str | None = None
+
+    @property
+    def paid(self) -> bool | None:
+        """Whether it was taken; None while that is undecided."""
+        return None if self.outcome == "undecided" else self.outcome == "paid"
+
+    @property
+    def amount_usd(self) -> Decimal | None:
+        """What was taken, in dollars."""
+        return None if self.amount is None else usd(self.amount)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
     """The result of a reconciliation.
 
@@ -104,6 +136,8 @@ class Reconciliation:
             expired.
         unresolved: payments without proof that have expired. Their money stays held until a person marks them.
         live: payments that may still be taken; their money stays reserved. A `superseded` one was not resent.
+        witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
+            is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`.
     """
 
     delivered: tuple[MarketResult[Any], ...]
@@ -111,3 +145,4 @@ class Reconciliation:
     released: tuple[Payment, ...]
     unresolved: tuple[Payment, ...]
     live: tuple[Payment, ...]
+    witnessed: tuple[tuple[Payment, ChainVerdict], ...] = ()

@@ -75,6 +75,8 @@ def settings(chosen: Settings) -> list[Finding]:
             value = getattr(chosen, name)
             if value:
                 shown[name] = f"{title} {without_password(value)}"
+        if chosen.rpc_url:
+            shown["rpc_url"] = f"node {one_line(chosen.rpc_url, 200)}"
     for name, text in shown.items():
         parts.append(f"{text} ({_source(sources.get(name))})")
     for name in _LOUD:

@@ -68,6 +68,10 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
         "TRADE_BUDGET_RELEASE",
         "service: what the service rejected is free once it has expired; proof: never by its word",
     ),
+    (
+        "TRADE_RPC_URL",
+        "nodes of Base, with spaces between them: pay reconcile asks them what was paid; never shown whole",
+    ),
     ("TRADE_HOME", "one folder for settings, keys, ledger and mock worlds, instead of the usual ones"),
     ("NO_COLOR", "anything: no colours"),
     ("FORCE_COLOR", "anything: colours in pipes and files as well"),

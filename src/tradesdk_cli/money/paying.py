@@ -96,7 +96,12 @@ def amount_of(option: str, text: str) -> str:
 
 
 def market_client(
-    run: Any, wallet: Wallet | None = None, *, send_api_key: bool = False, at: str | None = None
+    run: Any,
+    wallet: Wallet | None = None,
+    *,
+    send_api_key: bool = False,
+    at: str | None = None,
+    witness: bool = False,
 ) -> MarketClient:
     """The SDK's client for market data, on the ledger of this run; closed at its end.
 
@@ -105,6 +110,7 @@ def market_client(
         wallet: who signs; None where nothing is.
         send_api_key: send the API key of the account as well.
         at: the service's address, where it is known already.
+        witness: in a mock world, ask a node of its chain as well. Elsewhere TRADE_RPC_URL says which one is asked.
 
     Raises:
         ConfigProblem: there is no address.
@@ -113,10 +119,14 @@ def market_client(
     from tradesdk_cli.patience import OneMoreTry
 
     settings = run.settings
-    http = now = None
+    http = now = node = None
     if settings.mock:
         at, http, now = at or run.mock.market_url, run.mock.http_client(), run.mock.now
         run.closing(http.close)
+        if witness:
+            from tradesdk import ChainWitness  # loaded here: buying needs none
+
+            node = ChainWitness(run.mock.rpc_url, http_client=http)
     at = at or settings.market_url
     if at is None:
         raise ConfigProblem(
@@ -138,6 +148,7 @@ def market_client(
         max_retries=None if settings.retry else 0,
         retry=OneMoreTry(reached=lambda: client.rate_limit is not None),
         clock=run.speaking_clock(lambda: client.rate_limit, now),
+        witness=node,
         http_client=http,
     )
     run.closing(client.close)

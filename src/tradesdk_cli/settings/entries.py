@@ -145,6 +145,7 @@ SHOWN = (
     "world",
     "base_url",
     "market_url",
+    "rpc_url",
     "api_key",
     "output",
     "color",

@@ -108,8 +108,15 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
-        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person.
+    def mark(self, payment_id: str, *, paid: bool, evidence: str = "", now: float) -> Payment:
+        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
+
+        Args:
+            payment_id: the payment.
+            paid: whether it was taken.
+            evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
+                is still missing, and only a person can say that it may be bought again.
+            now: the local clock in Unix seconds.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.

@@ -118,8 +118,15 @@ def spending_before(again: Payment, earlier: Payment, spending: Spending, now: f
     )
 
 
+def state_when_marked(*, paid: bool, proven: bool) -> PaymentState:
+    """The state of a marked payment. `proven`: by the chain, which does not say that it may be bought again."""
+    if not paid:
+        return PaymentState.MARKED_UNPAID
+    return PaymentState.PAID_UNDELIVERED if proven else PaymentState.MARKED_PAID
+
+
 def may_be_marked(payment: Payment, now: float) -> bool:
-    """Whether a person may mark it as paid or unpaid."""
+    """Whether it may be marked as paid or unpaid."""
     if payment.state in UNRESOLVED or payment.state in (PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN):
         return True
     return payment.live and payment.valid_before + GRACE <= now

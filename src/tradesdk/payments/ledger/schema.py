@@ -170,6 +170,7 @@ _VERSION_3 = (
     "ALTER TABLE payments ADD COLUMN signatures INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE payments ADD COLUMN settle_failed INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE payments ADD COLUMN earlier TEXT",
+    "ALTER TABLE payments ADD COLUMN witnessed INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE payments ADD COLUMN proven INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE budget ADD COLUMN release TEXT NOT NULL DEFAULT 'proof'",
     "DROP INDEX standing",
@@ -260,7 +261,7 @@ EXPIRING_OF = (
 )
 CHANGE = (
     "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "
-    "signatures = ?, settle_failed = ?, proven = ?, updated = ? WHERE id = ?"
+    "signatures = ?, settle_failed = ?, witnessed = ?, proven = ?, updated = ? WHERE id = ?"
 )
 KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
 COLLECT = """
@@ -352,6 +353,7 @@ def to_payment(row: Sequence[Any]) -> Payment:
         values["earlier"] = state_of(values["earlier"])
     values["identified"] = bool(values["identified"])
     values["superseded"] = bool(values["superseded"])
+    values["witnessed"] = bool(values["witnessed"])
     if values["receipt"] is not None:
         values["receipt"] = _receipt(values["receipt"])
     return Payment(**values)

@@ -254,8 +254,15 @@ class Ledger:
                 now=now,
             )
 
-    def mark(self, payment_id: str, *, paid: bool, now: float) -> Payment:
-        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person.
+    def mark(self, payment_id: str, *, paid: bool, evidence: str = "", now: float) -> Payment:
+        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
+
+        Args:
+            payment_id: the payment.
+            paid: whether it was taken.
+            evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
+                is still missing, and only a person can say that it may be bought again.
+            now: the local clock in Unix seconds.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
@@ -267,8 +274,15 @@ class Ledger:
                 raise _no_payment(payment_id)
             if not rules.may_be_marked(payment, now):
                 raise rules.not_unresolved(payment)
-            state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
-            return _change(db, payment, state=state, now=now)
+            proven = bool(evidence)
+            return _change(
+                db,
+                payment,
+                state=rules.state_when_marked(paid=paid, proven=proven),
+                reason=sql.plain(evidence) or payment.reason,
+                witnessed=payment.witnessed or (paid and proven),
+                now=now,
+            )
 
     def claim(self, payment_id: str, *, owner: str, until: float, now: float) -> bool:
         """Claim a payment for at most 300 seconds; False while the claim of another owner is in force.
@@ -447,6 +461,7 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.job,
             changed.signatures,
             changed.settle_failed,
+            changed.witnessed,
             changed.proven_paid,
             changed.updated,
             changed.id,

@@ -25,6 +25,8 @@ DOMAIN_SEPARATOR = bytes.fromhex("02fa7265e7c5d81118673727957699e4d68f74cd74b7db
 """The hash of `EIP712Domain`: name `USD Coin`, version `2`, chain 8453, the contract `guards.USDC`."""
 TYPE_HASH = bytes.fromhex("7c7c6cdb67a18743f49ec6fa9b35f50d52ed05cbed4cc592e13b44501c1a2267")
 """The hash of `TransferWithAuthorization` with its six fields."""
+CANCEL_TYPE_HASH = bytes.fromhex("158b0a9edf7a828aad02f63cd515c68ef2f50ba807396f6d12842833a1597429")
+"""The hash of `CancelAuthorization(address authorizer,bytes32 nonce)`."""
 
 _PREFIX = b"\x19\x01" + DOMAIN_SEPARATOR
 _ADDRESS_PAD = bytes(12)
@@ -269,6 +271,15 @@ def authorization_digest(authorization: Authorization) -> bytes:
         + _from_hex(authorization.nonce, 32)
     )
     return keccak256(_PREFIX + keccak256(fields))
+
+
+def cancellation_digest(payer: str, nonce: str) -> bytes:
+    """The 32 bytes to sign for the cancellation of a nonce (EIP-712).
+
+    Raises:
+        ValueError: the address is not 20 bytes, or the nonce not 32, as hexadecimal digits after 0x.
+    """
+    return keccak256(_PREFIX + keccak256(CANCEL_TYPE_HASH + _ADDRESS_PAD + _from_hex(payer, 20) + _from_hex(nonce, 32)))
 
 
 def new_nonce() -> str:

@@ -12,7 +12,7 @@ from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
 if TYPE_CHECKING:
-    from tradesdk import Payment
+    from tradesdk import ChainVerdict, Payment
     from tradesdk_cli.context import Session
 
 app = single("Put the ledger in order after payments that did not end well.")
@@ -22,6 +22,7 @@ _ABOUT = ("state", "amount_usd", "endpoint", "created_at", "reason", "transactio
 _UNRESOLVED = ("paid_undelivered", "suspect_paid", "expired_unknown", "expired_unpaid")
 _UNFINISHED = ("reserved", "submitted", "pending", "unknown", "rejected_live", *_UNRESOLVED)
 _MOST = 1000
+_BASE = 8453
 
 
 class Mark(StrEnum):
@@ -39,11 +40,14 @@ class Mark(StrEnum):
 def reconcile(
     ctx: typer.Context,
     payment_id: Annotated[
-        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark is about.")
+        str | None, typer.Argument(metavar="PAYMENT_ID", help="The payment that --mark or --cancel-calldata is about.")
     ] = None,
     mark: Annotated[
         Mark | None, typer.Option("--mark", help="Say what an unresolved payment was, after a look at the wallet.")
     ] = None,
+    cancel_calldata: Annotated[
+        bool, typer.Option("--cancel-calldata", help="Print a signed transaction's data that cancels a payment.")
+    ] = False,
     send_api_key: Annotated[
         bool, typer.Option("--send-api-key", help="Send the API key too, should the service want it.")
     ] = False,
@@ -53,13 +57,21 @@ def reconcile(
     """Put the ledger in order after payments that did not end well.
 
     What could still be taken is handed over once more, unless it was bought anew since; what it brings is printed. What
-    has expired unpaid is released; what is left is for a person to decide, with --mark. Nothing is signed. While
-    something is left to decide, or in doubt, the exit code is 14.
+    has expired unpaid is released; what is left is for a person to decide, with --mark. With TRADE_RPC_URL, a node of
+    Base is asked about that first. Nothing is signed, except with --cancel-calldata. While something is left to decide,
+    or in doubt, the exit code is 14.
     """
-    if (mark is None) is not (payment_id is None):
-        raise UsageProblem("--mark and a payment's id belong together", "trade pay reconcile --mark paid PAYMENT_ID")
+    if mark is not None and cancel_calldata:
+        raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
+    if (mark is None and not cancel_calldata) is not (payment_id is None):
+        raise UsageProblem(
+            "--mark or --cancel-calldata and a payment's id belong together",
+            "trade pay reconcile --mark paid PAYMENT_ID",
+        )
     with session(ctx) as run:
-        if mark is not None and payment_id is not None:
+        if cancel_calldata and payment_id is not None:
+            _cancel_calldata(run, payment_id)
+        elif mark is not None and payment_id is not None:
             _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif dry_run:
             _rehearse(run)
@@ -88,6 +100,20 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
         run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid)))
 
 
+def _cancel_calldata(run: Session, payment_id: str) -> None:
+    """Prints what cancels the nonce of a payment, and where to send it. Nothing is sent."""
+    from tradesdk_cli.money.pastpayments import client_for, found_in
+    from tradesdk_cli.money.wallet import wallet_of
+
+    payment = found_in(run, payment_id)
+    data = client_for(run, payment, wallet=wallet_of(run, None)).payments.cancel_calldata(payment.id)
+    run.out.one({"id": payment.id, "chain_id": _BASE, "to": payment.asset, "value": "0", "data": data}, whole=True)
+    run.out.note(
+        f"send it to {payment.asset} (USDC) on Base, chain {_BASE}, from any account with ETH for gas: once it is in "
+        "a block, nobody can take this payment. Nothing was sent now"
+    )
+
+
 def _rehearse(run: Session) -> None:
     """Lists what there is to put in order, by the ledger alone."""
     from tradesdk import PaymentState
@@ -112,11 +138,17 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     with waited_for(run, "pay reconcile", under_way=any(not payment.superseded for payment in open_)) as end:
         found = client.payments.reconcile()
     delivered = [(result.payment, result) for result in found.delivered if result.payment is not None]
-    said = {payment.id for payment, _ in found.failed}
+    said = {payment.id for payment, _ in found.failed} | {payment.id for payment, _ in found.witnessed}
     rows = [
         _row(payment, "delivered", "", data=records(verb_of(payment), result.data)) for payment, result in delivered
     ]
-    rows += [_row(payment, _outcome(payment), str(getattr(error, "message", error))) for payment, error in found.failed]
+    witnessed = {payment.id for payment, _ in found.witnessed}
+    rows += [
+        _row(payment, _outcome(payment), str(getattr(error, "message", error)))
+        for payment, error in found.failed
+        if payment.id not in witnessed
+    ]
+    rows += [_witnessed(payment, verdict) for payment, verdict in found.witnessed]
     rows += [_row(payment, "released", "it expired unpaid: its money is free again") for payment in found.released]
     rows += [
         _row(payment, "unresolved", payment.reason or "nobody knows whether it was paid")
@@ -127,12 +159,22 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     with kept(run, found.delivered):
         run.out.many(RECONCILED, [rows], empty="all payments ended well")
         if run.out.draws(many=True):
+            for row in rows:  # the table may cut it
+                if row["message"]:
+                    run.out.note(f"{row['id']}: {row['message']}")
             for payment, result in delivered:
                 run.out.note(f"what {payment.id} bought:")
                 show(run, verb_of(payment), result)
     # Tables may have no room for what to do, and ids are to be copied: so it is said here, whatever the width.
     program = run.settings.program
+    proven = {payment.id for payment, verdict in found.witnessed if verdict.paid}
     for payment in found.unresolved:
+        if payment.id in proven:
+            run.out.note(
+                "it was paid: ask the service for the answer, or allow to buy it again: "
+                f"{program} pay reconcile --mark paid {payment.id}"
+            )
+            continue
         run.out.note(
             f"look at the wallet, then say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}"
         )
@@ -149,6 +191,21 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
     end()
     if found.unresolved or in_doubt:
         raise typer.Exit(OUTCOME_UNKNOWN)
+
+
+def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
+    """A payment of which the chain was asked: what it says, and what follows from it."""
+    from tradesdk_cli.money.payviews import dollars
+
+    said = f"chain: {verdict.reason}"
+    if verdict.paid is None:
+        said = "; ".join(filter(None, (payment.reason, f"the chain decides nothing: {verdict.reason}")))
+    elif verdict.paid:
+        said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken, and no answer came"
+    else:
+        said += ": its money is free again"
+    row = _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
+    return row | {"transaction": verdict.transaction}
 
 
 def _live(payment: Payment) -> str:

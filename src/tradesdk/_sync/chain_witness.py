@@ -1,0 +1,154 @@
+# Generated from src/tradesdk/_async/chain_witness.py by scripts/unasync.py: change that file instead.
+"""Asks nodes of Base whether a payment was taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+from .._http import settings
+from .._http.request import Request
+from .._http.response import decode_raw
+from .._http.retry import Operation, RetryPolicy
+from .._http.settings import Timeout
+from .._http.wire_logging import redacted
+from .._system.clock import Clock, SystemClock
+from ..errors import APIError, ConfigError
+from ..payments.results import ChainVerdict
+from ..payments.witness import AuthorizationQuery, agreed, examine, undecided
+from .client import open_sender
+from .session import Session
+
+if TYPE_CHECKING:
+    from .._values.http import RawResponse
+    from .._values.payment import Payment
+    from .httpx_sender import HttpClient
+
+
+class ChainWitness:
+    """Asks your own nodes of Base whether a payment was taken: `MarketClient(witness=…)`.
+
+    A client asks it for payments with an unknown outcome, when it reconciles or resumes them. A call that goes well
+    asks nothing. A node that cannot be reached, is slow, answers something else or disagrees decides nothing.
+
+    Finalized blocks are about 20 minutes old, so an unpaid payment is known to be unpaid that much later. It belongs to
+    one event loop.
+
+    Args:
+        rpc_url: the URL of a node (JSON-RPC over https). A key in its path or query is never shown.
+        more_urls: further nodes. All must agree.
+        timeout: seconds that one answer of a node may take.
+        clock: Clock to use (tests pass their own).
+        http_client: an httpx or httpx2 client to send with; it is never closed or changed.
+
+    Raises:
+        ConfigError: a URL cannot be used: it is not https (but for loopback), or not a URL.
+
+    Example:
+        ```python
+        with ChainWitness("https://mainnet.base.org") as witness:
+            market = MarketClient(witness=witness)
+        ```
+    """
+
+    def __init__(
+        self,
+        rpc_url: str,
+        /,
+        *more_urls: str,
+        timeout: float = 10.0,
+        clock: Clock | None = None,
+        http_client: HttpClient | None = None,
+    ) -> None:
+        settings.http_client(http_client, "Client")
+        settings.instance("clock", clock, Clock, "a Clock with now, monotonic, sleep and sleep_async")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+            raise ConfigError("timeout must be more than 0 seconds")
+        hosts = [settings.rpc_url(url) for url in (rpc_url, *more_urls)]
+        clock = clock or SystemClock()
+        self._nodes = [
+            _Node(
+                Session(
+                    base_url=host,
+                    key=None,
+                    sender=open_sender(host, http_client, secret_path=path),
+                    clock=clock,
+                    timeout=Timeout.of(timeout),
+                    policy=RetryPolicy(),
+                    deadline=float(timeout),
+                    hold_back=False,
+                    secrets=path.parts,
+                )
+            )
+            for host, path in hosts
+        ]
+
+    def check(self, payment: Payment) -> ChainVerdict:
+        """Ask the nodes whether a payment was taken: two to four requests to each. Decides nothing by itself.
+
+        The verdict is `undecided` if a node fails, if its last finalized block is older than the payment's validity, or
+        if the nodes disagree; its `reason` says which.
+
+        Raises:
+            TradeError: this witness is closed.
+        """
+        query = AuthorizationQuery.of(payment)
+        verdicts: list[tuple[str, ChainVerdict]] = []
+        for node in self._nodes:
+            verdict = node.examine(query)
+            verdicts.append((node.host, verdict))
+            if verdict.paid is None:
+                break
+        return agreed(verdicts)
+
+    def close(self) -> None:
+        """Close the connections. A given `http_client` stays open."""
+        for node in self._nodes:
+            node.session.close()
+
+    def __enter__(self) -> ChainWitness:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        hosts = [node.host for node in vars(self).get("_nodes", ())]
+        return f"<{type(self).__name__} {', '.join(hosts) or 'that could not be made'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a witness cannot be pickled: it holds connections and maybe a key; make one in every process")
+
+
+class _Node:
+    """One node. The URL of `session` has its host only; the sender knows its path."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @property
+    def host(self) -> str:
+        return self.session.base_url.partition("://")[2]
+
+    def examine(self, query: AuthorizationQuery) -> ChainVerdict:
+        session, questions = self.session, examine(query)
+        batch = next(questions)
+        while True:
+            request: Request[RawResponse] = Request("POST", "", decode_raw, body=batch, operation=Operation.QUERY)
+            try:
+                response = session.exchange(request, session.clock.monotonic() + session.deadline)
+            except APIError as error:
+                return undecided(redacted(error.headline, session.secrets))
+            if response.status != 200:
+                return undecided(f"it answered with status {response.status}")
+            try:
+                batch = questions.send(response.content)
+            except StopIteration as end:
+                verdict: ChainVerdict = end.value
+                return replace(verdict, reason=redacted(verdict.reason, session.secrets))

@@ -1,0 +1,475 @@
+"""A witness on the chain: what it says through the mock's node, what it makes of payments, and what it never shows."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from tradesdk import (
+    AsyncChainWitness,
+    AsyncMarketClient,
+    ChainVerdict,
+    ConfigError,
+    Ledger,
+    LocalSigner,
+    Payment,
+    PaymentError,
+    PaymentOutcomeUnknownError,
+    PaymentRefusedError,
+    PaymentState,
+    TradeError,
+)
+from tradesdk.payments.signing.secp256k1 import checksummed
+from tradesdk.payments.witness import signed_cancellation
+from tradesdk_mock import MockClock, MockService
+
+from .._clock import START
+from .._hostile import answer, hostile
+from .._paidservice import CountingSigner
+from ._market import buyer_of
+
+FINALITY = 1_200
+KEY = "a-marked-node-key-0123456789"
+
+
+@pytest.fixture
+def mock() -> Iterator[MockService]:
+    with MockService(clock=MockClock(START), signals="scripted") as service:
+        yield service
+
+
+def witness_of(mock: MockService, *more: str, **options: Any) -> AsyncChainWitness:
+    """A witness with a node of the mock, and with others of its chain."""
+    http = httpx.AsyncClient(transport=mock.transport())
+    urls = [mock.rpc_url, *(f"{mock.rpc_url}/{name}" for name in more)]
+    return AsyncChainWitness(*urls, http_client=http, clock=mock.clock, **options)
+
+
+class Doubted:
+    """A buyer whose payment has an unknown outcome: taken, or lost before the service has it."""
+
+    def __init__(self, mock: MockService, *, taken: bool, witness: AsyncChainWitness | None = None) -> None:
+        self.mock, self.taken = mock, taken
+        self.ledger = Ledger.memory()
+        self.signer = LocalSigner.from_key("0x" + "01" * 32)
+        self.client = self.another(witness or witness_of(mock))
+
+    def another(self, witness: AsyncChainWitness | None) -> AsyncMarketClient:
+        return buyer_of(self.mock, witness=witness, ledger=self.ledger, signer=self.signer, check_tokens=False)
+
+    async def buy(self) -> Payment:
+        self.mock.add_fault("status", paid="only", status=503, executed=self.taken)
+        with pytest.raises(PaymentOutcomeUnknownError) as caught:
+            await self.client.token_prices(["BRETT"])
+        self.mock.clear_faults()
+        payment = caught.value.payment
+        assert payment is not None
+        return payment
+
+    def asked(self) -> int:
+        return len([entry for entry in self.mock.journal() if entry.path.startswith("/rpc")])
+
+
+async def test_a_call_that_goes_well_asks_no_node(mock: MockService) -> None:
+    client = buyer_of(mock, witness=witness_of(mock))
+    assert (await client.token_prices(["BRETT"])).charged is True
+    mock.clock.advance(FINALITY)
+    found = await client.payments.reconcile()
+    assert (found.unresolved, found.witnessed) == ((), ())
+    assert not [entry for entry in mock.journal() if entry.path.startswith("/rpc")]
+
+
+async def test_reconciling_frees_what_the_chain_has_not_seen(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    payment = await doubted.buy()
+    mock.clock.advance(120)
+    early = await doubted.client.payments.reconcile()
+    assert [one.id for one in early.unresolved] == [payment.id]
+    ((same, verdict),) = early.witnessed
+    assert (same, verdict.outcome) == (early.unresolved[0], "undecided")
+    assert "ask again in 20 minutes" in verdict.reason
+    mock.clock.advance(FINALITY)
+    asked = doubted.asked()
+    found = await doubted.client.payments.reconcile()
+    assert doubted.asked() == asked + 2
+    ((settled, verdict),) = found.witnessed
+    assert verdict.outcome == "unpaid"
+    assert (settled.state, settled.charged) == (PaymentState.MARKED_UNPAID, False)
+    assert settled.reason == f"chain: not used at block {verdict.block}"
+    assert (found.unresolved, found.live) == ((), ())
+    assert (await doubted.client.payments.spending()).total == 0
+    assert (await doubted.client.payments.get(payment.id)) == settled
+    assert (await doubted.client.token_prices(["BRETT"])).charged is True
+    mock.payments.assert_charged(times=1)
+
+
+async def test_reconciling_proves_what_the_chain_has_taken_and_buys_nothing_again(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=True)
+    payment = await doubted.buy()
+    mock.clock.advance(120 + FINALITY)
+    found = await doubted.client.payments.reconcile()
+    (taken,) = mock.payments.settlements()
+    ((settled, verdict),) = found.witnessed
+    assert verdict == ChainVerdict(
+        outcome="paid",
+        reason=f"paid in {taken.transaction}",
+        block=verdict.block,
+        amount=taken.amount,
+        pay_to=checksummed(taken.pay_to),
+        transaction=taken.transaction,
+    )
+    assert (settled.state, settled.charged) == (PaymentState.PAID_UNDELIVERED, True)
+    assert settled.reason == f"chain: paid in {taken.transaction}"
+    assert found.unresolved == (settled,)
+    with pytest.raises(PaymentRefusedError) as caught:
+        await doubted.client.token_prices(["BRETT"])
+    assert caught.value.code == "unresolved_payment"
+    mock.payments.assert_charged(times=1)
+    again = await doubted.client.payments.reconcile()
+    assert again.witnessed == ((settled, verdict),)
+    marked = await doubted.client.payments.mark(payment.id, paid=True)
+    assert (marked.state, marked.reason) == (PaymentState.MARKED_PAID, settled.reason)
+    assert (await doubted.client.payments.reconcile()).witnessed == ()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_resuming_settles_by_the_chain(mock: MockService, taken: bool) -> None:
+    doubted = Doubted(mock, taken=taken)
+    payment = await doubted.buy()
+    mock.clock.advance(120)
+    asked = doubted.asked()
+    with pytest.raises(PaymentError) as early:
+        await doubted.client.payments.resume(payment.id)
+    assert doubted.asked() == asked + 2
+    assert early.value.payment is not None
+    assert early.value.payment.state is PaymentState.EXPIRED_UNKNOWN
+    mock.clock.advance(FINALITY)
+    with pytest.raises(PaymentRefusedError) as caught:
+        await doubted.client.payments.resume(payment.id)
+    settled = caught.value.payment
+    assert settled is not None
+    assert settled.reason.startswith("chain: paid in 0x" if taken else "chain: not used at block ")
+    assert (caught.value.code, caught.value.charged) == ("unresolved_payment" if taken else "not_live", taken)
+
+
+async def test_a_service_that_says_used_and_did_not_take_it(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    mock.add_fault("status", paid="only", status=503, count=1)
+    mock.add_fault("verification", reason="invalid_exact_evm_nonce_already_used")
+    with pytest.raises(PaymentError) as caught:
+        await doubted.client.token_prices(["BRETT"])
+    assert caught.value.payment is not None
+    assert caught.value.payment.state is PaymentState.PAID_UNDELIVERED
+    mock.clock.advance(120 + FINALITY)
+    ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
+    assert (settled.state, settled.charged) == (PaymentState.MARKED_UNPAID, False)
+
+
+async def test_a_canceled_payment_is_unpaid_for_ever(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    payment = await doubted.buy()
+    transaction = mock.payments.cancel(await doubted.client.payments.cancel_calldata(payment.id))
+    with pytest.raises(PaymentError) as caught:
+        await doubted.client.payments.resume(payment.id)  # the mock's contract refuses the nonce now
+    assert caught.value.payment is not None
+    assert caught.value.payment.state is PaymentState.PAID_UNDELIVERED
+    mock.clock.advance(FINALITY + 2)
+    ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
+    assert (verdict.outcome, verdict.transaction) == ("canceled", transaction)
+    assert (settled.state, settled.reason) == (PaymentState.MARKED_UNPAID, f"chain: canceled in {transaction}")
+    mock.payments.assert_not_charged()
+
+
+class Failing(CountingSigner):
+    def sign_digest(self, digest: bytes, /) -> bytes:
+        raise ValueError(KEY)
+
+
+async def test_what_cannot_be_canceled(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    paid = (await doubted.client.token_prices(["ETH"])).payment
+    assert paid is not None
+    payment = await doubted.buy()
+    cases: list[tuple[Any, str, str]] = [
+        (doubted.signer, "pay_nothing", "no_such_payment"),
+        (doubted.signer, paid.id, "not_unresolved"),
+        (LocalSigner.from_key("0x" + "02" * 32), payment.id, "no_signer"),
+        (None, payment.id, "no_signer"),
+        (Failing(), payment.id, "signer_failed"),
+    ]
+    for signer, payment_id, code in cases:
+        other = buyer_of(mock, ledger=doubted.ledger, signer=signer)
+        with pytest.raises(PaymentRefusedError) as caught:
+            await other.payments.cancel_calldata(payment_id)
+        assert caught.value.code == code
+        assert KEY not in str(caught.value)
+    reserved = replace(payment, id="pay_" + "0" * 24, state=PaymentState.CANCELLED)
+    with pytest.raises(PaymentRefusedError, match="never signed"):
+        signed_cancellation(reserved, doubted.signer, doubted.signer.address)
+
+
+# Nodes that decide nothing: the rules of the mock, where they are, and what is said of it. `b` is a second node.
+FAULTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
+    "unreachable": ([("reset", {"route": "/rpc"})], "localhost: the connection was lost"),
+    "unreachable later": ([("reset", {"route": "/rpc", "every": 2})], "localhost: the connection was lost"),
+    "slow": ([("latency", {"route": "/rpc", "seconds": 60})], "localhost: no answer in time"),
+    "slower and slower": ([("drip", {"route": "/rpc", "piece": 1, "seconds": 9})], "localhost: no answer in time"),
+    "an error": ([("status", {"route": "/rpc", "status": 500})], "localhost: it answered with status 500"),
+    "refused": ([("status", {"route": "/rpc", "status": 429})], "localhost: it answered with status 429"),
+    "a redirect": (
+        [("status", {"route": "/rpc", "status": 307, "headers": {"location": "/rpc/b"}})],
+        "localhost: it answered with status 307",
+    ),
+    "accepted": ([("status", {"route": "/rpc", "status": 202})], "localhost: it answered with status 202"),
+    "a page": (
+        [("body", {"route": "/rpc", "text": "<html>", "content_type": "text/html"})],
+        "localhost: its answer is not JSON",
+    ),
+    "cut short": ([("truncate", {"route": "/rpc"})], "localhost: the connection was closed early"),
+    "40 MiB": ([("huge_body", {"route": "/rpc", "mib": 40})], "larger than 4 MiB"),
+    "behind": ([("node_lag", {"seconds": 3_600})], "ask again in 20 minutes"),
+    "behind one address": ([("node_lag", {"every": 2, "seconds": 3_600})], "header not found"),
+    "another chain": ([("chain_id", {})], "it is a node of chain 1, not of Base"),
+    "another chain at the second": ([("chain_id", {"route": "/rpc/b"})], "chain 1"),
+    "no finalized blocks": ([("rpc_error", {"call": "eth_getBlockByNumber"})], "eth_getBlockByNumber failed with"),
+    "no state": ([("rpc_error", {"call": "eth_call", "code": -32000})], "eth_call failed with error -32000"),
+    "a split": ([("node_lie", {"route": "/rpc/b"})], "the nodes disagree"),
+    "the other split": ([("node_lie", {"route": "/rpc"})], "the nodes disagree"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_node_that_fails_or_disagrees_decides_nothing(mock: MockService, name: str) -> None:
+    rules, reason = FAULTS[name]
+    doubted = Doubted(mock, taken=True, witness=witness_of(mock, "b"))
+    payment = await doubted.buy()
+    mock.clock.advance(120 + FINALITY)
+    for kind, parameters in rules:
+        mock.add_fault(kind, **parameters)
+    found = await doubted.client.payments.reconcile()
+    ((same, verdict),) = found.witnessed
+    assert (verdict.outcome, verdict.paid) == ("undecided", None)
+    assert reason in verdict.reason
+    assert (same.id, same.state) == (payment.id, PaymentState.EXPIRED_UNKNOWN)
+    assert found.unresolved == (same,)
+    with pytest.raises(PaymentError) as caught:
+        await doubted.client.payments.resume(payment.id)
+    assert caught.value.payment is not None
+    assert caught.value.payment.state is PaymentState.EXPIRED_UNKNOWN
+    assert {rule.fired > 0 for rule in mock.faults()} == {True}
+    mock.clear_faults()
+    ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
+    assert (settled.state, verdict.outcome) == (PaymentState.PAID_UNDELIVERED, "paid")
+
+
+@pytest.mark.parametrize("call", ["eth_getLogs", "eth_getTransactionReceipt"])
+async def test_without_logs_a_used_nonce_is_paid_at_the_largest_amount(mock: MockService, call: str) -> None:
+    doubted = Doubted(mock, taken=True)
+    payment = await doubted.buy()
+    mock.clock.advance(120 + FINALITY)
+    mock.add_fault("rpc_error", call=call)
+    ((settled, verdict),) = (await doubted.client.payments.reconcile()).witnessed
+    assert (verdict.outcome, verdict.amount, verdict.pay_to) == ("paid", payment.amount, None)
+    assert (verdict.transaction is None) is (call == "eth_getLogs")
+    assert settled.charged is True
+
+
+async def test_a_node_that_lies_costs_accuracy_of_the_budget_and_no_second_payment(mock: MockService) -> None:
+    """It says that nothing was paid: the money is free in the budget, though it was taken."""
+    doubted = Doubted(mock, taken=True)
+    payment = await doubted.buy()
+    mock.clock.advance(120 + FINALITY)
+    mock.add_fault("node_lie")
+    ((settled, _),) = (await doubted.client.payments.reconcile()).witnessed
+    assert settled.state is PaymentState.MARKED_UNPAID
+    assert (await doubted.client.payments.spending()).total == 0
+    mock.payments.assert_charged(times=1, amount=payment.amount)
+    mock.clear_faults()
+    other = Doubted(mock, taken=False)
+    lost = await other.buy()
+    mock.add_fault("node_lie", used=True)
+    mock.clock.advance(120 + FINALITY)
+    ((settled, verdict),) = (await other.client.payments.reconcile()).witnessed
+    assert (settled.state, verdict.amount) == (PaymentState.PAID_UNDELIVERED, lost.amount)
+    assert (await other.client.payments.spending()).total == lost.amount
+
+
+async def test_a_node_that_cannot_be_asked_is_asked_once(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    mock.add_fault("status", paid="only", status=503)
+    for token in ("ETH", "BRETT", "DEGEN"):
+        with pytest.raises(PaymentOutcomeUnknownError):
+            await doubted.client.token_prices([token])
+    mock.clear_faults()
+    mock.clock.advance(120 + FINALITY)
+    rule = mock.add_fault("reset", route="/rpc")
+    found = await doubted.client.payments.reconcile()
+    assert [verdict.outcome for _, verdict in found.witnessed] == ["undecided"] * 3
+    assert [one.fired for one in mock.faults()] == [1]
+    mock.remove_fault(rule.id)
+    found = await doubted.client.payments.reconcile()
+    assert {verdict.outcome for _, verdict in found.witnessed} == {"unpaid"}
+    assert doubted.asked() == 1 + 2 * 3
+
+
+async def test_somebody_else_marks_it_meanwhile(mock: MockService) -> None:
+    doubted = Doubted(mock, taken=False)
+    payment = await doubted.buy()
+    mock.clock.advance(120 + FINALITY)
+    ledger = doubted.ledger
+    marked: list[Payment] = []
+
+    class Watching(Ledger):
+        def mark(self, payment_id: str, **options: Any) -> Payment:
+            if not marked:
+                marked.append(super().mark(payment_id, paid=True, now=mock.clock.now()))
+            return super().mark(payment_id, **options)
+
+    ledger.__class__ = Watching
+    ((same, _),) = (await doubted.client.payments.reconcile()).witnessed
+    assert (same.id, same.state) == (payment.id, PaymentState.MARKED_PAID)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        " ",
+        None,
+        5,
+        f"http://node.example/{KEY}",
+        f"ftp://node.example/{KEY}",
+        f"https:///{KEY}",
+        KEY,
+        f"https://user:{KEY}@node.example/",
+        f"https://node.example/{KEY}#x",
+        f"https://node.example/{KEY} x",
+        f"https://node.example/{KEY}\n",
+        f"https://node.example\\{KEY}",
+        f"https://[node.example/{KEY}",
+        f"https://node.example:0/{KEY}",
+        f"https://node.example:x/{KEY}",
+        f"https://1.2.3.256/{KEY}",
+    ],
+)
+@pytest.mark.parametrize("more", [False, True])
+def test_urls_that_are_refused_are_not_shown(url: Any, more: bool) -> None:
+    if url == f"https://node.example/{KEY}\n":
+        AsyncChainWitness(url)  # a line break at the end is left out
+        return
+    with pytest.raises(ConfigError) as caught:
+        AsyncChainWitness(*(["https://node.example"] if more else []), url)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"timeout": None}, {"timeout": True}, {"timeout": -1}, {"clock": 5}]
+)
+def test_options_that_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        AsyncChainWitness("https://node.example", **options)
+
+
+async def test_the_witness_of_the_environment(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRADE_RPC_URL", " ")
+    assert buyer_of(mock)._witness is None
+    monkeypatch.setenv("TRADE_RPC_URL", f"https://node.example/{KEY}  https://other.example/v2/x?key={KEY}")
+    async with buyer_of(mock) as client:
+        assert client.with_options(timeout=3)._witness is client._witness
+        assert repr(client._witness) == f"<{AsyncChainWitness.__name__} node.example, other.example>"
+        given = witness_of(mock)
+        assert buyer_of(mock, witness=given)._witness is given
+    monkeypatch.setenv("TRADE_RPC_URL", f"http://node.example/{KEY}")
+    with pytest.raises(ConfigError, match="not https") as caught:
+        buyer_of(mock)
+    assert KEY not in str(caught.value)
+    with pytest.raises(ConfigError, match="witness must be"):
+        buyer_of(mock, witness="https://node.example")
+
+
+# On the wire
+
+
+async def checked(url: str, payment: Payment, **options: Any) -> ChainVerdict:
+    async with AsyncChainWitness(url, **options) as witness:
+        return await witness.check(payment)
+
+
+@pytest.fixture
+async def payment(mock: MockService) -> Payment:
+    return await Doubted(mock, taken=False).buy()
+
+
+async def test_path_and_query_are_sent_and_not_followed_elsewhere(payment: Payment) -> None:
+    moved = answer(status="307 Temporary Redirect", location="/elsewhere")
+    with hostile(lambda visit: None if visit.send(moved) else visit.close()) as server:
+        verdict = await checked(f"{server.url}/v2/{KEY}?a=b&c={KEY}", payment)
+    (visit,) = server.visits
+    head = visit.head.decode().lower()
+    assert head.startswith(f"post /v2/{KEY}?a=b&c={KEY} http/1.1")
+    assert "content-type: application/json" in head
+    assert "authorization" not in head
+    assert verdict.reason.endswith("it answered with status 307")
+
+
+async def test_a_url_without_a_path(payment: Payment) -> None:
+    with hostile(lambda visit: None if visit.send(answer(b"[]")) else visit.close()) as server:
+        verdict = await checked(server.url, payment)
+    assert server.visits[0].head.startswith(b"POST / HTTP/1.1")
+    assert verdict.reason == f"{server.url[7:]}: its answer is not a list of 2"
+
+
+async def test_a_closed_witness(mock: MockService, payment: Payment) -> None:
+    witness = AsyncChainWitness("https://node.example")
+    await witness.aclose()
+    with pytest.raises(TradeError, match="closed"):
+        await witness.check(payment)
+    assert (await witness_of(mock).check(payment)).outcome == "undecided"
+
+
+def echoes(request: httpx.Request) -> httpx.Response:
+    error = {"code": -32000, "message": f"the key {KEY} of {request.url.path} is not valid"}
+    return httpx.Response(200, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def fails(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("nobody there", request=request)
+
+
+@pytest.mark.parametrize("service", [echoes, fails])
+async def test_a_key_in_a_url_is_never_shown(
+    payment: Payment, service: Callable[[httpx.Request], httpx.Response], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    http = httpx.AsyncClient(transport=httpx.MockTransport(service))
+    for url in (f"https://node.example/v2/{KEY}", f"https://node.example?key={KEY}"):
+        witness = AsyncChainWitness(url, http_client=http)
+        verdict = await witness.check(payment)
+        assert verdict.outcome == "undecided"
+        shown = [repr(witness), str(verdict), caplog.text, *map(repr, vars(witness).values())]
+        shown += [repr(vars(node)) + repr(node.session) for node in witness._nodes]
+        with pytest.raises(TypeError) as refused:
+            pickle.dumps(witness)
+        assert KEY not in "".join([*shown, str(refused.value)])
+        assert "node.example" in caplog.text
+
+
+async def test_a_key_in_a_url_is_not_logged_by_the_sdks_connections(
+    payment: Payment, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(1, "tradesdk.wire")
+    with hostile(lambda visit: None if visit.send(answer(b"[]")) else visit.close()) as server:
+        await checked(f"{server.url}/{KEY}", payment)
+    assert server.url in caplog.text
+    assert KEY not in caplog.text
