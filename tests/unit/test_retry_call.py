@@ -63,14 +63,6 @@ def test_a_wait_of_120_seconds_is_taken_and_a_longer_one_raised_at_once(code: in
     assert call.retries.count == 1
 
 
-def test_the_longest_wait_of_the_service_is_a_setting() -> None:
-    policy = RetryPolicy(max_server_wait=10)
-    assert Call(policy=policy).fail(status(429, retry_after="10")) == 10
-    assert Call(policy=policy).fail(status(429, retry_after="11")) is None
-    call = Call(policy=policy)  # our own backoff is not the service's wait
-    assert [call.fail(LOST) for _ in range(5)] == [2, 4, 8, 16, 32]
-
-
 def test_no_wait_passes_the_deadline() -> None:
     assert Call().fail(LOST, time_left=2) == 2
     assert Call().fail(LOST, time_left=1.999) is None
@@ -78,12 +70,6 @@ def test_no_wait_passes_the_deadline() -> None:
     assert Call().fail(LOST, time_left=-5) is None
     assert Call().fail(status(429, retry_after="50"), time_left=49) is None
     assert Call().fail(status(429, retry_after="50"), time_left=math.inf) == 50
-
-
-def test_a_retry_that_the_deadline_forbids_costs_nothing() -> None:
-    call = Call()
-    call.fail(LOST, time_left=1)
-    assert (call.retries.count, call.budget.tokens) == (0, 500)
 
 
 # Creates
@@ -114,14 +100,6 @@ def test_a_create_that_nobody_can_look_for_is_raised() -> None:
     assert call.fail(LOST) is None
     assert call.retries.outcome_unknown
     assert call.budget.tokens == 495
-
-
-@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.QUERY])
-def test_only_creates_look(operation: Operation) -> None:
-    call = Call(operation, can_look_up=True)
-    for failure in (LOST, status(504), status(503, service=False)):
-        assert call.fail(failure) is not None
-        assert not call.retries.must_look_up
 
 
 # The budget

@@ -16,7 +16,7 @@ from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
 from tradesdk.models.stream import Gap, InvalidEvent, StreamSignal
 
 from .._clock import START, http_date
-from .._streamscript import CHAIN, beat, event, live
+from .._streamscript import CHAIN, beat, live
 from ._replays import listed
 
 ASKED = StreamOptions(
@@ -86,19 +86,6 @@ def test_what_it_does_next() -> None:
     assert one.do(16) is NextAction.BACKFILL
     one.looks(16)
     assert one.do(16) is NextAction.READ
-
-
-def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
-    one = Following()
-    one.connected()
-    one.it.disconnected("cut", 10, START + 10)
-    one.connected(20)
-    one.looks(20, listed("h1", 12))
-    assert ids(one.taken()) == ["h1"]
-    assert one.do(20) is NextAction.WAIT
-    one.looks(23, listed("h2", 19), listed("h1", 12))
-    assert ids(one.taken()) == ["h2"]
-    assert one.do(23) is NextAction.READ
 
 
 def test_the_service_cannot_set_our_marks() -> None:
@@ -173,16 +160,6 @@ def test_garbage_is_no_life_either(garbage: bytes) -> None:
     one.connected()
     assert one.feed(garbage, 80, waited=80.0) is None
     assert one.feed(garbage, 91, waited=11.0) == "bytes, but no event for 90 s"
-
-
-@pytest.mark.parametrize(
-    "life", [live("x", 1), beat(1), event(b'{"type": "later"}'), live("x", 1).replace(b"BRETT", b"\xff")]
-)
-def test_every_event_that_can_be_read_is_life(life: bytes) -> None:
-    one = Following()
-    one.connected()
-    assert one.feed(life, 80, waited=80.0) is None
-    assert one.feed(b":\n", 169, waited=89.0) is None
 
 
 def test_what_it_says_of_itself() -> None:

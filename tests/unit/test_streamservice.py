@@ -6,13 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk import Gap, InvalidEvent, StreamSignal, UnknownEvent
+from tradesdk import InvalidEvent, StreamSignal, UnknownEvent
 
 from .._clock import VirtualClock
 from .._streamservice import StreamService
@@ -109,22 +108,6 @@ def test_an_undisturbed_stream_brings_everything_in_order() -> None:
     assert end == "end"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_kinds_of_disconnects(kind: str) -> None:
-    service = of_fate(kind, loses=False, abrupt=kind == "reset")
-    body, end = received(opened(service)[1])
-    assert end == ("ReadError" if kind == "reset" else "end")
-    whole = body.endswith((b"\n", b"\r"))
-    assert whole == (not kind.startswith("inside"))
-    assert service.unfinished == 0
-    if kind == "inside a character":
-        with pytest.raises(UnicodeDecodeError, match="unexpected end"):
-            body[body.rindex(b"data: {") :].decode()
-    live = [each for number, each in enumerate(service.plan.signals) if service.live[number]]
-    assert [each.id for each in live] == list(dict.fromkeys(item["id"] for item in signals_in(body)))
-    assert 5 < len(live) < 400
-
-
 # The judge
 
 
@@ -193,12 +176,6 @@ def test_the_judge_sees_what_is_wrong(change: Change, found: str) -> None:
 def test_the_judge_sees_two_that_are_swapped_also_where_gaps_are_allowed() -> None:
     problem = judged(lambda items: items.insert(200, items.pop(201)), gaps_allowed=True)
     assert "out of order" in problem
-
-
-def test_a_gap_is_a_difference_where_none_may_be() -> None:
-    gap = Gap(datetime.now(UTC), datetime.now(UTC), "why")
-    assert "a gap was reported" in judged(lambda items: items.append(gap))
-    assert judged(lambda items: items.append(gap), gaps_allowed=True) == ""
 
 
 def test_a_client_that_only_opens_the_stream_again_loses_signals() -> None:
