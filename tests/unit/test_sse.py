@@ -1,6 +1,5 @@
 """Event streams, typed from the HTML standard: what each one says, however its bytes are cut, and what is too long."""
 
-import codecs
 import pickle
 import time
 import tracemalloc
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from tradesdk._stream.sse import HEAD, LONGEST_RETRY, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
 
-from .._sse_reference import Reading, read, utf8_decode
+from .._sse_reference import Reading, read
 
 BOM = b"\xef\xbb\xbf"
 
@@ -294,22 +293,6 @@ def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long(size: int) -> N
     assert error_of(decoder) == ("line", LINE, b"y" * LINE)
 
 
-@every_cut
-@pytest.mark.parametrize("between", [b"", b": said between\n", b"id: 3\n", b"\xff\n"])
-def test_an_event_of_the_limit_passes_and_one_byte_more_does_not(between: bytes, size: int) -> None:
-    half = b"data: " + b"a" * 30 + b"\n" + between
-    decoder = small()
-    assert fed(decoder, half + b"data: " + b"b" * 29 + b"\n\ndata: c\n\n", size) == [
-        b"a" * 30 + b"\n" + b"b" * 29,
-        b"c",
-    ]
-    assert decoder.error is None
-
-    decoder = small()
-    assert fed(decoder, b"data: c\n\n" + half + b"data: " + b"b" * 30 + b"\n\ndata: c\n\n", size) == [b"c"]
-    assert error_of(decoder) == ("event", EVENT, b"a" * 30 + b"\n" + b"b" * 29)
-
-
 def test_what_counts_is_the_data_of_one_event() -> None:
     decoder = small()
     for _ in range(100):
@@ -536,17 +519,6 @@ def by_hand(stream: bytes, longest: int, largest: int) -> tuple[object, object]:
             data += value + b"\n"
         events += [(event.data, event.event, event.id) for event in decoder.feed(line + b"\n")]
     return events, ("line", longest, rest[:longest]) if len(rest) > longest else None
-
-
-@many
-@given(st.binary(max_size=60) | words, cuts)
-def test_replacing_what_is_not_utf8_does_not_depend_on_when_it_is_decoded(stream: bytes, places: list[int]) -> None:
-    """All at once, bit by bit, as the Encoding standard says, and by lines joined afterwards."""
-    by_standard = utf8_decode(b"x" + stream)[1:]  # a byte order mark is another matter
-    assert stream.decode("utf-8", "replace") == by_standard
-    bits = codecs.getincrementaldecoder("utf-8")("replace")
-    assert "".join(bits.decode(part) for part in cut_at(stream, places)) + bits.decode(b"", True) == by_standard
-    assert "\n".join(line.decode("utf-8", "replace") for line in stream.split(b"\n")) == by_standard
 
 
 # What httpx-sse 0.4.3 reads as the standard does: text without a byte order mark, data in every event, no NUL in an id,

@@ -128,23 +128,21 @@ def test_a_current_tree_is_current(copied: Copy) -> None:
     assert copied.texts() == before
 
 
-def test_a_stale_file_is_found_and_written(copied: Copy) -> None:
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_stale_or_missing_file_is_found_and_written(copied: Copy, missing: bool) -> None:
     current = copied.texts()
-    copied.edit(CALLS, lambda text: text.replace("def call(", "def call_me("))
-    status, said = copied.run("--check")
-    assert (status, said) == (1, f"{CALLS}: is not current; run scripts/unasync.py\n")
+    if missing:
+        (copied.root / CALLS).unlink()
+    else:
+        copied.edit(CALLS, lambda text: text.replace("def call(", "def call_me(") + "# mine\n")
+    changed = copied.texts()
+    assert copied.run("--check") == (1, f"{CALLS}: is not current; run scripts/unasync.py\n")
+    assert copied.texts() == changed, "--check writes nothing"
     status, said = copied.run()
     assert status == 0
     assert f"wrote {CALLS}" in said
     assert copied.texts() == current
-
-
-def test_a_missing_file_is_found_and_written(copied: Copy) -> None:
-    (copied.root / CALLS).unlink()
-    assert copied.run("--check") == (1, f"{CALLS}: is not current; run scripts/unasync.py\n")
-    assert not (copied.root / CALLS).exists(), "--check writes nothing"
-    assert copied.run()[0] == 0
-    assert (copied.root / CALLS).read_text("utf-8").startswith(f"# Generated from {SOURCE} by scripts/unasync.py")
+    assert current[CALLS].startswith(f"# Generated from {SOURCE} by scripts/unasync.py")
 
 
 @pytest.mark.parametrize("name", ["old.py", "resources/old.py", "new_folder/old.py"])
