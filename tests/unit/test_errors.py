@@ -27,7 +27,6 @@ from tradesdk import (
     errors,
     keystore_address,
 )
-from tradesdk._values.http import Headers
 from tradesdk._values.text import printable
 from tradesdk.errors import (
     AmbiguousOutcomeError,
@@ -52,7 +51,7 @@ from ._pickled import pickled
 WHERE: dict[str, Any] = {"method": "POST", "url": "https://api.example.com/v1/agents"}
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 DETAILS = BudgetDetails(cost=Decimal("0.06"), limit="per_day", limit_amount=Decimal(5), room_at=MOMENT)
-RESPONSE = RawResponse(429, Headers([("Retry-After", "5")]), b'{"error": {}}')
+RESPONSE = RawResponse(429, {"retry-after": "5"}, b'{"error": {}}')
 
 CLASSES: list[type[TradeError]] = [
     cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, TradeError)

@@ -20,7 +20,6 @@ from tradesdk import (
     TokenPrice,
     TokenQuery,
 )
-from tradesdk._market import distinct
 
 from .._answers import BASE, Service, failed
 
@@ -239,7 +238,7 @@ def test_dates_are_in_order() -> None:
 
 @given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))
 def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str]) -> None:
-    kept = [one.identifier for one in distinct(tokens, limits=False)]
+    kept = in_batches(tokens)
     assert [one.casefold() for one in kept] == list(dict.fromkeys(one.strip().casefold() for one in tokens))
     assert set(kept) <= {one.strip() for one in tokens}
     if len(kept) == len(tokens) and 1 <= len(tokens) <= 5:
@@ -248,17 +247,23 @@ def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str
         refused(lambda market: market.token_prices(tokens))
 
 
+def in_batches(tokens: Any, call: str = "token_prices") -> list[str]:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
+        return list(getattr(market.batches, call)(tokens).tokens)
+
+
 def test_a_list_for_batches() -> None:
-    assert distinct([], limits=False) == []
-    assert distinct(("ETH", " brett", "eth", "BRETT"), limits=False) == [TokenQuery("ETH"), TokenQuery("brett")]
+    assert in_batches([]) == []
+    assert in_batches(("ETH", " brett", "eth", "BRETT")) == ["ETH", "brett"]
     thousand = [str(number) for number in range(1000)]
-    assert [one.identifier for one in distinct(iter(thousand), limits=False)] == thousand
+    assert in_batches(iter(thousand)) == thousand
     wanted: list[Any] = [TokenQuery("a", 5), "b", TokenQuery("A", 5), "B"]
-    assert distinct(wanted, limits=True) == [TokenQuery("a", 5), TokenQuery("b")]
-    assert "twice, with different limits" in refusal(lambda: distinct([TokenQuery("a", 5), "A"], limits=True))
-    assert "write ['ETH']" in refusal(lambda: distinct("ETH", limits=False))
-    assert "tokens[1]" in refusal(lambda: distinct(["a", "\n"], limits=False))
-    assert "only token_signals" in refusal(lambda: distinct([TokenQuery("a", 5)], limits=False))
+    assert in_batches(wanted, "token_signals") == ["a", "b"]
+    other = [TokenQuery("a", 5), "A"]
+    assert "twice, with different limits" in refusal(lambda: in_batches(other, "token_signals"))
+    assert "write ['ETH']" in refusal(lambda: in_batches("ETH"))
+    assert "tokens[1]" in refusal(lambda: in_batches(["a", "\n"]))
+    assert "only token_signals" in refusal(lambda: in_batches([TokenQuery("a", 5)]))
 
 
 # Any body for an endpoint with a published price

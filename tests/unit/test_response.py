@@ -29,7 +29,6 @@ from tradesdk import (
     Signal,
     TradeClient,
 )
-from tradesdk._values.http import Headers
 
 from .._answers import ACCOUNT, BASE, Service, agent, signal
 from .._clock import START, http_date
@@ -237,11 +236,15 @@ def test_no_bytes_raise_anything_else(content: bytes) -> None:
 # Errors
 
 
-def error_of(status: int, content: Any = b"", path: str = "/v1/x", **headers: str) -> APIStatusError:
-    """By the clock of the service the time is `START`."""
+def error_after(answer: httpx.Response) -> APIStatusError:
     with pytest.raises(APIStatusError) as caught:
-        read(lambda c: c.request("GET", path), content, status, **headers)
-    error = caught.value
+        client_of(Service(answer), max_retries=0).request("GET", "/v1/x")
+    return caught.value
+
+
+def error_of(status: int, content: Any = b"", **headers: str) -> APIStatusError:
+    """By the clock of the service the time is `START`."""
+    error = error_after(answer(content, status, **headers))
     assert str(error).isprintable()
     assert len(str(error)) <= 1201
     return error
@@ -379,7 +382,8 @@ def test_no_answer_makes_it_raise(status: int, body: bytes, after: str, reset: s
 
 
 def test_headers_are_found_in_any_case_joined_and_constant() -> None:
-    headers = Headers([("Retry-After", "5"), ("A", "1"), ("b", "x"), ("a", "2"), ("A", "3")])
+    named = [("Retry-After", "5"), ("A", "1"), ("b", "x"), ("a", "2"), ("A", "3")]
+    headers = error_after(httpx.Response(404, headers=named)).headers
     for name in ("retry-after", "Retry-After", "RETRY-AFTER"):
         assert headers[name] == headers.get(name) == "5"
         assert name in headers
@@ -396,7 +400,7 @@ def test_headers_are_found_in_any_case_joined_and_constant() -> None:
 
 
 def raw(content: bytes) -> RawResponse:
-    return RawResponse(200, Headers([("Set-Cookie", "hidden")]), content)
+    return RawResponse(200, {"set-cookie": "hidden"}, content)
 
 
 def test_a_raw_answer_is_a_value_whose_repr_shows_neither_body_nor_headers() -> None:
