@@ -13,6 +13,7 @@ from tradesdk._values.http import Headers
 from tradesdk.errors import PaymentRefusedError
 from tradesdk.payments.protocol import (
     MAX_OFFER,
+    RECEIPT_HEADER,
     Authorization,
     Offer,
     encode_payment,
@@ -85,6 +86,10 @@ def written(offer: Offer, identifier: str | None = None) -> Any:
 def test_what_the_offer_did_not_say_is_not_said_back() -> None:
     payment = written(parse_offer(answer_2({"x402Version": 2, "accepts": [requirement_2()], "resource": None})))
     assert payment.keys() == {"x402Version", "payload", "accepted"}
+
+
+def test_receipts_are_in_the_header_of_their_version() -> None:
+    assert RECEIPT_HEADER == {2: "payment-response", 1: "x-payment-response"}
 
 
 @pytest.mark.parametrize("identifier", ["", "a" * 15, "a" * 129, "a" * 15 + ".", "a" * 15 + "é", "a" * 16 + "\n"])
