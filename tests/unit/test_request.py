@@ -105,7 +105,7 @@ REFUSED: list[tuple[str, Act, list[Any]]] = [
         "start",
         HISTORY,
         [
-            *(datetime.min, math.nan, math.inf, -math.inf, -1, -0.5, 1.7e12, 10**400, DIGITS, 1e300),
+            *(datetime.min, math.nan, math.inf, -math.inf, -1, -0.5, 253402300800, 10**400, DIGITS, 1e300),
             *("2024-01-01", "1700000000", True, [1], timedelta(days=1)),
         ],
     ),
