@@ -74,18 +74,22 @@ async def test_raw_request_has_the_same_errors_and_retries() -> None:
         "/v1/a b",
         "/v1/ä",
         "/v1/a\r\nX-Evil: 1",
+        *("@elsewhere.example/", ":80/", "/..", "/v1/..", "/v1/.%2e", "/v1/%2e%2e%2fadmin", "/v1/%2e%2fadmin"),
+        *("/v1/x%2F..", "/v1/a\nb", "/v1/\x00", "/\\elsewhere.example", None, 5, b"/v1/account"),
     ],
 )
-async def test_raw_paths_that_are_refused(path: str) -> None:
+async def test_raw_paths_that_are_refused(path: Any) -> None:
     service = Service()
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(InvalidArgumentError, match="path must"):
         await client_of(service).request("GET", path)
     assert service.requests == []
 
 
-@pytest.mark.parametrize("method", ["", "TRACE", "CONNECT", "GET /v1/x HTTP/1.1\r\n"])
-async def test_raw_methods_that_are_refused(method: str) -> None:
-    with pytest.raises(InvalidArgumentError):
+@pytest.mark.parametrize(
+    "method", ["", "TRACE", "CONNECT", "GET /v1/x HTTP/1.1\r\n", "GETT", "HEAD", "GET ", "\uff27ET", None, 5, b"GET"]
+)
+async def test_raw_methods_that_are_refused(method: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="method must be one of GET, PUT, PATCH, DELETE, POST"):
         await client_of(Service()).request(method, "/v1/account")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise
 
 import pytest
 
@@ -35,20 +34,6 @@ def missing(one: Follows, history: History) -> list[float]:
 
 
 # more than fit
-
-
-@pytest.mark.parametrize(
-    ("count", "each", "times"),
-    [(1000, 0.1, 1.0), (1001, 0.1, 2.0), (3500, 0.1, 2.2), (10_500, 0.1, 2.3), (1200, 1.0, 2.0), (2500, 0.0, 5.3)],
-)
-def test_a_long_hole_is_yielded_once_in_order_in_windows(count: int, each: float, times: float) -> None:
-    """The last of them is 2,500 in a single second, which cannot be cut into windows."""
-    history = History(rush(count, each=each))
-    one = Follows.begun(history=history)
-    assert one.first_look(20_000) == [f"h{number}" for number in range(count)]
-    assert one.gaps == []
-    assert not any(signal.late for signal in one.yielded)
-    assert history.pages <= times * count / 100 + 2
 
 
 def test_memory_holds_no_more_than_a_load() -> None:
@@ -92,15 +77,6 @@ def test_a_second_look_that_fails_at_once_is_a_gap_up_to_now() -> None:
     one.live("a", 5)
     assert one.second_look(103, attached=100, breaks=0) == []
     assert one.gaps == [(5, 103, "a page could not be read")]
-
-
-def test_a_walk_that_fails_half_way_yields_what_it_has_found() -> None:
-    """The newest part. The gap ends where that begins."""
-    history = History(rush(250, each=1.0))
-    one = Follows.begun(history=history)
-    assert one.second_look(303, attached=300, breaks=2) == [f"h{number}" for number in range(50, 250)]
-    assert one.gaps == [(0, 60, "a page could not be read")]
-    assert all(0 <= at <= 60 for at in missing(one, history))
 
 
 @pytest.mark.parametrize("breaks", [0, 1, 5, 10, 11, 18, 24, 25, 26, 30])
@@ -167,20 +143,6 @@ def test_too_many_in_no_order_are_a_gap_from_where_the_walk_began() -> None:
     assert all(start <= at <= end for at in lost)
 
 
-def test_a_walk_in_no_order_that_fails_is_a_gap_around_all_that_is_missing() -> None:
-    """The oldest first: what was found says nothing about what was not."""
-    entries = rush(1000, each=0.3)
-    history = History(entries)
-    one = Follows.begun(history=history)
-    look = one.replay.look(START + 400, attached=START + 400)
-    for offset in range(0, 500, 100):
-        one.replay.add(look, [listed(name, at) for name, at in entries[offset : offset + 100]])
-    one._told(one.replay.failed(look, "broken", START + 400, one.out))
-    one.handed()
-    ((start, end, _),) = one.gaps
-    assert all(start <= at <= end for at in missing(one, history))
-
-
 # what the stream will perhaps still bring
 
 
@@ -245,13 +207,6 @@ def test_what_waits_is_in_the_gap_when_the_next_walk_fails() -> None:
     one.second_look(113, attached=110, breaks=0)
     assert one.gaps == [(90, 113, "a page could not be read")]
     assert one.audit(413) == ["w1", "w2", "w3"]
-
-
-def test_what_is_found_is_sorted_before_it_is_yielded() -> None:
-    one = waiting()
-    one.audit(397)
-    times = [signal.timestamp for signal in one.yielded]
-    assert all(older <= newer for older, newer in pairwise(times))
 
 
 def test_a_gap_does_not_reach_into_a_time_to_come() -> None:

@@ -17,6 +17,7 @@ from tradesdk._frames import pandas_frame, polars_frame
 from tradesdk.models._base import Model
 
 from .. import _answers
+from ..contract._golden import load
 
 MOMENT = "timestamp[us, tz=UTC]"
 TEXT, WHOLE, REAL, FLAG = "string", "int64", "double", "bool"
@@ -58,31 +59,10 @@ AGENT = SUMMARY | {
     "stats_total_pnl_usd": f"{REAL}?",
     "updated_at": f"{MOMENT}?",
 }
-POSITION = {
-    "id": "p1",
-    "agent_id": "a1",
-    "token_address": "0x" + "cd" * 20,
-    "token_symbol": "BRETT",
-    "chain_id": 8453,
-    "entry_price_usd": 1.5,
-    "current_price_usd": 2,
-    "unrealized_pnl_usd": -0.5,
-    "stop_loss_price": 1.0,
-    "take_profit_price": 3.0,
-    "trailing_stop_price": 1.2,
-    "opened_at": 1_750_000_000,
-}
-RECORD = {
-    "signal": "BUY",
-    "reason": "crossed",
-    "signalPriceEth": 0.1,
-    "signalPriceUsd": 300,
-    "signalPriceFormatted": "0.1 ETH",
+POSITION = load("positions_page.json")["data"][0]
+RECORD = load("market/token_signals.json")["data"]["results"][0]["signals"][0] | {
     "createdAt": "2026-01-04T01:20:58.123456Z",
     "previousShortSMA": None,
-    "previousLongSMA": 1.5,
-    "crossoverDetected": True,
-    "consecutiveGreenCandles": 3,
 }
 BALANCE = _answers.BALANCE | {
     "token_balances": [{"token_address": "0x1", "token_symbol": "Ä", "balance": 1.5, "balance_usd": 3.0}]

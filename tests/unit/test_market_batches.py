@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tradesdk import APIConnectionError, InvalidArgumentError
+from tradesdk import APIConnectionError
 from tradesdk._market import MarketRequest, TokenQuery, token_prices
 from tradesdk._values.money import usd
 from tradesdk._values.payment import PaymentState
@@ -31,35 +31,6 @@ def plan(
 ) -> BatchPlan[TokenResults[TokenPrice]]:
     tokens = [TokenQuery(f"T{number}") for number in range(count)]
     return BatchPlan(tokens, ask, BatchOptions.of(size, None, max_price, max_total))
-
-
-@given(st.integers(0, 40), st.integers(1, 5))
-def test_every_token_is_in_one_batch(count: int, size: int) -> None:
-    made = plan(count, size)
-    assert [name for part in made.parts for name in part.tokens] == [f"T{number}" for number in range(count)]
-    assert all(len(part.tokens) == part.call.tokens == size for part in made.parts[:-1])
-    assert all(1 <= len(part.tokens) <= size for part in made.parts)
-    assert made.amount == count * 30_000
-
-
-@pytest.mark.parametrize("size", [0, 6, -1, True, 2.0, "5", None])
-def test_a_batch_has_one_to_five_tokens(size: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="size must be a whole number from 1 to 5"):
-        BatchOptions.of(size, None, None, None)
-
-
-@pytest.mark.parametrize("bad", [0.1, 30_000, "1e3", "-1", "NaN", "0.0000001", "", True, b"1"])
-def test_money_is_checked(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="max_price"):
-        BatchOptions.of(5, None, bad, None)
-    with pytest.raises(InvalidArgumentError, match="max_total"):
-        BatchOptions.of(5, None, None, bad)
-
-
-@pytest.mark.parametrize("bad", ["", 5, b"job", "\ud800"])
-def test_a_job_has_a_name(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="job"):
-        BatchOptions.of(5, bad, None, None)
 
 
 @pytest.mark.parametrize(
@@ -94,18 +65,6 @@ def test_a_batch_that_would_pass_the_total_is_refused() -> None:
     assert isinstance(error.details, BudgetDetails)
     assert (error.details.limit, error.details.cost, error.details.left) == ("max_total", usd(150_000), usd(100_000))
     assert made.spent == 300_000
-
-
-def test_what_a_job_has_already_costs_nothing() -> None:
-    made = plan(10, 5, max_total="0.15")
-    first = made.delivered(1, replace(result(EMPTY, payment(1, 150_000)), again=True))
-    assert (first.number, first.count, first.spent, first.again) == (1, 2, 0, True)
-    assert made.most(made.parts[1]) == Decimal("0.15")
-    second = made.delivered(2, result(EMPTY, payment(2, 150_000)))
-    assert (second.number, second.spent, second.again) == (2, 150_000, False)
-    assert second.spent_usd == Decimal("0.15")
-    assert second.data is EMPTY
-    assert second.tokens == ("T5", "T6", "T7", "T8", "T9")
 
 
 def test_what_may_have_been_taken_counts_once() -> None:

@@ -85,49 +85,25 @@ def test_it_agrees_with_a_general_encoder(authorization: Authorization) -> None:
     assert authorization_digest(authorization) == keccak(b"\x19" + encoded.version + encoded.header + encoded.body)
 
 
-@given(first=AUTHORIZATIONS, second=AUTHORIZATIONS)
-def test_every_field_counts(first: Authorization, second: Authorization) -> None:
-    digests = {authorization_digest(first)}
-    for name in ("payer", "to", "value", "valid_after", "valid_before", "nonce"):
-        if getattr(first, name) != getattr(second, name):
-            digest = authorization_digest(replace(first, **{name: getattr(second, name)}))
-            assert digest not in digests
-            digests.add(digest)
-
-
-def test_capitals_in_an_address_do_not_matter() -> None:
-    assert authorization_digest(replace(VECTOR, payer=VECTOR.payer.lower(), to=VECTOR.to.lower())).hex() == DIGEST
-
-
 def test_the_signature_leads_back_to_the_payer() -> None:
     assert Account.recover_message(typed_data(VECTOR), signature=bytes.fromhex(SIGNATURE)) == VECTOR.payer
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"payer": ""},
-        {"payer": VECTOR.payer[2:]},
-        {"payer": VECTOR.payer[:-2]},
-        {"payer": VECTOR.payer + "00"},
-        {"payer": "0x" + "0 " * 20},
-        {"payer": "0x" + "00 " * 20},
-        {"payer": "0x" + "zz" * 20},
-        {"to": "0X" + VECTOR.to[2:]},
-        {"to": "vitalik.eth"},
-        {"to": VECTOR.nonce},
-        {"nonce": "0x01"},
-        {"nonce": "0" * 66},
-        {"nonce": VECTOR.to},
-        {"value": -1},
-        {"value": 2**256},
-        {"valid_after": -1},
-        {"valid_before": 2**256},
-    ],
-)
-def test_what_cannot_be_signed(changes: dict[str, Any]) -> None:
+BAD: dict[str, list[Any]] = {
+    "payer": ["", VECTOR.payer[2:], VECTOR.payer[:-2], VECTOR.payer + "00", "0x" + "0 " * 20, "0x" + "00 " * 20],
+    "to": ["0x" + "zz" * 20, "0X" + VECTOR.to[2:], "vitalik.eth", VECTOR.nonce],
+    "nonce": ["0x01", "0" * 66, VECTOR.to],
+    "value": [-1, 2**256],
+    "valid_after": [-1],
+    "valid_before": [2**256],
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), [(name, bad) for name, values in BAD.items() for bad in values])
+def test_what_cannot_be_signed(name: str, bad: Any) -> None:
+    changed: dict[str, Any] = {name: bad}
     with pytest.raises(ValueError, match=r"must be \d+ bytes|from 0 to 2\^256|non-hexadecimal"):
-        authorization_digest(replace(VECTOR, **changes))
+        authorization_digest(replace(VECTOR, **changed))
 
 
 def test_nonces_are_32_random_bytes() -> None:
@@ -143,10 +119,6 @@ def test_nonces_are_32_random_bytes() -> None:
 @given(data=st.binary(max_size=300))
 def test_the_hash(data: bytes) -> None:
     assert keccak256(data) == keccak(data)
-
-
-def test_the_hash_is_known() -> None:
-    assert keccak256(b"").hex() == "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 
 
 def test_a_digest_does_not_need_the_whole_library() -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import tracemalloc
-import zlib
 
 import pytest
 from hypothesis import given
@@ -58,13 +57,6 @@ def test_a_larger_body_is_cut_and_named(coding: str, size: int) -> None:
     assert problem == "it is larger than 4 MiB"
 
 
-def test_forty_mebibytes_are_not_read_to_their_end() -> None:
-    content, problem, taken = read(bytes(40 * MIB), "")
-    assert len(content) == MAX_BODY
-    assert problem is not None
-    assert taken <= MAX_BODY + 65_536
-
-
 @pytest.mark.parametrize("coding", ["", "gzip"])
 def test_an_error_body_is_cut_without_a_word(coding: str) -> None:
     body = b"x" * (MAX_ERROR_BODY + 5000)
@@ -82,11 +74,6 @@ def test_a_bomb_takes_no_more_memory_than_a_body() -> None:
         tracemalloc.stop()
     assert problem == "it is larger than 4 MiB"
     assert peak < 4 * MAX_BODY
-
-
-def test_a_bomb_in_a_bomb_is_unpacked_once() -> None:
-    content, problem, _ = read(gzip.compress(ZEROS))
-    assert (content, problem) == (ZEROS, None)
 
 
 @pytest.mark.parametrize(
@@ -112,22 +99,13 @@ def test_gzip_that_is_cut_short_is_a_problem_wherever_it_ends(end: int, size: in
     assert read(WHOLE[:end], size=size)[1] == "its gzip is cut short"
 
 
-def test_an_empty_body_said_to_be_gzip_is_an_empty_body() -> None:
+def test_damage_is_a_problem() -> None:
+    for place in (-1, -5, 20):
+        broken = bytearray(WHOLE)
+        broken[place] ^= 0xFF
+        assert read(bytes(broken))[1] == "its gzip is damaged"
+    assert read(WHOLE + WHOLE[:2] + b"\x00" * 20)[1] == "its gzip is damaged"
     assert read(b"")[:2] == (b"", None)
-
-
-@pytest.mark.parametrize(
-    "data", [b'{"id": 1}', b"[]", b"\x1f\x8b\x07\x00", b"<html>", zlib.compress(b"{}"), bytes(100)]
-)
-def test_what_is_no_gzip_is_a_problem(data: bytes) -> None:
-    assert read(data)[:2] == (b"", "its gzip is damaged")
-
-
-@pytest.mark.parametrize("place", [-1, -5, 20])
-def test_damage_is_a_problem(place: int) -> None:
-    broken = bytearray(WHOLE)
-    broken[place] ^= 0xFF
-    assert read(bytes(broken))[1] == "its gzip is damaged"
 
 
 @given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.integers(1, 400), st.booleans())
@@ -153,21 +131,11 @@ def test_members_without_a_result_end() -> None:
     assert taken < MIB
 
 
-def test_a_member_that_is_damaged_is_a_problem() -> None:
-    assert read(WHOLE + WHOLE[:2] + b"\x00" * 20)[1] == "its gzip is damaged"
-
-
 @pytest.mark.parametrize("more", [b"x", b"\x00", b"\n", b"\x1fx", b"{}"])
 @pytest.mark.parametrize("size", [7, 65_536])
 def test_what_follows_the_coding_is_a_problem(more: bytes, size: int) -> None:
     content, problem, _ = read(gzip.compress(b"{}") + more, size=size)
     assert (content, problem) == (b"{}", "it has data after the end of its gzip")
-
-
-def test_endless_garbage_after_the_coding_is_not_collected() -> None:
-    _, problem, taken = read(gzip.compress(b"{}") + bytes(40 * MIB))
-    assert problem == "it has data after the end of its gzip"
-    assert taken <= 2 * 65_536
 
 
 @given(st.binary(max_size=300), st.integers(1, 50), st.sampled_from([200, 404, 503]))

@@ -37,20 +37,6 @@ class Call:
         return self.retries.next(failure, now=NOW, time_left=time_left)
 
 
-@pytest.mark.rule("retry.five")
-@pytest.mark.parametrize("failure", [LOST, NOT_SENT, status(429), status(503), status(502), status(504)])
-def test_five_retries_and_then_the_error(failure: Failure) -> None:
-    call = Call()
-    assert [call.fail(failure) for _ in range(7)] == [2, 4, 8, 16, 32, None, None]
-    assert call.retries.count == 5
-
-
-def test_one_counter_for_all_causes() -> None:
-    call = Call()
-    mixed = [LOST, NOT_SENT, status(429), status(503), status(500), LOST]
-    assert [call.fail(failure) for failure in mixed] == [2, 4, 8, 16, 32, None]
-
-
 def test_two_retries_after_a_500_in_the_whole_call() -> None:
     call = Call()
     assert [call.fail(status(500)) for _ in range(3)] == [2, 4, None]
@@ -77,14 +63,6 @@ def test_a_wait_of_120_seconds_is_taken_and_a_longer_one_raised_at_once(code: in
     assert call.retries.count == 1
 
 
-def test_the_longest_wait_of_the_service_is_a_setting() -> None:
-    policy = RetryPolicy(max_server_wait=10)
-    assert Call(policy=policy).fail(status(429, retry_after="10")) == 10
-    assert Call(policy=policy).fail(status(429, retry_after="11")) is None
-    call = Call(policy=policy)  # our own backoff is not the service's wait
-    assert [call.fail(LOST) for _ in range(5)] == [2, 4, 8, 16, 32]
-
-
 def test_no_wait_passes_the_deadline() -> None:
     assert Call().fail(LOST, time_left=2) == 2
     assert Call().fail(LOST, time_left=1.999) is None
@@ -92,12 +70,6 @@ def test_no_wait_passes_the_deadline() -> None:
     assert Call().fail(LOST, time_left=-5) is None
     assert Call().fail(status(429, retry_after="50"), time_left=49) is None
     assert Call().fail(status(429, retry_after="50"), time_left=math.inf) == 50
-
-
-def test_a_retry_that_the_deadline_forbids_costs_nothing() -> None:
-    call = Call()
-    call.fail(LOST, time_left=1)
-    assert (call.retries.count, call.budget.tokens) == (0, 500)
 
 
 # Creates
@@ -122,48 +94,12 @@ def test_an_open_outcome_makes_a_create_look(failure: Failure) -> None:
     assert call.retries.outcome_unknown
 
 
-@pytest.mark.parametrize("failure", [NOT_SENT, status(429), status(503)])
-def test_a_create_that_certainly_did_not_happen_is_simply_sent_again(failure: Failure) -> None:
-    call = Call(Operation.CREATE)
-    assert call.fail(failure) == 2
-    assert not call.retries.must_look_up
-    assert not call.retries.outcome_unknown
-
-
 def test_a_create_that_nobody_can_look_for_is_raised() -> None:
     call = Call(Operation.CREATE, can_look_up=False)
     assert call.fail(status(429)) == 2
     assert call.fail(LOST) is None
     assert call.retries.outcome_unknown
     assert call.budget.tokens == 495
-
-
-def test_a_500_leaves_the_outcome_of_a_create_unknown_and_is_raised() -> None:
-    call = Call(Operation.CREATE)
-    assert call.fail(status(500)) is None
-    assert call.retries.outcome_unknown
-
-
-def test_an_outcome_stays_unknown_whatever_follows() -> None:
-    call = Call(Operation.WRITE)
-    assert call.fail(LOST) == 2
-    assert call.fail(status(404)) is None
-    assert call.retries.outcome_unknown
-
-
-@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.QUERY])
-def test_only_creates_look(operation: Operation) -> None:
-    call = Call(operation, can_look_up=True)
-    for failure in (LOST, status(504), status(503, service=False)):
-        assert call.fail(failure) is not None
-        assert not call.retries.must_look_up
-
-
-def test_a_read_has_no_outcome_to_doubt() -> None:
-    call = Call(Operation.READ)
-    for failure in (LOST, status(500), status(502)):
-        call.fail(failure)
-    assert not call.retries.outcome_unknown
 
 
 # The budget
@@ -180,18 +116,6 @@ def test_what_a_retry_costs(failure: Failure, cost: int) -> None:
     assert (call.budget.tokens, call.retries.spent) == (500 - 2 * cost, 2 * cost)
 
 
-def test_an_outage_empties_the_budget_and_then_errors_are_raised_at_once() -> None:
-    budget = RetryBudget()
-    taken = sum(Call(budget=budget).fail(LOST) is not None for _ in range(100))
-    assert taken == 35  # 35 * 14 = 490
-    assert budget.tokens == 10
-    call = Call(budget=budget)
-    assert call.fail(LOST) is None
-    assert call.retries.count == 0
-    assert [Call(budget=budget).fail(status(429)) for _ in range(3)] == [2, 2, None]
-    assert budget.tokens == 0
-
-
 def test_a_budget_takes_all_or_nothing_and_never_holds_more_than_it_began_with() -> None:
     budget = RetryBudget(20)
     assert budget.take(14)
@@ -205,16 +129,6 @@ def test_a_budget_takes_all_or_nothing_and_never_holds_more_than_it_began_with()
     assert budget.tokens == 20
     budget.give_back(1)
     assert budget.tokens == 20
-
-
-def test_a_success_gives_back_what_its_retries_cost() -> None:
-    budget = RetryBudget()
-    call = Call(budget=budget)
-    for failure in (LOST, status(429), status(503)):
-        call.fail(failure)
-    assert budget.tokens == 500 - 33
-    budget.give_back(call.retries.spent)
-    assert budget.tokens == 500
 
 
 # Properties

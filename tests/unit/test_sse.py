@@ -1,14 +1,21 @@
-"""Event streams, typed from the HTML standard: what each one says, however its bytes are cut."""
+"""Event streams, typed from the HTML standard: what each one says, however its bytes are cut, and what is too long."""
 
+import pickle
+import time
+import tracemalloc
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import pairwise
 from typing import NamedTuple
 
+import httpx
 import pytest
+from httpx_sse import EventSource
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tradesdk._stream.sse import LONGEST_RETRY, ServerSentEvent, SSEDecoder
+from tradesdk._stream.sse import HEAD, LONGEST_RETRY, MAX_EVENT, MAX_LINE, ServerSentEvent, SSEDecoder, SSELimitError
 
-from .._sse_reference import read
+from .._sse_reference import Reading, read
 
 BOM = b"\xef\xbb\xbf"
 
@@ -146,7 +153,6 @@ CASES = {
     "broken character before an end": Case(b"data: \xe2\x82\r\n\r\ndata\xc3: x\n\n", messages("\ufffd")),
     "characters of four bytes": Case("data: 🚀ä€\n\n".encode(), messages("🚀ä€")),
 }
-SHORT = {name: case for name, case in CASES.items() if len(case.stream) <= 60}
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -181,25 +187,13 @@ def test_cut_at_every_byte(case: Case) -> None:
         assert outcome(cut(case.stream, place)) == expected, place
 
 
-@pytest.mark.parametrize("case", SHORT.values(), ids=SHORT.keys())
-def test_cut_at_every_two_bytes(case: Case) -> None:
-    expected = case._replace(stream=b"")
-    for places in combinations(range(len(case.stream) + 1), 2):
-        assert outcome(cut(case.stream, *places)) == expected, places
-
-
-@each_case
-def test_byte_by_byte_with_nothing_between(case: Case) -> None:
-    chunks = [part for byte in case.stream for part in (b"", bytes([byte]), b"")]
-    assert outcome(chunks) == case._replace(stream=b"")
-
-
 @each_case
 def test_nothing_comes_later_than_it_could(case: Case) -> None:
     """After every single byte it has said what those bytes say, also after a CR that may yet become CR LF."""
     decoder = SSEDecoder()
     seen: list[tuple[str, str, str]] = []
     for place in range(len(case.stream)):
+        assert decoder.feed(b"") == []
         seen += [(event.text, event.event, event.id) for event in decoder.feed(case.stream[place : place + 1])]
         reading = read(case.stream[: place + 1])
         assert seen == reading.events
@@ -246,3 +240,309 @@ def test_after_the_end_nothing_can_be_fed() -> None:
     for chunk in (b"\n", b""):
         with pytest.raises(RuntimeError, match="ended"):
             decoder.feed(chunk)
+
+
+# Lines and events that are too long
+
+LINE = 40
+EVENT = 60
+
+
+def small() -> SSEDecoder:
+    return SSEDecoder(max_line=LINE, max_event=EVENT)
+
+
+def pieces(stream: bytes, size: int) -> Iterator[bytes]:
+    return (stream[start : start + size] for start in range(0, len(stream), size))
+
+
+def fed(decoder: SSEDecoder, stream: bytes, size: int) -> list[bytes]:
+    return [event.data for piece in pieces(stream, size) for event in decoder.feed(piece)]
+
+
+def error_of(decoder: SSEDecoder) -> tuple[str, int, bytes]:
+    assert decoder.error is not None
+    return decoder.error.what, decoder.error.limit, decoder.error.head
+
+
+every_cut = pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 42, 1000])
+
+
+@every_cut
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("start", [b"data: ", b"data:", b":", b"id: ", b"event: ", b"unknown: ", b"retry: ", b""])
+def test_a_line_of_the_limit_passes_and_one_byte_more_does_not(start: bytes, end: bytes, size: int) -> None:
+    before, after = b"data: before" + 2 * end, b"data: after" + 2 * end
+    longest = start + b"x" * (LINE - len(start))
+    value = [longest[len(start) :]] if start.startswith(b"data") else []
+    decoder = small()
+    assert fed(decoder, before + longest + 2 * end + after, size) == [b"before", *value, b"after"]
+    assert decoder.error is None
+
+    decoder = small()
+    assert fed(decoder, before + longest + b"x" + 2 * end + after, size) == [b"before"]
+    assert error_of(decoder) == ("line", LINE, longest)
+
+
+@every_cut
+def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long(size: int) -> None:
+    decoder = small()
+    for number, piece in enumerate(pieces(b"data: x\n\n" + b"y" * 400, size)):
+        decoder.feed(piece)
+        assert (decoder.error is not None) == ((number + 1) * size > 9 + LINE)
+    assert error_of(decoder) == ("line", LINE, b"y" * LINE)
+
+
+def test_what_counts_is_the_data_of_one_event() -> None:
+    decoder = small()
+    for _ in range(100):
+        assert decoder.feed(b": alive\nunknown: field\n") == []
+        assert decoder.feed(b"event: e\nid: 1\n") == []
+    assert decoder.feed(b"data: x\n\n") == [ServerSentEvent(b"x", "e", "1")]
+    assert decoder.comments == 100
+
+
+def test_after_an_error_it_says_nothing_more_until_it_is_closed() -> None:
+    decoder = small()
+    decoder.feed(b"id: 5\nretry: 7\ndata: x\n\nid: 6\n" + b"y" * (LINE + 1))
+    error = decoder.error
+    for chunk in (b"\n", b"data: z\n\n", b"", b"retry: 8\n\n:\n\n", b"y" * 1000):
+        assert decoder.feed(chunk) == []
+    assert decoder.error is error
+    assert (decoder.last_event_id, decoder.retry, decoder.comments) == ("5", 7, 0)
+    decoder.close()
+    assert decoder.error is error
+    with pytest.raises(RuntimeError, match="ended"):
+        decoder.feed(b"data: z\n\n")
+
+
+def test_the_error_says_what_is_wrong_and_can_be_pickled() -> None:
+    for what, says in (("line", "a line of the stream"), ("event", "an event of the stream")):
+        error = SSELimitError(what, MAX_LINE, b"\x1b[2Jx")
+        assert str(error) == f"{says} is longer than 1,048,576 bytes"
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301  # what was written a moment ago
+        assert (again.what, again.limit, again.head, str(again)) == (what, MAX_LINE, b"\x1b[2Jx", str(error))
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("size", [1000, 65_536, 10 * 1024 * 1024])
+def test_the_usual_limits(size: int) -> None:
+    value = b"x" * (MAX_LINE - 6)
+    decoder = SSEDecoder()
+    assert fed(decoder, b"data: " + value + b"\n\n", size) == [value]
+    four = (b"data: " + value + b"\n") * 4 + b"data: " + b"y" * 20  # with the four ends of lines the limit exactly
+    assert [len(data) for data in fed(decoder, four + b"\n\n", size)] == [MAX_EVENT]
+    assert fed(decoder, four + b"y\n\n", size) == []
+    assert error_of(decoder) == ("event", MAX_EVENT, b"x" * HEAD)
+
+    decoder = SSEDecoder()
+    assert fed(decoder, b"data: x\n\ndata: " + value + b"x\n\n", size) == [b"x"]
+    assert error_of(decoder) == ("line", MAX_LINE, b"data: " + b"x" * (HEAD - 6))
+
+
+def test_a_long_line_byte_by_byte_takes_time_in_proportion() -> None:
+    def per_byte(length: int) -> float:
+        taken = []
+        for _ in range(3):
+            decoder = SSEDecoder()
+            decoder.feed(b"data: ")
+            began = time.process_time()
+            for _ in range(length):
+                decoder.feed(b"x")
+            taken.append((time.process_time() - began) / length)
+            (event,) = decoder.feed(b"\n\n")
+            assert len(event.data) == length
+        return min(taken)
+
+    assert per_byte(MAX_LINE // 4) < 4 * per_byte(MAX_LINE // 64)  # were it copied each time: some 15 times
+
+
+def peak(stream: Iterator[bytes]) -> tuple[int, int]:
+    """Bytes that a decoder and the events of one feed take at most, and what it holds at the end."""
+    tracemalloc.start()
+    try:
+        decoder = SSEDecoder()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for piece in stream:
+            decoder.feed(piece)
+        now, most = tracemalloc.get_traced_memory()
+        return most - before, now - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_nothing_is_kept_of_what_is_past() -> None:
+    burst = b'data: {"type":"signal"}\n\n: alive\n\nid: 1\nevent: e\ndata: 1\ndata: 2\n\n' * 20
+    most, left = peak(iter([burst] * 200))
+    assert most < 100_000
+    assert left < 2_000
+
+
+@pytest.mark.parametrize("size", [100, 4096])
+def test_a_large_event_in_small_pieces_is_held_once_and_joined_once(size: int) -> None:
+    event = (b"data: " + b"x" * 1000 + b"\n") * 4150 + b"\n"
+    assert MAX_EVENT - 100_000 < len(event) - 7 * 4150 < MAX_EVENT
+    most, left = peak(pieces(event, size))
+    assert most < 2.5 * MAX_EVENT
+    assert left < 2_000
+
+
+def test_the_smallest_lines_do_not_take_more_room_than_their_bytes() -> None:
+    most, left = peak(iter([b"data:12\n" * 100] * 1000))
+    assert most < 2.5 * 300_000
+    assert left > 299_000  # the event goes on
+
+
+@pytest.mark.parametrize("stream", [b"x" * 65_536, b"data: " + b"x" * 65_529 + b"\n"], ids=["line", "event"])
+def test_after_an_error_nothing_is_kept(stream: bytes) -> None:
+    most, left = peak(iter([stream] * 200))
+    assert most < 2.5 * MAX_EVENT
+    assert left < HEAD + 5_000
+
+
+# Against a slow reading of the standard and against httpx-sse, on streams nobody would type
+
+ENDS = (b"\n", b"\r", b"\r\n")
+SIGNAL = b'data: {"type":"signal","id":"sig_1","confidence":0.87}\n\n'
+WORDS = (
+    *ENDS,
+    *ENDS,
+    b"\n\n",
+    b"\r\r",
+    b"\r\n\r\n",
+    b"data",
+    b"data:",
+    b"data: ",
+    b"data: x\n",
+    b"event",
+    b"event: e",
+    b"id",
+    b"id: 1",
+    b"retry",
+    b"retry: ",
+    b"30",
+    b":",
+    b" ",
+    b"\0",
+    b"x",
+    b"\xef\xbb\xbf",
+    b"\xef\xbb",
+    "ä€🚀".encode(),
+    b"\xe2\x82",
+    b"\xf0\x9f",
+    b"\xff",
+    b"\xc3",
+    "\u2028\u2029\x85\x0b\x0c".encode(),
+    SIGNAL,
+    SIGNAL * 3,
+    SIGNAL.replace(b"\n", b"\r\n"),
+)
+words = st.lists(st.sampled_from(WORDS) | st.binary(max_size=4), max_size=40).map(b"".join)
+lines = st.builds(
+    lambda parts: b"".join(name + value + end for name, value, end in parts),
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [b"data: ", b"data:", b"data", b"event: ", b"id: ", b"retry: ", b":", b"", b"", b"other: "]
+            ),
+            st.sampled_from([b"", b"", b"x", b" x", b"12", b"a:b", b"\0", b"\xc3"]),
+            st.sampled_from(ENDS),
+        ),
+        max_size=25,
+    ),
+)
+streams = words | lines
+many = settings(max_examples=500)
+
+
+def cut_at(stream: bytes, places: list[int]) -> Iterator[bytes]:
+    for start, end in pairwise([0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]):
+        yield stream[start:end]
+
+
+cuts = st.lists(st.integers(0, 5000), max_size=12)
+
+
+def ours(chunks: Iterator[bytes]) -> Reading:
+    decoder = SSEDecoder()
+    events = [(event.text, event.event, event.id) for chunk in chunks for event in decoder.feed(chunk)]
+    assert decoder.error is None
+    return Reading(events, decoder.last_event_id, decoder.retry, decoder.comments)
+
+
+def expected(stream: bytes) -> Reading:
+    reading = read(stream)
+    reading.lines = []
+    if reading.retry is not None:
+        reading.retry = min(reading.retry, 10**15)
+    return reading
+
+
+@many
+@given(streams, cuts)
+def test_as_the_slow_reading_says(stream: bytes, places: list[int]) -> None:
+    assert ours(cut_at(stream, places)) == expected(stream)
+
+
+@many
+@given(streams, cuts, st.integers(2, 30), st.integers(0, 40))  # two bytes may be the start of a byte order mark
+def test_limits_fall_where_they_should_however_it_is_cut(
+    stream: bytes, places: list[int], line: int, event: int
+) -> None:
+    def limited(chunks: Iterator[bytes]) -> tuple[object, ...]:
+        decoder = SSEDecoder(max_line=line, max_event=event)
+        events = [(event.data, event.event, event.id) for chunk in chunks for event in decoder.feed(chunk)]
+        error = decoder.error
+        said = None if error is None else (error.what, error.limit, error.head)
+        return events, said, decoder.last_event_id, decoder.retry, decoder.comments
+
+    assert limited(cut_at(stream, places)) == (whole := limited(iter([stream])))
+    assert whole[:2] == by_hand(stream, line, event)
+
+
+def by_hand(stream: bytes, longest: int, largest: int) -> tuple[object, object]:
+    """What limits make of a stream: its lines one at a time, each into a decoder without any."""
+    text = stream.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    *ended, rest = text.split(b"\n")
+    decoder, data = SSEDecoder(), b""
+    events: list[tuple[bytes, str, str]] = []
+    for line in ended:
+        if len(line) > longest:
+            return events, ("line", longest, line[:longest])
+        if line == b"":
+            data = b""
+        elif line == b"data" or line.startswith(b"data:"):
+            value = line[5:].removeprefix(b" ")
+            if len(data) + len(value) > largest:
+                return events, ("event", largest, (data + value)[:largest])
+            data += value + b"\n"
+        events += [(event.data, event.event, event.id) for event in decoder.feed(line + b"\n")]
+    return events, ("line", longest, rest[:longest]) if len(rest) > longest else None
+
+
+# What httpx-sse 0.4.3 reads as the standard does: text without a byte order mark, data in every event, no NUL in an id,
+# nothing but digits in a retry.
+plain = st.text(st.characters(blacklist_characters="\r\n\0\ufeff", blacklist_categories=["Cs"]), max_size=8)
+fields = st.one_of(
+    plain.map("data: {}".format),
+    plain.map("data:{}".format),
+    plain.map("event: {}".format),
+    plain.map("id: {}".format),
+    plain.map(": {}".format),
+    st.integers(0, 10**6).map("retry: {}".format),
+    st.sampled_from(["data", "event", "id", "other", "other: x"]),
+)
+blocks = st.tuples(st.lists(fields, max_size=4), plain.map("data: {}".format), st.lists(fields, max_size=4)).map(
+    lambda parts: [*parts[0], parts[1], *parts[2]]
+)
+
+
+@given(st.lists(blocks, max_size=8), st.sampled_from(["\n", "\r", "\r\n"]), cuts)
+def test_as_httpx_sse_reads_it(written: list[list[str]], end: str, places: list[int]) -> None:
+    stream = "".join(line + end for block in written for line in [*block, ""]).encode()
+    response = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=cut_at(stream, places))
+    theirs = [(event.data, event.event, event.id) for event in EventSource(response).iter_sse()]
+    reading = ours(cut_at(stream, places))
+    assert [(data, kind or "message", last_id) for data, kind, last_id in reading.events] == theirs
+    assert len(theirs) == len(written)

@@ -13,10 +13,10 @@ from tradesdk import RetryPolicy
 from tradesdk._stream.events import HistoryPage
 from tradesdk._stream.options import StreamOptions
 from tradesdk._stream.state_machine import AUDIT_EVERY, NextAction, StreamState
-from tradesdk.models.stream import Connected, Disconnected, Gap, Heartbeat, InvalidEvent, StreamSignal, UnknownEvent
+from tradesdk.models.stream import Gap, InvalidEvent, StreamSignal
 
 from .._clock import START, http_date
-from .._streamscript import CHAIN, beat, event, live
+from .._streamscript import CHAIN, beat, live
 from ._replays import listed
 
 ASKED = StreamOptions(
@@ -86,19 +86,6 @@ def test_what_it_does_next() -> None:
     assert one.do(16) is NextAction.BACKFILL
     one.looks(16)
     assert one.do(16) is NextAction.READ
-
-
-def test_the_second_look_comes_before_anything_newer_is_yielded() -> None:
-    one = Following()
-    one.connected()
-    one.it.disconnected("cut", 10, START + 10)
-    one.connected(20)
-    one.looks(20, listed("h1", 12))
-    assert ids(one.taken()) == ["h1"]
-    assert one.do(20) is NextAction.WAIT
-    one.looks(23, listed("h2", 19), listed("h1", 12))
-    assert ids(one.taken()) == ["h2"]
-    assert one.do(23) is NextAction.READ
 
 
 def test_the_service_cannot_set_our_marks() -> None:
@@ -175,34 +162,6 @@ def test_garbage_is_no_life_either(garbage: bytes) -> None:
     assert one.feed(garbage, 91, waited=11.0) == "bytes, but no event for 90 s"
 
 
-@pytest.mark.parametrize(
-    "life", [live("x", 1), beat(1), event(b'{"type": "later"}'), live("x", 1).replace(b"BRETT", b"\xff")]
-)
-def test_every_event_that_can_be_read_is_life(life: bytes) -> None:
-    one = Following()
-    one.connected()
-    assert one.feed(life, 80, waited=80.0) is None
-    assert one.feed(b":\n", 169, waited=89.0) is None
-
-
-def test_what_is_not_asked_for_is_counted_and_not_yielded() -> None:
-    one = Following()
-    one.connected()
-    one.feed(beat(1) + event(b'{"type": "later"}') + event(b"x") + live("a", 1) + live("a", 1), 1)
-    assert ids(one.taken()) == ["a"]
-    stats = one.it.stats
-    assert (stats.heartbeats, stats.unknown, stats.invalid, stats.signals, stats.duplicates) == (1, 1, 1, 1, 1)
-
-
-def test_what_is_asked_for_comes_in_its_place() -> None:
-    one = Following(heartbeats=True, unknown_events=True, reports=True)
-    one.connected()
-    one.feed(live("a", 1) + beat(1) + event(b"x") + event(b'{"type": "later"}') + live("b", 1), 1)
-    one.it.disconnected("cut", 2, START + 2)
-    kinds = [type(item) for item in one.taken()]
-    assert kinds == [Connected, StreamSignal, Heartbeat, InvalidEvent, UnknownEvent, StreamSignal, Disconnected]
-
-
 def test_what_it_says_of_itself() -> None:
     one = Following()
     assert (one.it.stats.position, one.it.stats.lag) == (None, None)
@@ -263,13 +222,6 @@ def test_the_last_event_id_goes_from_one_connection_to_the_next() -> None:
     assert one.it.stats.invalid == 0
 
 
-def test_not_more_reconnects_than_allowed() -> None:
-    one = Following(max_reconnects=2)
-    assert [one.it.disconnected("no", 0, START) for _ in range(3)] == [True, True, False]
-    one = Following(max_reconnects=0)
-    assert not one.it.disconnected("no", 0, START)
-
-
 def test_the_same_broken_item_of_the_history_is_told_once() -> None:
     one = Following(reports=True)
     one.connected()
@@ -291,13 +243,3 @@ def test_the_first_interruption_costs_nothing_and_more_of_them_wait() -> None:
     one.it.interrupted(2)
     do, wait = one.it.step(2)
     assert (do, wait >= 2) == (NextAction.WAIT, True)
-
-
-def test_an_overlong_line_ends_the_connection_and_is_told() -> None:
-    one = Following(reports=True)
-    one.connected()
-    one.taken()
-    reason = one.feed(live("a", 1) + b"x" * 2_000_000, 1)
-    assert reason is not None
-    signal, bad = one.taken()
-    assert (signal.id, bad.reason, len(bad.raw)) == ("a", reason, 65_536)

@@ -6,18 +6,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk import Gap, InvalidEvent, StreamSignal, UnknownEvent
+from tradesdk import InvalidEvent, StreamSignal, UnknownEvent
 
-from .._clock import START, VirtualClock
+from .._clock import VirtualClock
 from .._streamservice import StreamService
 from .._streamservice_judge import StreamJudge
-from .._streamservice_plan import KINDS, STALLS, Fate, Plan, Refusal
+from .._streamservice_plan import KINDS, STALLS, Fate, Plan
 from .._streamservice_wire import Connection
 
 STREAM = "https://service.example/v1/signals/stream?chain=8453"
@@ -109,116 +108,6 @@ def test_an_undisturbed_stream_brings_everything_in_order() -> None:
     assert end == "end"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_kinds_of_disconnects(kind: str) -> None:
-    service = of_fate(kind, loses=False, abrupt=kind == "reset")
-    body, end = received(opened(service)[1])
-    assert end == ("ReadError" if kind == "reset" else "end")
-    whole = body.endswith((b"\n", b"\r"))
-    assert whole == (not kind.startswith("inside"))
-    assert service.unfinished == 0
-    if kind == "inside a character":
-        with pytest.raises(UnicodeDecodeError, match="unexpected end"):
-            body[body.rindex(b"data: {") :].decode()
-    live = [each for number, each in enumerate(service.plan.signals) if service.live[number]]
-    assert [each.id for each in live] == list(dict.fromkeys(item["id"] for item in signals_in(body)))
-    assert 5 < len(live) < 400
-
-
-def test_a_silent_stream_ends_with_the_read_timeout() -> None:
-    service = of_fate("silent", 100.0)
-    _, end = received(opened(service, read=45.0)[1])
-    assert end == "ReadTimeout"
-    assert 135 < service.now < 145.2
-
-
-def test_dripping_comments_keep_the_read_timeout_away() -> None:
-    service = of_fate("dripping comments", 100.0, drip=5.0)
-    _, connection = opened(service, read=45.0)
-    piece = b""
-    while service.now < 3000:
-        piece = connection.read()
-    assert piece in b": still here\n" * 2
-    assert service.unfinished == 0
-
-
-def test_what_nobody_reads_is_kept() -> None:
-    service = of_fate("clean", LONG)
-    _, connection = opened(service)
-    service.clock.advance(200)
-    moment = service.now
-    body = b""
-    while service.now < moment + 1:
-        body += connection.read()
-    sent = [each for each in service.plan.signals if 1 < each.at <= moment]
-    assert len(sent) >= 10
-    assert {each.id for each in sent} <= {item["id"] for item in signals_in(body)}
-
-
-def test_what_a_reset_takes_with_it() -> None:
-    service = of_fate("reset", 100.0, loses=True, abrupt=True)
-    _, connection = opened(service)
-    service.clock.advance(150)
-    assert received(connection) == (b"", "ReadError")
-    assert not any(service.live)
-
-
-def test_leaving_before_the_end_is_noted() -> None:
-    service = of_fate("clean", 100.0)
-    response, _ = opened(service)
-    assert (service.open, service.unfinished) == (1, 1)
-    response.close()
-    assert (service.open, service.unfinished, service.escaped) == (0, 0, 1)
-
-
-def test_history_is_late_signal_by_signal() -> None:
-    service = of_fate("clean", LONG)
-    plan = service.plan
-    rush = max(range(200, 500), key=lambda number: plan.signals[number].seen - plan.signals[number].at)
-    service.clock.advance(plan.signals[rush].at + 0.01 - service.now)
-    found = ask(service, HISTORY + "&limit=100").json()["data"]
-    stamps = [item["timestamp"] for item in found]
-    assert stamps == sorted(stamps, reverse=True)
-    assert plan.signals[rush].id not in [item["id"] for item in found]
-    service.clock.advance(2.0)
-    assert plan.signals[rush].id in [item["id"] for item in ask(service, HISTORY + "&limit=100").json()["data"]]
-
-
-def test_history_page_by_page() -> None:
-    service = of_fate("clean", LONG)
-    plan = service.plan
-    service.clock.advance(plan.end + 3)
-    low, high = (plan.signals[number].fields["timestamp"] for number in (60, 400))
-    url = HISTORY + f"&limit=37&from={low}&to={high}"
-    found: list[Any] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = ask(service, url + (f"&cursor={cursor}" if cursor else "")).json()
-        found += page["data"]
-        cursor = page.get("next_cursor")
-    wanted = [each.fields for each in plan.signals if low <= each.fields["timestamp"] <= high]
-    assert found[::-1] == wanted
-
-
-def test_what_history_refuses() -> None:
-    plan = Plan.of(11, signals=400, disconnects=0, stalls=0, refusals=0)
-    plan.refusals = {0: Refusal(429, 3, 10), 1: Refusal(503)}
-    plan.skew = 5000.0
-    service = StreamService(plan, VirtualClock())
-    first, second, third = (ask(service, HISTORY) for _ in range(3))
-    assert (first.status_code, first.headers["retry-after"], second.status_code) == (429, "3", 503)
-    assert abs(int(first.headers["x-ratelimit-reset"]) - (START + 5010)) <= 2
-    assert "retry-after" not in second.headers
-    assert third.status_code == 200
-
-
-def test_a_client_that_never_comes_to_the_end_is_stopped() -> None:
-    service = of_fate("silent", 100.0)
-    _, connection = opened(service, read=1e9)
-    with pytest.raises(AssertionError, match="never came to the end"):
-        received(connection)
-
-
 # The judge
 
 
@@ -287,12 +176,6 @@ def test_the_judge_sees_what_is_wrong(change: Change, found: str) -> None:
 def test_the_judge_sees_two_that_are_swapped_also_where_gaps_are_allowed() -> None:
     problem = judged(lambda items: items.insert(200, items.pop(201)), gaps_allowed=True)
     assert "out of order" in problem
-
-
-def test_a_gap_is_a_difference_where_none_may_be() -> None:
-    gap = Gap(datetime.now(UTC), datetime.now(UTC), "why")
-    assert "a gap was reported" in judged(lambda items: items.append(gap))
-    assert judged(lambda items: items.append(gap), gaps_allowed=True) == ""
 
 
 def test_a_client_that_only_opens_the_stream_again_loses_signals() -> None:

@@ -35,9 +35,7 @@ def beats(one: Watchdog, *times: float, delay: float = 0.0) -> None:
 
 
 def test_until_an_interval_is_known_the_limit_is_what_was_asked_for() -> None:
-    assert watchdog().limit == 90
-    assert watchdog(5.0).limit == 5
-    assert watchdog(4_000.0).limit == 4_000
+    assert [watchdog(idle).limit for idle in (90.0, 5.0, 4_000.0)] == [90, 5, 4_000]
     one = watchdog()
     beats(one, 15)
     assert one.limit == 90
@@ -99,15 +97,6 @@ def test_a_stream_is_stalled_when_no_event_came_for_longer_than_the_limit() -> N
     assert not one.stalled(270.0)
 
 
-def test_bytes_are_no_sign_of_life() -> None:
-    one = watchdog()
-    for at in range(0, 90, 5):
-        one.read(at, at + 5)
-        assert not one.stalled(at + 5)
-    one.read(90, 95)
-    assert one.stalled(95)
-
-
 def test_while_nobody_reads_nothing_is_silent() -> None:
     one = watchdog()
     one.read(0, 10)
@@ -141,14 +130,6 @@ def test_a_read_may_take_what_is_left_of_the_limit() -> None:
     assert one.patience == 90
 
 
-def test_an_interval_that_was_learned_counts_for_the_next_read() -> None:
-    one = watchdog()
-    for at in (15, 30):
-        one.read(at - 15, at)
-        beats(one, at)
-    assert one.patience == 45
-
-
 def test_silence_widens_the_limit_to_ten_minutes() -> None:
     """Perhaps this service sends no heartbeats at all; then a quiet chain must not be opened again and again."""
     one = watchdog()
@@ -169,12 +150,6 @@ def test_a_heartbeat_brings_the_limit_back() -> None:
     beats(one, 5)
     assert one.limit == 90
     one.broke_off(100.0, silent=True)  # one that had heartbeats and lost them is dead, not quiet
-    assert one.limit == 90
-
-
-def test_other_ends_widen_nothing() -> None:
-    one = watchdog()
-    one.broke_off(50.0)
     assert one.limit == 90
 
 
@@ -271,8 +246,3 @@ def test_one_success_between_them_and_it_is_not() -> None:
         one.wait(HOPELESS, now=START)
     one.succeeded()
     assert all(one.wait(HOPELESS, now=START) is not None for _ in range(9))
-
-
-def test_others_may_go_on_for_ever() -> None:
-    one = watchdog()
-    assert all(one.wait(LOST, now=START) is not None for _ in range(10_000))

@@ -1,4 +1,4 @@
-"""What callers ask of market data: what is refused here, before anything is sent or paid."""
+"""Market data: what is refused before anything is sent or paid, what is sent and costs, and how answers are read."""
 
 import json
 from collections.abc import Callable
@@ -8,11 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tradesdk import InvalidArgumentError, MarketClient, NotFoundError, TokenQuery
-from tradesdk._market import distinct
+from tradesdk import (
+    APIResponseError,
+    InvalidArgumentError,
+    Ledger,
+    MarketClient,
+    NotFoundError,
+    TokenPrice,
+    TokenQuery,
+)
 
 from .._answers import BASE, Service, failed
 
@@ -20,17 +27,21 @@ TOKEN_CALLS = ["token_signals", "token_prices", "signal_history", "token_win_rat
 DIGITS = 10**5000  # more than Python turns into text
 
 
+def market_of(service: Service) -> MarketClient:
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    return MarketClient(base_url=BASE, http_client=http, ledger=Ledger.memory(), check_tokens=False, max_retries=0)
+
+
 def body(call: Callable[[Any], object]) -> Any:
     """What a dry run sends, which does without a wallet."""
     service = Service(failed(404))
-    http = httpx.Client(transport=httpx.MockTransport(service))
-    with MarketClient(base_url=BASE, http_client=http) as market, pytest.raises(NotFoundError):
-        call(market.dry_run)
+    with pytest.raises(NotFoundError):
+        call(market_of(service).dry_run)
     return json.loads(service.requests[0].content)
 
 
 def refused(call: Callable[[Any], object]) -> str:
-    with MarketClient(base_url=BASE) as market:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
         return refusal(lambda: call(market.quote))
 
 
@@ -94,7 +105,7 @@ def test_tokens_that_are_refused(call: str, tokens: Any, said: str) -> None:
     "tokens", [["ETH"], ("a", "b"), ["1", "2", "3", "4", "5"], ["x" * 256, "é", "😀", "a b", "$ETH"], [" ETH "]]
 )
 def test_tokens_that_are_sent(call: str, tokens: list[str]) -> None:
-    with MarketClient(base_url=BASE) as market:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
         assert getattr(market.quote, call)(tokens).tokens == len(tokens)
     for given_as in (tokens, iter(tokens), [TokenQuery(one) for one in tokens]):
         found = body(lambda market, given_as=given_as: getattr(market, call)(given_as))  # type: ignore[misc]
@@ -227,7 +238,7 @@ def test_dates_are_in_order() -> None:
 
 @given(st.lists(st.sampled_from(["a", "A", " b", "B ", "c", "ß", "SS", "\u03a3", "\u03c2", "\u03c3"]), max_size=8))
 def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str]) -> None:
-    kept = [one.identifier for one in distinct(tokens, limits=False)]
+    kept = in_batches(tokens)
     assert [one.casefold() for one in kept] == list(dict.fromkeys(one.strip().casefold() for one in tokens))
     assert set(kept) <= {one.strip() for one in tokens}
     if len(kept) == len(tokens) and 1 <= len(tokens) <= 5:
@@ -236,14 +247,190 @@ def test_one_batch_takes_what_is_distinct_and_no_more_than_five(tokens: list[str
         refused(lambda market: market.token_prices(tokens))
 
 
+def in_batches(tokens: Any, call: str = "token_prices") -> list[str]:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
+        return list(getattr(market.batches, call)(tokens).tokens)
+
+
 def test_a_list_for_batches() -> None:
-    assert distinct([], limits=False) == []
-    assert distinct(("ETH", " brett", "eth", "BRETT"), limits=False) == [TokenQuery("ETH"), TokenQuery("brett")]
+    assert in_batches([]) == []
+    assert in_batches(("ETH", " brett", "eth", "BRETT")) == ["ETH", "brett"]
     thousand = [str(number) for number in range(1000)]
-    assert [one.identifier for one in distinct(iter(thousand), limits=False)] == thousand
+    assert in_batches(iter(thousand)) == thousand
     wanted: list[Any] = [TokenQuery("a", 5), "b", TokenQuery("A", 5), "B"]
-    assert distinct(wanted, limits=True) == [TokenQuery("a", 5), TokenQuery("b")]
-    assert "twice, with different limits" in refusal(lambda: distinct([TokenQuery("a", 5), "A"], limits=True))
-    assert "write ['ETH']" in refusal(lambda: distinct("ETH", limits=False))
-    assert "tokens[1]" in refusal(lambda: distinct(["a", "\n"], limits=False))
-    assert "only token_signals" in refusal(lambda: distinct([TokenQuery("a", 5)], limits=False))
+    assert in_batches(wanted, "token_signals") == ["a", "b"]
+    other = [TokenQuery("a", 5), "A"]
+    assert "twice, with different limits" in refusal(lambda: in_batches(other, "token_signals"))
+    assert "write ['ETH']" in refusal(lambda: in_batches("ETH"))
+    assert "tokens[1]" in refusal(lambda: in_batches(["a", "\n"]))
+    assert "only token_signals" in refusal(lambda: in_batches([TokenQuery("a", 5)]))
+
+
+# Any body for an endpoint with a published price
+
+TOKENS = {"tokens": [{"identifier": "ETH"}, {"identifier": "BRETT"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("/v1/agents", {}, "'/v1/agents' has no published price"),
+        ("/v1/token-prices?x=1", TOKENS, "has no published price"),
+        ("token-prices", TOKENS, "has no published price"),
+        (None, TOKENS, "has no published price"),
+        ("/v1/token-prices", None, "1 to 5 tokens, not none"),
+        ("/v1/token-prices", [TOKENS], "json must be an object"),
+        ("/v1/token-prices", {"tokens": "ETH"}, "must be a list"),
+        ("/v1/token-prices", {"tokens": 3}, "must be a list"),
+        ("/v1/token-prices", {"tokens": ["ETH"]}, "list of objects"),
+        ("/v1/token-prices", {"tokens": [{"id": "ETH"}]}, r"tokens\[0\] must be a string"),
+        ("/v1/token-prices", {"tokens": [{"identifier": "ETH"}, {"identifier": "eth"}]}, "same token twice"),
+        ("/v1/token-prices", {"tokens": [{"identifier": c} for c in "abcdef"]}, "1 to 5 tokens, not 6"),
+    ],
+)
+def test_what_cannot_be_priced_is_no_request(path: Any, body: Any, told: str) -> None:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market, pytest.raises(InvalidArgumentError, match=told):
+        market.quote.request(path, json=body)
+
+
+@pytest.mark.parametrize(
+    ("path", "each", "fixed"),
+    [
+        *(("/v1/token-signals", 50_000, 0), ("/v1/signal-history", 50_000, 0), ("/v1/token-prices", 30_000, 0)),
+        *(("/v1/token-win-rate", 30_000, 0), ("/v1/token-avg-prices", 20_000, 0)),
+        *(("/v1/top-performers", 0, 60_000), ("/v1/aggregate-metrics", 0, 60_000), ("/v1/supported-tokens", 0, 0)),
+    ],
+)
+def test_prices_are_per_token_or_per_request(path: str, each: int, fixed: int) -> None:
+    with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
+        for tokens in (1, 2, 5):
+            quote = market.quote.request(path, json={"tokens": [{"identifier": str(n)} for n in range(tokens)]})
+            assert quote.tokens == (tokens if each else None)
+            assert (quote.amount, type(quote.amount)) == (each * tokens + fixed, int)
+
+
+# Out of the wrapper: data, or an error that keeps the bytes
+
+PRICE = {"tokenAddress": "0xab", "symbol": "ABC", "currentPriceEth": 0.5, "currentPriceUsd": 1500.25}
+DATA = {"results": [PRICE]}
+
+
+def wrapped(**changes: Any) -> bytes:
+    return json.dumps({"success": True, "data": DATA, "error": None} | changes).encode()
+
+
+def prices(content: bytes, status: int = 200) -> Any:
+    """From a service that gives them for nothing."""
+    return market_of(Service(httpx.Response(status, content=content))).token_prices(["ABC"]).data
+
+
+def unreadable(content: bytes) -> str:
+    with pytest.raises(APIResponseError) as caught:
+        prices(content)
+    error = caught.value
+    assert (error.method, error.url) == ("POST", f"{BASE}/v1/token-prices")
+    assert error.response is not None
+    assert error.response.content == content
+    assert error.__context__ is None
+    text = str(error)
+    assert text.isprintable()
+    assert len(text) < 1300
+    return text
+
+
+def test_data() -> None:
+    """A key more is no reason to lose what was paid."""
+    assert prices(wrapped()).results == [TokenPrice.model_validate(PRICE)]
+    assert prices(wrapped(), status=201).results[0].symbol == "ABC"
+    assert prices(wrapped(data={"results": []})).results == []
+    assert prices(wrapped(requestId="r1", data=DATA | {"asOf": 1})).model_extra == {"asOf": 1}
+
+
+HOSTILE = "\x1b]52;c;x\x07\n\u202e" + "x" * 9999
+
+
+@pytest.mark.rule("market.wrapper.failure")
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"success": False, "data": None, "error": "no price"}, "the answer (200) is a failure: no price"),
+        ({"success": False, "data": None, "error": HOSTILE}, r"\x1b]52;c;x\x07\n\u202e"),
+        ({"success": False, "data": None}, "neither data nor an error"),
+        ({"data": None}, "neither data nor an error"),
+        ({"error": "also this"}, "both data and an error: also this"),
+        ({"success": False, "error": "x"}, "both data and an error"),
+        ({"success": False}, "has data, but success is false"),
+        ({"data": None, "error": "x"}, "has an error, but success is true: x"),
+        *(({"success": wrong}, "success") for wrong in ("true", 1, None)),
+        ({"error": {"code": "x", "message": "y"}}, "error"),
+        ({"error": ""}, "both data and an error"),
+        ({"data": []}, "data"),
+        ({"data": {}}, "data.results"),
+        ({"data": {"results": [PRICE, {}]}}, "data.results.1.tokenAddress"),
+        ({"data": {"results": [PRICE] * 6}}, "data.results"),
+    ],
+)
+def test_a_wrapper_that_contradicts_itself_is_no_answer(changes: dict[str, Any], said: str) -> None:
+    text = unreadable(wrapped(**changes))
+    assert "expected TokenResults[TokenPrice], but" in text
+    assert said in text
+
+
+def test_names_of_python_mean_nothing_on_the_wire() -> None:
+    ours = {"token_address": "0xab", "symbol": "ABC", "current_price_eth": 1, "current_price_usd": 1}
+    assert "data.results.0.tokenAddress" in unreadable(wrapped(data={"results": [ours]}))
+    assert TokenPrice.model_validate(ours).token_address == "0xab"
+    both = prices(wrapped(data={"results": [PRICE | {"token_address": "0xother"}]})).results[0]
+    assert both.token_address == "0xab"
+    assert both.model_extra == {"token_address": "0xother"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b" ", b"null", b"[]", b"{}", b"0", b'"x"', b"{", b"<html>", b"\xff\xfe", b'{"success":true'),
+        *(b"[" * 100_000, wrapped().replace(b"1500.25", b"NaN"), wrapped().replace(b"0xab", b"\xff")),
+    ],
+    ids=lambda content: repr(content[:12]),
+)
+def test_what_is_no_wrapper_is_refused_with_its_bytes(content: bytes) -> None:
+    unreadable(content)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@pytest.mark.rule("market.wrapper.success")
+@given(json_values, json_values, json_values)
+@example(True, DATA, None)
+@example(True, DATA, "x")
+@example(1, DATA, None)
+@example(False, DATA, None)
+@example(True, None, None)
+def test_only_one_kind_of_wrapper_gives_data(success: Any, data: Any, error: Any) -> None:
+    content = wrapped(success=success, data=data, error=error)
+    if success is True and error is None and data == DATA:
+        assert prices(content).model_dump(mode="json") == data
+    else:
+        unreadable(content)
+
+
+# Batches
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "values"),
+    [
+        ("size", "size must be a whole number from 1 to 5", [0, 6, -1, True, 2.0, "5", None]),
+        ("max_price", "max_price", [0.1, 30_000, "1e3", "-1", "NaN", "0.0000001", "", True, b"1"]),
+        ("max_total", "max_total", [0.1, 30_000, "1e3", "-1", "NaN", "0.0000001", "", True, b"1"]),
+        ("job", "job", ["", 5, b"job", "\ud800"]),
+    ],
+)
+def test_how_batches_may_be_asked_for(name: str, said: str, values: list[Any]) -> None:
+    for bad in values:
+        with MarketClient(base_url=BASE, ledger=Ledger.memory()) as market:
+            assert said in refusal(lambda: market.batches.token_prices(["ETH"], **{name: bad}))  # noqa: B023  # called at once
