@@ -55,6 +55,7 @@ def payment(state: PaymentState = PaymentState.RESERVED, created: float = NOW) -
         nonce=f"0x{number:064x}",
         valid_after=0,
         valid_before=int(created) + 60,
+        counts_until=int(created) + 60,
         created=created,
         updated=created,
     )
@@ -95,7 +96,7 @@ def grown(path: Path, size: int) -> Ledger:
     ledger.close()
     created = [NOW - APART * (size - number) for number in range(size)]
     with sqlite3.connect(path) as database:
-        rows = [[*to_row(payment(PaymentState.DELIVERED, at)), int(at), None, 0.0] for at in created]
+        rows = [[*to_row(payment(PaymentState.DELIVERED, at)), None, 0.0] for at in created]
         database.executemany(schema.ADD, rows)
     database.close()
     assert ledger.spending(BUDGET, now=NOW).total == 60_000 * (size + 1)

@@ -29,6 +29,7 @@ def payment(number: int = 1, amount: int = 30_000, **changes: Any) -> Payment:
         nonce=f"0x{number:064x}",
         valid_after=0,
         valid_before=1_800_000_120,
+        counts_until=1_800_000_120,
         created=1_800_000_000.0,
         updated=1_800_000_001.0,
         submissions=1,

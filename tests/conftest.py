@@ -140,6 +140,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if steady and "not long" in config.option.markexpr else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Not the home of who runs the tests: a ledger of another version there would be refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRADE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """What collection makes stays until the end: searching it for garbage takes a third of collection's time."""

@@ -42,7 +42,7 @@ def test_flag_environment_project_profile_default() -> None:
 
 
 def test_every_setting_has_a_source() -> None:
-    shown = {"profile", "mock", "world", "base_url", "market_url", "api_key", "output", "color"}
+    shown = {"profile", "mock", "world", "base_url", "market_url", "rpc_url", "api_key", "output", "color"}
     assert set(resolve({}, {}).sources) == shown | {"timeout", "retry", "verbose"}
     assert set(resolve({}, {}).sources.values()) == {"default"}
 

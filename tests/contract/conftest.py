@@ -14,14 +14,6 @@ from ._wire import Wire
 tenants = count(1)
 
 
-@pytest.fixture(scope="package", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Not the home of who runs the tests: a ledger of another version there would be refused."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRADE_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def bare_http() -> Iterator[httpx.Client]:
     with httpx.Client(trust_env=False, timeout=30) as client:

@@ -44,7 +44,7 @@ def draft(fingerprint: str | None = None, **changes: Any) -> Payment:
         "updated": NOW,
     }
     values |= changes
-    return Payment(**{"counted": values["amount"], **values})
+    return Payment(**{"counted": values["amount"], "counts_until": values["valid_before"], **values})
 
 
 def reserve(ledger: Ledger, payment: Payment | None = None, budget: Budget = PLENTY, **changes: Any) -> Payment:

@@ -116,6 +116,7 @@ def payment(**changes: Any) -> Payment:
         "nonce": "0x" + "1" * 64,
         "valid_after": 0,
         "valid_before": 1_795_176_348,
+        "counts_until": 1_795_176_348,
         "created": 1_795_176_288.0,
         "updated": 1_795_176_288.0,
         "header": "c2VjcmV0",

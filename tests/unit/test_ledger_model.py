@@ -65,8 +65,8 @@ class Course(RuleBasedStateMachine):
         day = self.now // 86400 * 86400
         return {
             "per_call": 0,
-            "per_hour": sum(payment.counted for payment in self.counts() if payment.valid_before > self.now - 3600),
-            "per_day": sum(payment.counted for payment in self.counts() if payment.valid_before >= day),
+            "per_hour": sum(payment.counted for payment in self.counts() if payment.counts_until > self.now - 3600),
+            "per_day": sum(payment.counted for payment in self.counts() if payment.counts_until >= day),
             "total": sum(payment.counted for payment in self.counts()),
         }
 
@@ -150,6 +150,7 @@ class Course(RuleBasedStateMachine):
             counted=max(earlier.counted, wanted.amount),
             pay_to=wanted.pay_to,
             valid_before=wanted.valid_before,
+            counts_until=wanted.counts_until,
             url=wanted.url,
             identified=wanted.identified,
             job=earlier.job or wanted.job,
@@ -201,6 +202,7 @@ class Course(RuleBasedStateMachine):
             amount=amount,
             pay_to=recipient,
             valid_before=int(self.now) + 60,
+            counts_until=int(self.now) + 90,
             url=f"{origin}/v1/token-prices",
             job=job,
             identified=identified,

@@ -151,8 +151,6 @@ class AsyncPayments:
         if witness is None:
             return found
         for payment in payments:
-            if payment.witnessed:
-                continue
             if verdict is None or verdict.block is not None:  # else no node answers
                 verdict = await witness.check(payment)
             found.append((await self._mark_by_chain(payment, verdict), verdict))

@@ -164,6 +164,8 @@ class Payment:
             chain takes a nonce only once.
         valid_after: Unix seconds, by the service's clock.
         valid_before: Unix seconds, by the service's clock; then it expires.
+        counts_until: when the newest signature expires: Unix seconds, by the local clock. Until then it may be taken, so
+            it counts in every hour and day up to there.
         created: when it was reserved: Unix seconds, by the local clock.
         updated: when its state last changed: Unix seconds, by the local clock.
         header: the signed payment as it is sent; None until it is signed.
@@ -197,6 +199,7 @@ class Payment:
     nonce: str
     valid_after: int
     valid_before: int
+    counts_until: int
     created: float
     updated: float
     header: SignedHeader | None = None

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
-from .._values.payment import GRACE, RENEWABLE, UNRESOLVED, Payment, PaymentState
+from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
 from ..errors import (
     ErrorCode,
     PaymentError,
@@ -150,10 +150,11 @@ def blocking_error(payment: Payment) -> PaymentError:
             reason=payment.reason,
             payment=payment,
         )
-    if payment.state in RENEWABLE or (payment.live and payment.state is not PaymentState.RESERVED):
+    expired = (PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN)
+    if payment.state in expired or (payment.live and payment.state is not PaymentState.RESERVED):
         return PaymentOutcomeUnknownError(
-            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} "
-            f"{'was not paid' if payment.charged is False else 'may have been paid'}; nonce {payment.nonce}",
+            f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} may "
+            f"have been paid; nonce {payment.nonce}",
             code="time_is_up",
             hint="make the same call again: it signs the same nonce again, which is taken only once; or "
             + _how_to_mark(payment),

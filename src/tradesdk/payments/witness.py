@@ -71,7 +71,7 @@ class AuthorizationQuery:
         return cls(
             payer=payment.payer,
             nonce=payment.nonce,
-            amount=payment.amount,
+            amount=payment.counted,
             valid_before=payment.valid_before,
             since=payment.created,
         )

@@ -106,7 +106,7 @@ def spending_before(again: Payment, earlier: Payment, spending: Spending, now: f
     is_free = earlier.state in FREE or (earlier.state in RELEASED and spending.budget.release == "service")
     counted = 0 if is_free else earlier.counted
     unproven = 0 if earlier.proven_paid else counted
-    in_hour, in_day = earlier.valid_before > now - HOUR, earlier.valid_before // DAY >= now // DAY
+    in_hour, in_day = earlier.counts_until > now - HOUR, earlier.counts_until // DAY >= now // DAY
     return replace(
         spending,
         last_hour=spending.last_hour + extra - counted * in_hour,

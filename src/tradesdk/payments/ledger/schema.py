@@ -15,7 +15,7 @@ APPLICATION = 0x7452_4C67
 
 # Files of earlier releases use these names, in indexes and triggers too.
 _STORED_STATES = {PaymentState.SUBMITTED: "presented"}
-_STORED_NAMES = {"submissions": "presentations"}
+_STORED_NAMES = {"submissions": "presentations", "counts_until": "second"}
 
 
 def stored_state(state: PaymentState) -> str:
@@ -137,8 +137,7 @@ _VERSION_2 = (
     f"(collected = 0 OR state IN {_BLOCKING_1})",
 )
 
-# One purchase, one nonce; what was sent counts until it is proven unpaid. `second` is the second until which a payment
-# may be taken. Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them
+# One purchase, one nonce; what was sent counts until it is proven unpaid. `second` is `counts_until`. Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them
 # up to date in the transaction that changes a payment. Span 0 is the sum of all payments. The same with a minus, and -2
 # for all, are the sums of what is held: without proof.
 _UNCOLLECTED = f"(collected = 0 OR state IN {_OPEN})"
@@ -217,8 +216,8 @@ COLUMNS = tuple(field.name for field in fields(Payment))
 _ROW = ", ".join(_STORED_NAMES.get(name, name) for name in COLUMNS)
 
 ADD = (
-    f"INSERT INTO payments ({_ROW}, second, owner, until) "  # noqa: S608 - here and below only constants are put in
-    f"VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
+    f"INSERT INTO payments ({_ROW}, owner, until) "  # noqa: S608 - here and below only constants are put in
+    f"VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
 )
 # Reserve a payment again, to be signed again.
 _TERMS = (
@@ -230,14 +229,15 @@ _TERMS = (
     "amount",
     "counted",
     "valid_after",
-    "valid_before",
+    "valid_before", "counts_until",
     "updated",
     "identified",
     "job",
     "earlier",
 )
 RENEW = (
-    f"UPDATE payments SET {', '.join(f'{name} = ?' for name in _TERMS)}, second = ?, owner = ?, until = ? WHERE id = ?"  # noqa: S608
+    f"UPDATE payments SET {', '.join(f'{_STORED_NAMES.get(name, name)} = ?' for name in _TERMS)}, "  # noqa: S608
+    "owner = ?, until = ? WHERE id = ?"
 )
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
 # A payment that blocks another one, or a recent answer that was not collected. Jobs find their answers by name.

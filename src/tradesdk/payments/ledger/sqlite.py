@@ -136,9 +136,9 @@ class Ledger:
                     payment.amount, spending, now=now, last_hour=_counted(db, now - rules.HOUR, spending.budget, again)
                 )
             if refusal is None and again is None:
-                db.execute(sql.ADD, [*sql.to_row(payment), payment.valid_before, owner, until])
+                db.execute(sql.ADD, [*sql.to_row(payment), owner, until])
             elif refusal is None:
-                db.execute(sql.RENEW, [*sql.to_terms(payment), payment.valid_before, owner, until, payment.id])
+                db.execute(sql.RENEW, [*sql.to_terms(payment), owner, until, payment.id])
         if refusal is not None:
             raise refusal
         return payment, True
@@ -363,7 +363,7 @@ class Ledger:
         """What is spent and held, and what `budget` and the store's own budget leave.
 
         A payment counts in the last hour if it may be taken after `now - 3600`, and today if it may be taken after
-        midnight UTC: until its `valid_before`, by the largest amount that was signed for its nonce.
+        midnight UTC: until `counts_until`, by the largest amount that was signed for its nonce.
         """
         with self._file.reading() as db:
             return _spending(db, budget, now)
