@@ -38,7 +38,7 @@ from .protocol import Authorization, Offer, Requirement, encode_payment
 from .results import DryRun, Quote
 from .service_clock import MAX_DIFFERENCE, ServiceClock
 from .signing.secp256k1 import checksummed
-from .signing.signer import LocalSigner, Signer, authorization_digest, checked_signer, new_nonce, signed
+from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -467,18 +467,19 @@ class PaymentAuthorizer:
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer
         authorization = _authorization(payment)
-        digest = authorization_digest(authorization)
         signature, failure = None, ""
         try:
-            signature = signed(signer, digest)
+            signature = signed_authorization(signer, authorization)
         except Exception as error:
             # Not the text of other errors: it may show the key.
-            failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
+            failure = (
+                error.message if isinstance(error, TradeError) else f"the signer failed with {type(error).__name__}"
+            )
         if signature is None:
             raise PaymentRefusedError(
-                f"the signer failed with {failure}",
+                failure,
                 code="signer_failed",
-                hint="nothing was signed or sent; the reservation was canceled",
+                hint="check the signer; nothing was sent, and the reservation was canceled",
             )
         if self.latest() + MARGIN >= payment.valid_before:
             raise PaymentRefusedError(
