@@ -402,9 +402,8 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
         return asked(mock).count("/v1/supported-tokens 200")
 
     await client.dry_run.token_prices(["0x" + "ab" * 20])
-    await client.dry_run.token_prices(["BRTT"])
     await client.quote.token_prices(["BRTT"])
-    assert reads() == 0, "what pays nothing looks nothing up"
+    assert reads() == 0, "a quote asks nothing, and an address is not looked up"
     for after, name, number in (
         (0, "ETH", 1),
         (59, "BRTT", 1),
@@ -417,6 +416,22 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
         with pytest.raises(PaymentRefusedError, match="unknown_token") if name == "BRTT" else nullcontext():
             await client.with_options(max_retries=0).token_prices([name])
         assert reads() == number, (after, name)
+
+
+async def test_a_dry_run_looks_symbols_up_as_the_call_would(mock: MockService) -> None:
+    ledger = Ledger.memory()
+    client = buyer_of(mock, ledger=ledger)
+    for name, code in (("BRETT", None), ("BRTT", "unknown_token"), ("ETH", None)):
+        plan = await client.dry_run.token_prices([name])
+        refusal = plan.refusal
+        assert (None if refusal is None else refusal.code) == code
+        assert (plan.authorization is None) == (refusal is not None)
+    assert asked(mock).count("/v1/supported-tokens 200") == 1
+    assert ledger.history() == []
+    for other in (buyer_of(mock, check_tokens=False), buyer_of(mock, signer=None)):
+        tried = (await other.dry_run.token_prices(["BRTT"])).refusal
+        assert tried is None or tried.code == "no_signer"
+    assert asked(mock).count("/v1/supported-tokens 200") == 1
 
 
 @pytest.mark.parametrize("fault", [{"kind": "status", "status": 500}, {"kind": "reset"}, {"kind": "malformed_json"}])
