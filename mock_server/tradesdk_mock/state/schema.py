@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -89,6 +89,12 @@ CREATE TABLE settlements (
     UNIQUE (payer, nonce)
 );
 CREATE INDEX settlements_request ON settlements (payer, fingerprint);
+CREATE TABLE held (
+    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
+    version INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
+    at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, UNIQUE (payer, nonce)
+);
+CREATE INDEX held_due ON held (at);
 CREATE TABLE presentations (
     seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, version INTEGER NOT NULL,
     payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
@@ -114,6 +120,7 @@ NAMES = (
     "faults",
     "payers",
     "settlements",
+    "held",
     "presentations",
     "answers",
 )
