@@ -25,10 +25,9 @@ from tradesdk.payments.signing.secp256k1 import keccak256
 from tradesdk.payments.signing.signer import (
     LocalSigner,
     Signer,
-    authorization_digest,
     check_signature,
     new_nonce,
-    signed,
+    signed_authorization,
 )
 
 ROUNDS = 60
@@ -77,7 +76,7 @@ def pay(signer: Signer) -> str:
         valid_before=int(time.time()) + window(requirement, guards),
         nonce=new_nonce(),
     )
-    signature = signed(signer, authorization_digest(authorization))
+    signature = signed_authorization(signer, authorization)
     return encode_payment(offered, requirement, authorization, signature)
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tradesdk import Ledger, MarketClient, TradeClient
+from tradesdk import Ledger, MarketClient, SystemClock, TradeClient
 from tradesdk_mock import MockClock, MockServer, MockService
 
 from ._pages import EMBED, NOT_RUN, PAGES, ROOT, Block, blocks, is_right_below, name_of
@@ -101,6 +101,9 @@ def test_python(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("TRADE_BASE_URL", server.url)
         monkeypatch.setenv("TRADE_WALLET_KEY", "0x" + "11" * 32)
         monkeypatch.setenv("TRADE_HOME", str(tmp_path))
+        monkeypatch.setattr(
+            SystemClock, "now", lambda _: server.clock.now()
+        )  # the machine's clock and the service's agree
         namespace: dict[str, object] = {"__name__": "__main__"}
         stack.callback(close_clients, namespace)
         stack.callback(logging.getLogger("tradesdk").setLevel, logging.NOTSET)

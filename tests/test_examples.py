@@ -1,16 +1,21 @@
 """Every example runs as a newcomer runs it: a process of its own, nothing set, from any folder."""
 
+import base64
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from eth_account import Account
 
 from tradesdk_mock import MockServer
 
+from ._hostile import Visit, answer, hostile
 from ._pages import ROOT, blocks
 
 EXAMPLES = ROOT / "examples"
@@ -209,6 +214,88 @@ def test_paid_batches_are_paid_once_however_often_it_runs(tmp_path: Path) -> Non
         server.payments.assert_charged(times=3)
         assert run("paid_batches_async.py", tmp_path, env=env).count("kept from before") == 6
         server.payments.assert_charged(times=3)
+
+
+def test_a_wallet_service_signs(tmp_path: Path) -> None:
+    """It ends with an error if the mock's books show anything but one payment."""
+    first, *told = run("wallet_service_signer.py", tmp_path).splitlines()
+    assert re.fullmatch(r"ETH [\d,.]+ USD", first)
+    assert told == [
+        "paid $0.03 by 0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
+        "not paid: signer_failed: the wallet service did not sign: status 400",
+    ]
+
+
+WALLET_SERVICE = {
+    "PRIVY_WALLET_ADDRESS": "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1",
+    "PRIVY_WALLET_ID": "id2tptkqrxd39qo9j423etij",
+    "PRIVY_APP_ID": "an-app-id",
+    "PRIVY_APP_SECRET": "an-app-secret",
+}
+SIGNED_TYPES = {
+    "EIP712Domain": {"name": "string", "version": "string", "chainId": "uint256", "verifyingContract": "address"},
+    "TransferWithAuthorization": {
+        "from": "address",
+        "to": "address",
+        "value": "uint256",
+        "validAfter": "uint256",
+        "validBefore": "uint256",
+        "nonce": "bytes32",
+    },
+}
+
+
+@pytest.mark.parametrize("outcome", ["signed", "signed with another key", "refused", "garbage"])
+def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_path: Path) -> None:
+    """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret."""
+    asked: list[tuple[str, Any]] = []
+
+    def privy(visit: Visit) -> None:
+        asked.append((visit.head.decode(), json.loads(visit.body)))
+        data = asked[-1][1]["params"]["typed_data"]
+        whole = {"primaryType": data["primary_type"], "types": data["types"], "message": data["message"]}
+        domain = {**data["domain"], "chainId": int(data["domain"]["chainId"], 16)}
+        account = Account.from_key("0x" + ("02" if "another" in outcome else "01") * 32)
+        signature = bytes(account.sign_typed_data(full_message={**whole, "domain": domain}).signature).hex()
+        told = {"method": "eth_signTypedData_v4", "data": {"signature": "0x" + signature, "encoding": "hex"}}
+        if outcome == "refused":
+            visit.send(answer(b'{"error": "an-app-secret", "code": "policy_violation"}', status="400 Bad Request"))
+        else:
+            visit.send(answer(b"[]" if outcome == "garbage" else json.dumps(told).encode()))
+
+    with hostile(privy) as service, MockServer(seed=7) as server:
+        env = {**WALLET_SERVICE, "PRIVY_URL": service.url, "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
+        told = run("wallet_service_signer.py", tmp_path, env=env)
+        settled = server.payments.settlements()
+    ((head, request),) = asked
+    lines = head.lower().split("\r\n")
+    basic = base64.b64encode(b"an-app-id:an-app-secret").decode()
+    assert lines[0] == "post /v1/wallets/id2tptkqrxd39qo9j423etij/rpc http/1.1"
+    assert {f"authorization: basic {basic.lower()}", "privy-app-id: an-app-id"} <= set(lines)
+    assert (set(request), request["method"]) == ({"method", "params"}, "eth_signTypedData_v4")
+    data = request["params"].pop("typed_data")
+    assert (request["params"], set(data)) == ({}, {"types", "primary_type", "domain", "message"})
+    types = {kind: {one["name"]: one["type"] for one in fields} for kind, fields in data["types"].items()}
+    assert types == SIGNED_TYPES
+    assert data["primary_type"] == "TransferWithAuthorization"
+    assert data["domain"]["chainId"] == "0x2105"
+    assert list(data["message"]) == list(SIGNED_TYPES["TransferWithAuthorization"])
+    assert data["message"]["value"] == "30000"
+    if outcome == "signed":
+        assert [(one.amount, one.nonce) for one in settled] == [(30_000, data["message"]["nonce"])]
+        assert "paid $0.03 by 0x1a64" in told
+    else:
+        assert settled == []
+        assert told.startswith("not paid: signer_failed: the ")
+        assert "secret" not in told
+
+
+def test_a_wallet_service_that_is_half_set(tmp_path: Path) -> None:
+    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env={"PRIVY_APP_ID": "an-app-id"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "not set: PRIVY_WALLET_ADDRESS, PRIVY_WALLET_ID, PRIVY_APP_SECRET\n"
+    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env=WALLET_SERVICE)
+    assert "ConfigError: no base URL: set TRADE_BASE_URL" in done.stderr
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:

@@ -34,6 +34,8 @@ PUBLIC = {
     "AsyncPager",
     "Risk",
     "Signer",
+    "DigestSigner",
+    "TypedDataSigner",
     "wallet_message",
     "LocalSigner",
     "Account",

@@ -149,8 +149,10 @@ if TYPE_CHECKING:  # `as` makes the names public to type checkers
     from .payments.results import Reconciliation as Reconciliation
     from .payments.signing.keystore import create_keystore as create_keystore
     from .payments.signing.keystore import keystore_address as keystore_address
+    from .payments.signing.signer import DigestSigner as DigestSigner
     from .payments.signing.signer import LocalSigner as LocalSigner
     from .payments.signing.signer import Signer as Signer
+    from .payments.signing.signer import TypedDataSigner as TypedDataSigner
     from .payments.signing.signer import wallet_message as wallet_message
 
 # Modules are imported at first use. There is no `__all__`: with it, `help(tradesdk)` would print 20,000 lines.
@@ -292,8 +294,10 @@ _HOMES = {
         "create_keystore",
     ),
     "payments.signing.signer": (
+        "DigestSigner",
         "LocalSigner",
         "Signer",
+        "TypedDataSigner",
         "wallet_message",
     ),
 }

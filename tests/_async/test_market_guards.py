@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
 import pytest
+from eth_account import Account
 
-from tradesdk import Budget, ConfigError, InvalidArgumentError, Ledger, NotFoundError, PaymentRefusedError, TokenDetails
+from tradesdk import (
+    AsyncMarketClient,
+    Budget,
+    ConfigError,
+    InvalidArgumentError,
+    Ledger,
+    NotFoundError,
+    PaymentRefusedError,
+    PaymentState,
+    TokenDetails,
+)
 from tradesdk._async.concurrency import Place
+from tradesdk.payments.protocol import Authorization
+from tradesdk.payments.signing.signer import authorization_digest
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller, asks_1
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, settled
 from ..unit._offers import PAY_TO, offer_1, offer_2, requirement_1, requirement_2
 from ._market import buyer_of, market_of, refused
 
@@ -232,6 +246,83 @@ async def test_a_signer_that_fails(gives: Any) -> None:
     assert caught.value.charged is False
 
 
+class Wallet:
+    """A wallet that signs typed data, as a wallet service does."""
+
+    address = CountingSigner().address
+
+    def __init__(self, act: Callable[[dict[str, Any]], object] = lambda message: None) -> None:
+        self.act = act
+        self.messages: list[dict[str, Any]] = []
+
+    def sign_typed_data(self, domain: dict[str, Any], types: dict[str, Any], message: dict[str, Any], /) -> Any:
+        self.messages.append(dict(message))
+        self.act(message)
+        return Account.from_key(b"\x01" * 32).sign_typed_data(domain, types, message)
+
+
+async def test_an_account_of_eth_account_pays() -> None:
+    """As it is; and a wallet sees what it pays, to whom and until when."""
+    for signer in (Account.from_key(b"\x01" * 32), Wallet()):
+        seller = Seller(receipt=settled())
+        result = await market_of(seller, signer=signer).token_prices(TWO)
+        assert (result.charged, result.warnings) == (True, ())
+        (payment,) = seller.payments
+        ours = CountingSigner().sign_digest(authorization_digest(_read(payment["payload"]["authorization"])))
+        assert payment["payload"]["signature"] == "0x" + ours.hex()
+    assert isinstance(signer, Wallet)
+    (message,) = signer.messages
+    sent = payment["payload"]["authorization"]
+    assert {name: str(value) for name, value in message.items()} == sent
+    assert (message["value"], message["to"]) == (PRICE, PAY_TO)
+
+
+def _read(sent: dict[str, str]) -> Authorization:
+    return Authorization(
+        payer=sent["from"],
+        to=sent["to"],
+        value=int(sent["value"]),
+        valid_after=int(sent["validAfter"]),
+        valid_before=int(sent["validBefore"]),
+        nonce=sent["nonce"],
+    )
+
+
+def raises(message: object) -> None:
+    raise OSError("refused for key 0x" + "2b" * 32)
+
+
+BAD_WALLETS: dict[str, tuple[Callable[[Seller, dict[str, Any]], object], str, str]] = {
+    "failing": (lambda seller, message: raises(message), "signer_failed", "the signer failed with OSError"),
+    "slow": (lambda seller, message: seller.clock.advance(54), "signer_too_slow", "signing took longer"),
+    "wrong": (lambda seller, message: message.update(value=1), "signer_failed", "the signer signed other data"),
+}
+
+
+@pytest.mark.parametrize(("act", "code", "why"), BAD_WALLETS.values(), ids=BAD_WALLETS)
+async def test_a_wallet_that_is_no_use(
+    act: Callable[[Seller, dict[str, Any]], object], code: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is sent, the money is free again, and another wallet's error is not repeated."""
+    seller = Seller()
+    wallet = Wallet(lambda message: act(seller, message))
+    client = market_of(seller, signer=wallet, clock=seller.clock)
+    error = await refused_by(client)
+    assert error.code == code
+    assert error.message.startswith(why)
+    assert "2b2b" not in f"{error!r} {error} {error.hint} {error.__context__} {caplog.text}"
+    assert len(wallet.messages) == 1
+    assert seller.paid == []
+    assert (await client.payments.spending()).total == 0
+    assert [one.state for one in await client.payments.list()] == [PaymentState.CANCELLED]
+
+
+async def refused_by(client: AsyncMarketClient) -> PaymentRefusedError:
+    with pytest.raises(PaymentRefusedError) as caught:
+        await client.token_prices(TWO)
+    return caught.value
+
+
 @pytest.mark.parametrize("bad", ["0x" + "2b" * 32, b"\x2b" * 32, 5, CountingSigner, object()])
 def test_what_is_no_signer(bad: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="the signer must have") as caught:
@@ -311,9 +402,8 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
         return asked(mock).count("/v1/supported-tokens 200")
 
     await client.dry_run.token_prices(["0x" + "ab" * 20])
-    await client.dry_run.token_prices(["BRTT"])
     await client.quote.token_prices(["BRTT"])
-    assert reads() == 0, "what pays nothing looks nothing up"
+    assert reads() == 0, "a quote asks nothing, and an address is not looked up"
     for after, name, number in (
         (0, "ETH", 1),
         (59, "BRTT", 1),
@@ -326,6 +416,22 @@ async def test_the_list_is_read_once_an_hour_and_for_a_new_symbol_once_a_minute(
         with pytest.raises(PaymentRefusedError, match="unknown_token") if name == "BRTT" else nullcontext():
             await client.with_options(max_retries=0).token_prices([name])
         assert reads() == number, (after, name)
+
+
+async def test_a_dry_run_looks_symbols_up_as_the_call_would(mock: MockService) -> None:
+    ledger = Ledger.memory()
+    client = buyer_of(mock, ledger=ledger)
+    for name, code in (("BRETT", None), ("BRTT", "unknown_token"), ("ETH", None)):
+        plan = await client.dry_run.token_prices([name])
+        refusal = plan.refusal
+        assert (None if refusal is None else refusal.code) == code
+        assert (plan.authorization is None) == (refusal is not None)
+    assert asked(mock).count("/v1/supported-tokens 200") == 1
+    assert ledger.history() == []
+    for other in (buyer_of(mock, check_tokens=False), buyer_of(mock, signer=None)):
+        tried = (await other.dry_run.token_prices(["BRTT"])).refusal
+        assert tried is None or tried.code == "no_signer"
+    assert asked(mock).count("/v1/supported-tokens 200") == 1
 
 
 @pytest.mark.parametrize("fault", [{"kind": "status", "status": 500}, {"kind": "reset"}, {"kind": "malformed_json"}])

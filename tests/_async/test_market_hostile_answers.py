@@ -14,7 +14,7 @@ from tradesdk import APIStatusError, AsyncMarketClient, Budget, Ledger, PaymentO
 from .._clock import VirtualClock
 from .._hostile import Visit, answer, hostile
 from .._paidservice import CountingSigner
-from .._seller import PRICE, TWO, Seller, asks_1, asks_2, prices, settled
+from .._seller import BASE, PRICE, TWO, Seller, asks_1, asks_2, prices, settled
 from ..unit._offers import PAY_TO, encoded, offer_1, offer_2, requirement_1, requirement_2
 from ._market import market_of, refused
 
@@ -85,23 +85,36 @@ async def test_a_client_that_follows_redirects_does_not_do_so_for_us(status: int
 # The time.
 
 
-@pytest.mark.parametrize("ahead", [3_600, -3_600, 86_400, -86_400, 10**9])
-async def test_a_date_far_from_ours_is_refused(ahead: float) -> None:
+LOOPBACK = "http://127.0.0.1:8787"
+
+
+@pytest.mark.parametrize("base_url", [BASE, LOOPBACK])
+@pytest.mark.parametrize("ahead", [111, 600, 3_600, -3_600, 86_400, -86_400, 10**9])
+async def test_a_date_far_from_ours_is_refused(ahead: float, base_url: str) -> None:
     """Ahead, it would make a payment valid for a long time; behind, one that no verifier takes."""
-    error = await refused(Seller(ahead=ahead), "clock_difference")
+    error = await refused(Seller(ahead=ahead), "clock_difference", base_url=base_url)
     assert "clock" in error.hint
 
 
+@pytest.mark.parametrize("base_url", [BASE, LOOPBACK])
 @pytest.mark.parametrize("version", [2, 1])
-@pytest.mark.parametrize("ahead", [600, -600, 3, -3, 0, None])
-async def test_a_date_near_ours_is_honoured(version: int, ahead: float | None) -> None:
-    """From more than 5 s on; below that it is the network's doing."""
+@pytest.mark.parametrize("ahead", [110, 61, 60, 16, 15, 3, 0, None, -3, -15, -16, -900])
+async def test_a_date_near_ours_is_honoured(
+    version: int, ahead: float | None, base_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From more than 5 s on; below that it is the network's doing. Nothing is valid for longer than 120 s by either."""
     seller = Seller(ahead=ahead, asking=None if version == 2 else lambda request: asks_1())
-    await market_of(seller).token_prices(TWO)
+    client = market_of(seller, base_url=base_url)
+    await client.dry_run.token_prices(TWO)
+    assert [vars(record).get("event") for record in caplog.records] == []
+    await client.token_prices(TWO)
     signed = seller.payments[0]["payload"]["authorization"]
-    service = int(seller.clock.now()) + (int(ahead) if ahead is not None and abs(ahead) > 5 else 0)
-    assert signed["validBefore"] == str(service + 60)
+    local = int(seller.clock.now())
+    service = local + (int(ahead) if ahead is not None and abs(ahead) > 5 else 0)
+    assert int(signed["validBefore"]) == min(service + 60, local + 120)
     assert signed["validAfter"] == ("0" if version == 2 else str(service - 600))
+    reported = [vars(record)["seconds"] for record in caplog.records if vars(record)["event"] == "clock_difference"]
+    assert reported == ([ahead] if abs(ahead or 0) > 15 else [])
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Thu, 01 Jan 1970", "0", "Mon, 99 Foo 9999 99:99:99 GMT"])

@@ -13,10 +13,12 @@ from .._paidscenarios import PRICE, SCENARIOS, Scenario
 from ._paidrun import LIMIT, AsyncPlay
 
 
-@pytest.fixture(scope="module", params=["both", "v1"])
+@pytest.fixture(scope="module", params=["both", "v1", "v1 official"])
 def shop(request: pytest.FixtureRequest) -> Iterator[MockServer]:
-    """Speaks both versions of the protocol, or the old one alone."""
-    with MockServer(seed=5, clock=MockClock(START), gaps=GapOptions(payment_402=request.param)) as running:
+    """Speaks both versions of the protocol, or the old one alone, in the mock's words or those of official servers."""
+    versions, _, words = request.param.partition(" ")
+    gaps = GapOptions(payment_402=versions, v1_errors=words or "reason")
+    with MockServer(seed=5, clock=MockClock(START), gaps=gaps) as running:
         yield running
 
 

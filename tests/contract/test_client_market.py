@@ -261,10 +261,11 @@ def test_signals_between_two_of_them(reader: tuple[MarketClient, list[Any]]) -> 
 BUYER = """
 import json, os, signal, sys
 from tradesdk import Budget, Ledger, LocalSigner, MarketClient
+from tradesdk_mock import MockClock
 
-url, path, after, tokens = json.loads(sys.argv[1])
-signer = LocalSigner.from_key("0x" + "01" * 32)
-client = MarketClient(base_url=url, signer=signer, budget=Budget(total="0.36"), ledger=Ledger(path))
+url, path, after, tokens, now = json.loads(sys.argv[1])
+wallet = {"signer": LocalSigner.from_key("0x" + "01" * 32), "budget": Budget(total="0.36"), "ledger": Ledger(path)}
+client = MarketClient(base_url=url, clock=MockClock(now), **wallet)
 run = client.batches.token_prices(tokens, job="prices")
 for _ in range(after):
     next(run)
@@ -278,7 +279,7 @@ def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path:
     with MarketClient(**settings(clean)) as client:
         tokens = [one.symbol for one in client.supported_tokens(limit=12).data.tokens]
     path = tmp_path / "ledger.sqlite3"
-    given = json.dumps([clean.url, str(path), after, tokens])
+    given = json.dumps([clean.url, str(path), after, tokens, clean.clock.now()])
     ended = subprocess.run([sys.executable, "-c", BUYER, given], timeout=60)
     assert ended.returncode == -signal.SIGKILL
     assert len(clean.payments.settlements()) - before == after

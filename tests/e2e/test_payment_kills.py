@@ -121,8 +121,9 @@ print(json.dumps(cases))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[MockServer]:
+    """One for each case, as its clock is moved at the end, and the children pay by the machine's."""
     with MockServer(seed=5) as running:
         yield running
 
@@ -136,7 +137,6 @@ def server() -> Iterator[MockServer]:
     ],
 )
 def test_killed_at_any_step(tmp_path: Path, server: MockServer, kind: str, ways: str) -> None:
-    server.reset()
     base = 1 << 100
     process = subprocess.run(
         [sys.executable, "-W", "error", "-c", DRIVER, server.market_url, tmp_path, kind, str(base), ways],

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tradesdk_mock import MockService
+from tradesdk_mock import MockClock, MockService
 
 from ._buyer import BODY, PRICE
 from ._http import CARRIERS, START, client, silent
-from ._paying import PAYER, Json, decode, encode, header_name, offer_of, payment
+from ._paying import PAYER, Json, decode, encode, header_name, nonce_of, offer_of, payment, sign
 
 URL = "/v1/token-prices"
 ATTACKER = "0x6666666666666666666666666666666666666666"
@@ -132,6 +133,15 @@ ROWS = [
     row("verification", {"reason": "invalid_network"}, ["invalid_network", "paid"], [[], [200]],
         ["invalid_network", "settled"]),
     row("verification", {}, ["unexpected_verify_error", "paid"], [[], [200]], ["unexpected_verify_error", "settled"]),
+    # Cashed, and denied with any status.
+    row("verification", {"charged": True, "reason": "insufficient_funds"}, ["insufficient_funds", USED],
+        [[402], [402]], ["insufficient_funds", USED]),
+    *(row("verification", {"charged": charged, "reason": "no", "status": status},
+          [str(status), *([USED] if charged else ["paid"])], [[status] * charged, [status if charged else 200]],
+          ["no", USED if charged else "settled"])
+      for status in (400, 404, 409, 501, 599) for charged in (True, False)),
+    # A copy is kept, which is worth nothing when the money was taken.
+    row("hold", {}, ["paid", USED], [[200], [200]]),
     row("settlement", {}, [FAILED, "paid"], [[], [200]], [FAILED, "settled"]),
     row("settlement", {"reason": "unexpected_settle_error"}, ["unexpected_settle_error", "paid"], [[], [200]],
         ["unexpected_settle_error", "settled"]),
@@ -199,7 +209,108 @@ def test_what_is_pending_is_finished_by_the_same_payment_only(mock: MockService,
     assert [each.pending for each in mock.payments.settlements()] == [False]
 
 
+# What the service keeps
+
+
+def held(mock: MockService) -> list[tuple[int, float, int]]:
+    return [(each.amount, each.at - START, each.delivered) for each in mock.payments.settlements()]
+
+
+@VERSIONS
+def test_a_held_payment_is_cashed_in_its_last_second(mock: MockService, http: httpx.Client, version: int) -> None:
+    """Whatever the service answered, and whoever looks."""
+    mock.add_fault("hold", paid="only", count=1)
+    mock.add_fault("verification", paid="only", count=1, status=503, reason="no")
+    buyer = Buyer(http, version)
+    assert buyer.outcome() == "503"
+    mock.clock.advance(58.5)
+    assert held(mock) == []
+    mock.payments.assert_not_charged()
+    assert mock.payments.balance(PAYER.address) == 1_000_000_000
+    mock.clock.advance(0.5)
+    assert held(mock) == [(PRICE, 59, 503)]
+    assert mock.payments.balance(PAYER.address) == 1_000_000_000 - PRICE
+    mock.clock.advance(86_400)
+    assert held(mock) == [(PRICE, 59, 503)]
+    assert mock.payments.settlements()[0].pay_to == mock.payments.pay_to
+    (way,) = buyer.offer["accepts"]
+    buyer.content = payment(buyer.offer, START + 86_500, 1)  # signed again, with the same nonce
+    assert buyer.outcome() == USED
+    assert way["payTo"] == mock.payments.pay_to
+
+
+@VERSIONS
+@pytest.mark.parametrize("wait", [0, 30, 58.999, 59, 120])
+def test_nothing_is_cashed_twice(mock: MockService, http: httpx.Client, version: int, wait: float) -> None:
+    """It is held each time, cashed and denied, sent again, and signed again with the same nonce."""
+    mock.add_fault("hold", paid="only")
+    mock.add_fault("verification", paid="only", charged=True, reason="no", nth=1)
+    buyer = Buyer(http, version)
+    assert buyer.outcome() == "no"
+    mock.clock.advance(wait)
+    late = "invalid_exact_evm_payload_authorization_valid_before"
+    assert buyer.outcome() == (USED if wait <= 54 else late)
+    buyer.content = payment(buyer.offer, mock.clock.now(), 1, value=str(PRICE))
+    assert buyer.outcome() == USED
+    mock.clock.advance(10_000)
+    assert held(mock) == [(PRICE, 0, 402)]
+    assert mock.payments.balance(PAYER.address) == 1_000_000_000 - PRICE
+    mock.payments.assert_not_charged_twice()
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_only_what_the_chain_would_take_is_cashed(mock: MockService, http: httpx.Client, charged: bool) -> None:
+    """An amount that was not asked for it would; not what has expired, or begins later, or another's signature."""
+    mock.add_fault("hold")
+    mock.add_fault("verification", reason="no", charged=charged)
+    mock.payments.set_balance(PAYER.address, PRICE)
+    changes: list[dict[str, str]] = [{"validBefore": str(START)}, {"validAfter": str(2**40)}, {}, {"value": "7"}, {}]
+    for nonce, fields in enumerate(changes):
+        buyer = Buyer(http, nonce=nonce)
+        buyer.content = payment(buyer.offer, START, nonce)
+        inner = buyer.content["payload"]["authorization"] | fields
+        buyer.content["payload"]["authorization"] = inner
+        if nonce != 2:
+            buyer.content["payload"]["signature"] = sign(buyer.offer["accepts"][0], inner)
+        else:
+            inner["validAfter"] = "1"
+        assert buyer.outcome() == "no"
+    mock.clock.advance(100)
+    assert [(each.nonce, each.amount) for each in mock.payments.settlements()] == [(nonce_of(3), 7)]
+    assert mock.payments.balance(PAYER.address) == PRICE - 7  # the last one found the wallet too empty
+
+
+def test_what_is_held_is_in_the_state_file(tmp_path: Path) -> None:
+    file, clock = tmp_path / "state.db", MockClock(START)
+    with MockService(db=file, clock=clock, signals="scripted") as mock, client(mock, None) as http:
+        mock.add_fault("hold")
+        mock.add_fault("overlook")
+        assert Buyer(http).outcome() == BARE
+        clock.freeze()
+    with MockService(db=file, clock=MockClock(START + 1_000), signals="scripted") as mock:
+        mock.clock.set(START + 2_000)
+        assert held(mock) == [(PRICE, 59, 402)]
+
+
 # The offer
+
+
+@VERSIONS
+def test_an_offer_that_changes_between_two_payments(mock: MockService, http: httpx.Client, version: int) -> None:
+    """Cashed at the old price, and the answer asks for a higher one."""
+    mock.add_fault("verification", reason="no", charged=True, paid="only", count=1)
+    buyer = Buyer(http, version)
+    mock.add_fault("offer", fields={"amount": "90000"})
+    answer = buyer.pay()
+    offer = offer_of(answer.headers, answer.json(), version)
+    (way,) = offer["accepts"]
+    assert (offer["error"], way["amount" if version == 2 else "maxAmountRequired"]) == ("no", "90000")
+    buyer.content = payment(offer, START, 1)
+    assert buyer.outcome() == USED
+    assert [each.amount for each in mock.payments.settlements()] == [PRICE]
+    buyer.content = payment(offer, START, 2)
+    assert buyer.outcome() == "paid"
+    assert [each.amount for each in mock.payments.settlements()] == [PRICE, 90_000]
 
 
 @VERSIONS

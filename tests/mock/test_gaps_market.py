@@ -9,9 +9,9 @@ import pytest
 
 from tradesdk_mock import GapOptions, MockClock, MockServer
 
-from ._buyer import BODY, PATH, PRICE, Shop, good_body, tokens
+from ._buyer import BODY, PATH, PRICE, Answer, Shop, good_body, tokens
 from ._http import START, client, error, ok
-from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode
+from ._paying import ALL, JSON, PAID, PAYER, STRANGER, decode, offer_of
 
 VERSIONS = (2, 1)
 
@@ -128,6 +128,30 @@ def test_unknown_token(value: str) -> None:
         assert (result["tokenSymbol"], result["signalCount"]) == ("TOSHI", 2)
     # With no known one among them there is nothing to answer.
     assert shop.post("token-signals", tokens("NOPE", "X")).status == 404
+
+
+@pytest.mark.parametrize("value", ["reason", "official"])
+def test_v1_errors(value: str) -> None:
+    """The words of official servers, which clients of version 1 read. In version 2 the reason stands alone."""
+    shop = Shop(v1_errors=value)
+    official = value == "official"
+
+    def said(answer: Answer) -> tuple[str, str]:
+        assert answer.status == 402
+        return offer_of(answer.headers)["error"], offer_of(answer.headers, answer.body, 1)["error"]
+
+    bare, v1 = said(shop.post("token-prices", BODY))
+    assert v1 == ("No X-PAYMENT header provided" if official else bare)
+    assert said(shop.raw(b"?", "x-payment")) == (bare, v1)
+    mismatch = "invalid_exact_evm_payload_authorization_value_mismatch"
+    for version in VERSIONS:
+        assert said(shop.buy(1, version, value="5")) == (mismatch, "Invalid payment: " * official + mismatch)
+    none = "No matching payment requirements"
+    assert said(shop.submit(shop.signed(1, 1) | {"network": "base-sepolia"})) == (none, none + " found" * official)
+    for kind, stage in (("verification", "Invalid payment: "), ("settlement", "Settle failed: ")):
+        shop.clear_faults()
+        shop.add_fault(kind, reason="settlement_pending")
+        assert said(shop.buy(2, 1))[1] == stage * official + "settlement_pending"
 
 
 @pytest.mark.parametrize(("value", "status"), [("closed", 402), ("open", 200)])

@@ -450,6 +450,29 @@ def test_the_books_are_kept_in_the_file(tmp_path: Path) -> None:
         assert shop.payments.balance(PAYER.address) == BEGINNING
 
 
+@pytest.mark.rule("payment.nonce")
+@pytest.mark.parametrize("version", [2, 1])
+def test_a_nonce_is_used_for_ever(tmp_path: Path, version: int) -> None:
+    """A year later, over restarts: signed again with another validity, amount or recipient, in either version."""
+    file = tmp_path / "world.db"
+    with Shop(db=file, signals="scripted") as first:
+        assert first.buy(1, version).status == 200
+    for year in (1, 2, 30):
+        with Shop(db=file, signals="scripted") as shop:
+            shop.clock.set(START + year * 365 * 86_400)
+            assert shop.buy(1, 2).reason == USED
+            assert shop.buy(1, 1).reason == USED
+            shop.set_gaps(payment_window=86_400)
+            assert shop.buy(1, version, "top-performers", {"sortBy": "ROI"}).reason == USED
+            shop.add_fault("offer", fields={"payTo": STRANGER.address, "amount": "5"})
+            assert shop.buy(1, version).reason == USED
+            shop.clear_faults()
+            assert shop.buy(year + 1, version).status == 200
+    with Shop(db=file) as last:
+        assert [each.nonce for each in last.payments.settlements()] == [nonce_of(nonce) for nonce in (1, 2, 3, 31)]
+        last.payments.assert_charged(times=4, amount=4 * PRICE)
+
+
 LOADED = """
 import sys
 import httpx

@@ -192,11 +192,12 @@ def test_a_budget_stops_before_anything_is_signed(buyer: Buyer) -> None:
     assert paid(buyer) == []
 
 
-@pytest.mark.parametrize("offset", [-600, 600])
+@pytest.mark.parametrize("offset", [-60, 600])
 @pytest.mark.parametrize("name", ["v2", "v1", NODE])
-def test_a_clock_that_is_ten_minutes_off(
+def test_a_clock_that_is_a_minute_slow_or_ten_minutes_fast(
     name: str, offset: int, flavour: Flavour, sellers: Sellers, payer: Payer
 ) -> None:
+    """A slower one is refused: the payment would be valid for more than two minutes by it."""
     buyer = buyer_of(sellers(name), flavour, payer, clock=HurriedClock(offset))
     assert buyer.call("token_prices", *TWO).payment.state is PaymentState.DELIVERED
     assert paid(buyer) == [TWO_COST]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Literal, assert_type
 
 import httpx
+from eth_account import Account
 
 from tradesdk import (
     AggregateMetrics,
@@ -139,6 +140,7 @@ async def failed(market: AsyncMarketClient) -> None:
 async def opened(signer: Signer, store: LedgerStore, http: httpx.AsyncClient, clock: Clock) -> None:
     AsyncMarketClient()
     AsyncMarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
+    AsyncMarketClient(signer=Account.create())
     AsyncMarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)
     AsyncMarketClient(send_api_key=True, api_key=lambda: "key", max_validity=60, timeout=Timeout(read=5))
     async with AsyncMarketClient(http_client=http, base_url="https://service.example", deadline=60) as market:

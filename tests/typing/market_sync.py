@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Literal, assert_type
 
 import httpx
+from eth_account import Account
 
 from tradesdk import (
     AggregateMetrics,
@@ -139,6 +140,7 @@ def failed(market: MarketClient) -> None:
 def opened(signer: Signer, store: LedgerStore, http: httpx.Client, clock: Clock) -> None:
     MarketClient()
     MarketClient(signer=signer, budget=Budget(per_day="5.00"), ledger=store, pay_to=["0x1"], reuse_offers=True)
+    MarketClient(signer=Account.create())
     MarketClient(signer=LocalSigner.from_env(), budget=Budget.unlimited(), ledger=Ledger.memory(), clock=clock)
     MarketClient(send_api_key=True, api_key=lambda: "key", max_validity=60, timeout=Timeout(read=5))
     with MarketClient(http_client=http, base_url="https://service.example", deadline=60) as market:

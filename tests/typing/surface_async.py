@@ -19,6 +19,7 @@ from tradesdk import (
     AsyncPager,
     AsyncTradeClient,
     Clock,
+    DigestSigner,
     ErrorCode,
     LocalSigner,
     Page,
@@ -29,7 +30,6 @@ from tradesdk import (
     RetryPolicy,
     Risk,
     Signal,
-    Signer,
     SystemClock,
     TokenBalance,
     Trade,
@@ -88,7 +88,7 @@ async def agents(client: AsyncTradeClient) -> None:
     assert status
 
 
-async def wallets(client: AsyncTradeClient, signer: Signer) -> None:
+async def wallets(client: AsyncTradeClient, signer: DigestSigner) -> None:
     assert_type(await client.wallets.connect(address="0x", chain_id=56, label="l", signature="0x"), Wallet)
     assert_type(await client.wallets.connect_with(signer, label="l"), Wallet)
     assert_type(

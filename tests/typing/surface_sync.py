@@ -17,6 +17,7 @@ from tradesdk import (
     AgentSummary,
     APIStatusError,
     Clock,
+    DigestSigner,
     ErrorCode,
     LocalSigner,
     Page,
@@ -28,7 +29,6 @@ from tradesdk import (
     RetryPolicy,
     Risk,
     Signal,
-    Signer,
     SystemClock,
     TokenBalance,
     Trade,
@@ -88,7 +88,7 @@ def agents(client: TradeClient) -> None:
     assert status
 
 
-def wallets(client: TradeClient, signer: Signer) -> None:
+def wallets(client: TradeClient, signer: DigestSigner) -> None:
     assert_type(client.wallets.connect(address="0x", chain_id=56, label="l", signature="0x"), Wallet)
     assert_type(client.wallets.connect_with(signer, label="l"), Wallet)
     assert_type(client.wallets.connect_with(LocalSigner.from_key("0x"), label="l", chain_id=56, message="m"), Wallet)

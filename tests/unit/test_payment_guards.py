@@ -1,6 +1,7 @@
 """What is refused before anything is signed, under which code, and which of several offers is taken."""
 
 import itertools
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tradesdk import ConfigError
 from tradesdk.errors import PaymentRefusedError, PriceDetails, RecipientDetails
-from tradesdk.payments.guards import Guards, check_url, choose, window
+from tradesdk.payments.guards import Guards, check_url, choose, validity, window
 from tradesdk.payments.protocol import Requirement, parse_offer
 
 from ._hostile_offers import HOSTILE, OTHER
@@ -330,3 +331,55 @@ def test_never_more_than_allowed_and_never_more_than_needed(
     else:
         assert int(taken.amount) == min(good) <= most
         assert taken.raw in accepts
+
+
+NOW = 1_800_000_000.75
+
+
+@pytest.mark.parametrize(
+    ("ahead", "offered", "until"),
+    [
+        (0, 60, 60),
+        (0, 600, 120),
+        (59, 60, 119),
+        (61, 60, 120),
+        (110, 60, 120),
+        (110, 600, 120),
+        (-900, 60, -840),
+        (-900, 600, -780),
+    ],
+)
+def test_how_long_a_payment_is_valid(ahead: int, offered: int, until: int) -> None:
+    """`ahead`: the service's clock, `until`: the end by the local one."""
+    requirement = chosen(requirement_2(maxTimeoutSeconds=offered))
+    assert validity(requirement, GUARDS, local=NOW, service=NOW + ahead) == int(NOW) + until
+
+
+@pytest.mark.parametrize("ahead", [111, 600, 10**9, -901, -(10**9)])
+def test_clocks_that_are_too_far_apart(ahead: int) -> None:
+    with pytest.raises(PaymentRefusedError, match=f"differs from the service's by {abs(ahead)} s") as caught:
+        validity(chosen(requirement_2()), GUARDS, local=NOW, service=NOW + ahead)
+    assert (caught.value.code, caught.value.charged) == ("clock_difference", False)
+    assert caught.value.hint
+
+
+@given(
+    ahead=st.floats(-1_000, 4_000),
+    offered=st.integers(10, 4_000),
+    most=st.integers(10, 3_600),
+    least=st.integers(7, 10),
+    local=st.floats(1.7e9, 1.9e9),
+)
+def test_no_date_makes_a_payment_valid_for_longer(
+    ahead: float, offered: int, most: int, least: int, local: float
+) -> None:
+    guards = Guards(max_validity=most, min_validity=least)
+    requirement, service = chosen(requirement_2(maxTimeoutSeconds=offered), guards=guards), local + ahead
+    until = None
+    with suppress(PaymentRefusedError):
+        until = validity(requirement, guards, local=local, service=service)
+    if until is None:
+        assert ahead > most - least - 1 or ahead < -900
+        return
+    assert until <= min(local, service) + most
+    assert until - service > least - 1

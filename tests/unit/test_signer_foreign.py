@@ -41,7 +41,29 @@ def plain(signature: bytes) -> bytes:
     return signature[:64] + bytes([signature[64] - 27])
 
 
-FORMS = [bytes, bytearray, memoryview, plain, mirrored, lambda signature: plain(mirrored(signature))]
+class Message:
+    """What accounts of eth-account return."""
+
+    def __init__(self, signature: Any) -> None:
+        self.signature = signature
+
+
+def hexed(signature: bytes) -> str:
+    return "0x" + signature.hex()
+
+
+FORMS = [
+    bytes,
+    bytearray,
+    memoryview,
+    hexed,
+    bytes.hex,
+    Message,
+    lambda raw: Message(hexed(raw)),
+    plain,
+    mirrored,
+    lambda signature: plain(mirrored(signature)),
+]
 
 
 @pytest.mark.parametrize("change", FORMS, ids=range(len(FORMS)))
@@ -67,7 +89,14 @@ WRONG: list[tuple[Any, str]] = [
     (SIGNATURE + b"\0", "66 bytes; 65 are needed"),
     (b"", "0 bytes; 65 are needed"),
     (b"\x30" * 71, "71 bytes; 65 are needed"),
-    ("0x" + SIGNATURE.hex(), "returned a str; 65 bytes are needed"),
+    ("0x" + SIGNATURE.hex()[1:], "text that is not hexadecimal digits after 0x"),
+    ("0x" + SIGNATURE.hex() + "00", "66 bytes; 65 are needed"),
+    ("", "0 bytes; 65 are needed"),
+    ("0x0x" + SIGNATURE.hex(), "text that is not hexadecimal digits"),
+    (f" {SIGNATURE.hex()}", "text that is not hexadecimal digits"),
+    (Message(None), "returned a Message; 65 bytes are needed"),
+    (Message(Message(SIGNATURE)), "returned a Message; 65 bytes are needed"),
+    (Message(SIGNATURE[:64]), "64 bytes; 65 are needed"),
     (None, "returned a NoneType"),
     (65, "returned a int"),
     (list(SIGNATURE), "returned a list"),
@@ -92,10 +121,12 @@ def test_what_is_no_signature_is_refused_without_being_shown(given: Any, why: st
 
 def test_the_signature_of_another_key_is_refused() -> None:
     for wrong in (OTHER.sign_digest(DIGEST), MINE.sign_digest(bytes(32))):
-        with pytest.raises(ConfigError, match=rf"^the signer signed as 0x\w{{40}}, and its address is {MINE.address}$"):
+        with pytest.raises(
+            ConfigError, match=rf"^the signer signed other data, or as 0x\w{{40}}, and its address is {MINE.address}$"
+        ):
             check_signature(MINE.address, DIGEST, wrong)
     flipped = SIGNATURE[:64] + bytes([55 - SIGNATURE[64]])
-    with pytest.raises(ConfigError, match="the signer signed as"):
+    with pytest.raises(ConfigError, match="the signer signed other data, or as"):
         signed(Service(lambda _: flipped), DIGEST)
     assert check_signature(MINE.address, DIGEST, flipped, recover=False) == flipped
 
@@ -114,7 +145,7 @@ def test_ours_is_not_checked_and_a_relative_of_ours_is() -> None:
             return OTHER.sign_digest(digest)
 
     assert signed(MINE, DIGEST) == SIGNATURE
-    with pytest.raises(ConfigError, match=f"signed as {OTHER.address}"):
+    with pytest.raises(ConfigError, match=f"or as {OTHER.address}"):
         signed(Relative.from_key(KEY), DIGEST)
 
 
@@ -139,8 +170,8 @@ def test_what_a_signer_raises_goes_through() -> None:
         signed(Service(down), DIGEST)
 
 
-@pytest.mark.parametrize("bad", [LocalSigner, Service, Account.from_key(KEY), "signer", 5])
+@pytest.mark.parametrize("bad", [LocalSigner, Service, Account, "signer", 5, Message(KEY)])
 def test_what_is_no_signer(bad: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="must have address and sign_digest") as caught:
+    with pytest.raises(InvalidArgumentError, match="must have address, and sign_typed_data or sign_digest") as caught:
         checked_signer(bad)
     assert KEY.hex() not in str(caught.value)

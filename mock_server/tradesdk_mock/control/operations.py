@@ -13,6 +13,7 @@ from ..core.gap_options import GapOptions
 from ..market.emitted_signals import EmitRequest, MockSignal
 from ..market.indicators import CHAINS
 from ..market.tokens import find
+from ..payments.settlements import cash_held
 from ..state import tenants
 from ..state.snapshots import Snapshots
 from ..state.tenants import MockKey
@@ -387,6 +388,7 @@ class Operations(RequestAssertions, Snapshots):
     def status(self) -> dict[str, Any]:
         """Seed, clock, gap options, and counts."""
         with self._reading() as world:
+            cash_held(world)
             count = world.store.value
             usual = GapOptions().as_dict()
             # Signals are made when a request needs them: those since then are not counted.

@@ -414,7 +414,20 @@ _TABLE: tuple[tuple[str, FaultTarget, str, tuple[_Spec, ...]], ...] = (
         "verification",
         "payment",
         "A payment is refused, valid or not: 402 with a new offer and the reason.",
-        (_given("reason", "unexpected_verify_error", "the reason", words),),
+        (
+            _given("reason", "unexpected_verify_error", "the reason", words),
+            _given(
+                "status", 402, "another status, 400 to 599; the reason is then the error's message", integer(400, 599)
+            ),
+            _given("charged", False, "the money is taken anyway, if the chain would take it", flag),
+        ),
+    ),
+    (
+        "hold",
+        "payment",
+        "A copy of the payment is kept, and its money is taken in the last second of its validity unless it was taken"
+        " before. The answer stays the same.",
+        (),
     ),
     (
         "settlement",

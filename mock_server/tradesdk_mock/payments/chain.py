@@ -46,6 +46,7 @@ class ChainView:
     """What one node knows at one moment."""
 
     def __init__(self, world: World, now: float, faults: PaymentFaults) -> None:
+        settlements.cash_held(world)
         self._world = world
         self._faults = faults
         lag = faults.take("node_lag")

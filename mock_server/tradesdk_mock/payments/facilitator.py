@@ -18,8 +18,11 @@ from ..state import tenants
 from . import eip3009, settlements
 from .header import Payment, same
 from .requirements import (
+    ASSET,
+    ASSET_DOMAIN,
     IDENTIFIER,
     NETWORK,
+    NO_MATCH,
     SCHEME,
     Offer,
     PaidRequest,
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 _MARGIN = 6
 _IDENTIFIER = re.compile(r"[a-zA-Z0-9_-]{16,128}", re.ASCII)
 _CODE = "invalid_exact_evm_payload_"
-NO_MATCH = "No matching payment requirements"
 PENDING = "settlement_pending"
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 
@@ -48,12 +50,14 @@ def verify(world: World, paid: PaidRequest) -> Answer | None:
     An unreadable header is answered like a missing one.
     """
     payment, offer = paid.payment, paid.offer
+    settlements.cash_held(world)
+    if paid.faults.take("hold") is not None and _signed_for_usdc(payment):
+        settlements.hold(world, paid.request, payment, tenants.identify(world, paid.request.headers)[0])
     if paid.faults.take("overlook", charged=False) is not None:
         return _refused(world, paid, payment_required(world, offer), "overlooked")
     injected = paid.faults.take("verification")
     if injected is not None:
-        reason = str(injected["reason"])
-        return _refused(world, paid, payment_required(world, offer, reason), reason)
+        return _denied(world, paid, **injected)
     if payment.content is None:
         return _refused(world, paid, payment_required(world, offer), "unreadable")
     invalid = _match(payment, offer)
@@ -87,6 +91,16 @@ def settle(world: World, paid: PaidRequest, answer: Answer) -> Answer:
     return answer
 
 
+def _denied(world: World, paid: PaidRequest, reason: str, status: int, charged: bool) -> Answer:
+    """The fault `verification`: refused, and its money is taken if `charged`, as far as the chain would."""
+    payment = paid.payment
+    if charged and _cashable(world, payment):
+        tenant, _ = tenants.identify(world, paid.request.headers)
+        settlements.settle(world, paid.request, payment, tenant, status=status)
+    answer = payment_required(world, paid.offer, reason) if status == 402 else _failure(status, reason)
+    return _refused(world, paid, answer, reason)
+
+
 def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str, charged: bool) -> Answer:
     """The fault `settlement`: it fails, and the data is withheld."""
     payment, pending = paid.payment, reason == PENDING
@@ -94,7 +108,7 @@ def _unsettled(world: World, paid: PaidRequest, tenant: str | None, reason: str,
         settlements.settle(world, paid.request, payment, tenant, status=402, pending=pending)
     settlements.conclude(world, payment, reason, 402)
     if payment.version == 1:
-        return payment_required(world, paid.offer, reason)
+        return payment_required(world, paid.offer, reason, "Settle failed")
     sent = settlements.transaction(world, payment) if pending else ""
     receipt = _receipt(payment, {"success": False, "errorReason": reason, "transaction": sent})
     return Answer(402, {}, [(b"payment-response", encoded(receipt))])
@@ -242,6 +256,23 @@ def _signed(payment: Payment, name: str, version: str, asset: str) -> bool:
         return False
     domain = eip3009.Domain(name, version, int(NETWORK.partition(":")[2]), asset)
     return eip3009.signer(eip3009.digest(domain, transfer), payment.signature) == transfer.payer
+
+
+def _signed_for_usdc(payment: Payment) -> bool:
+    """Whether the contract would accept the signature, whatever was offered."""
+    return payment.transfer is not None and _signed(payment, ASSET_DOMAIN["name"], ASSET_DOMAIN["version"], ASSET)
+
+
+def _cashable(world: World, payment: Payment) -> bool:
+    """Whether the contract would carry out the transfer now, whatever was offered."""
+    transfer = payment.transfer
+    return (
+        transfer is not None
+        and transfer.valid_after < payment.at < transfer.valid_before
+        and _signed_for_usdc(payment)
+        and settlements.used(world, payment) is None
+        and settlements.balance(world, transfer.payer) >= transfer.value
+    )
 
 
 def _receipt(payment: Payment, result: dict[str, Any]) -> dict[str, Any]:

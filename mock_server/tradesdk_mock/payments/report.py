@@ -172,6 +172,7 @@ class MockPayments:
     @contextmanager
     def _reading(self) -> Iterator[World]:
         with mock_errors(), self._world.transaction():
+            settlements.cash_held(self._world)
             yield self._world
 
 

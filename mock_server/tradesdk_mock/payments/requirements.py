@@ -29,6 +29,8 @@ _TEST_NETWORK = "eip155:84532"
 _TEST_ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 _TEST_DOMAIN = {"name": "USDC", "version": "2"}
 _ASK = "Payment is required: send PAYMENT-SIGNATURE or X-PAYMENT with the request."
+NO_MATCH = "No matching payment requirements"
+_OFFICIAL = {_ASK: "No X-PAYMENT header provided", NO_MATCH: "No matching payment requirements found"}
 _IDENTIFIER_SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -120,8 +122,11 @@ def pay_to(seed: int) -> str:
     return address(seed, "pay to")
 
 
-def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
-    """402 with the offer: the header of x402 version 2, the body of version 1, or both."""
+def payment_required(world: World, offer: Offer, error: str = _ASK, stage: str = "Invalid payment") -> Answer:
+    """402 with the offer: the header of x402 version 2, the body of version 1, or both.
+
+    `stage`: what official servers of version 1 say before the reason.
+    """
     generations, overrides = world.gaps.payment_402, offer.overrides
     headers: list[Header] = []
     header = overrides.get("header")
@@ -132,6 +137,8 @@ def payment_required(world: World, offer: Offer, error: str = _ASK) -> Answer:
         content = str(overrides["body"]).encode()
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         return Answer(402, headers=headers, body=content)
+    if world.gaps.v1_errors == "official":
+        error = _OFFICIAL.get(error) or f"{stage}: {error}"
     return Answer(402, {} if generations == "v2" else version_1(offer, error), headers)
 
 

@@ -24,6 +24,7 @@ _SETTLED = (
     "seq", "payer", "nonce", "amount", "pay_to", "version", "method", "path", "fingerprint", "tenant", "at", "tx",
     "header", "pending", "delivered"
 )  # fmt: skip
+_HELD = _SETTLED[1:-2]
 _SUBMITTED = ("seq", "at", "path", "fingerprint", "version", "payer", "nonce", "header", "verdict", "status")
 
 
@@ -208,6 +209,47 @@ def settle(
         delivered=status,
     )
     return tx
+
+
+def hold(world: World, request: Request, payment: Payment, tenant: str | None) -> None:
+    """Keep a payment, to take the money in the last second of its validity."""
+    transfer = payment.transfer
+    assert transfer is not None  # noqa: S101 - verified before
+    at = max(payment.at, float(min(transfer.valid_before, 1 << 53) - 1))
+    if not transfer.valid_after < at < transfer.valid_before:
+        return
+    world.store.run(
+        f"INSERT OR IGNORE INTO held ({', '.join(_HELD)}) VALUES ({', '.join('?' * len(_HELD))})",  # noqa: S608
+        (
+            transfer.payer,
+            transfer.nonce,
+            transfer.value,
+            transfer.to,
+            payment.version,
+            request.method,
+            request.path,
+            fingerprint(request),
+            tenant,
+            at,
+            transaction(world, payment),
+            payment.header,
+        ),
+    )
+
+
+def cash_held(world: World) -> None:
+    """Take the money of what was held and is due, as far as the chain would. Called within a transaction."""
+    due = world.store.records(_HELD, "held WHERE at <= ? ORDER BY at, seq", (world.now(),))
+    for each in due:
+        payer, nonce = each["payer"], each["nonce"]
+        world.store.run("DELETE FROM held WHERE payer = ? AND nonce = ?", (payer, nonce))
+        left = balance(world, payer) - each["amount"]
+        if not is_used(world, payer, nonce) and left >= 0:
+            set_balance(world, payer, left)
+            status = world.store.value(
+                "SELECT status FROM presentations WHERE payer = ? AND nonce = ? ORDER BY seq DESC", (payer, nonce)
+            )
+            world.store.add("settlements", **each, pending=False, delivered=status or 0)
 
 
 def transaction(world: World, payment: Payment) -> str:

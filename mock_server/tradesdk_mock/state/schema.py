@@ -93,6 +93,12 @@ CREATE TABLE cancellations (
     seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, at REAL NOT NULL, tx TEXT NOT NULL,
     UNIQUE (payer, nonce)
 );
+CREATE TABLE held (
+    seq INTEGER PRIMARY KEY, payer TEXT NOT NULL, nonce TEXT NOT NULL, amount INTEGER NOT NULL, pay_to TEXT NOT NULL,
+    version INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, tenant TEXT,
+    at REAL NOT NULL, tx TEXT NOT NULL, header TEXT NOT NULL, UNIQUE (payer, nonce)
+);
+CREATE INDEX held_due ON held (at);
 CREATE TABLE presentations (
     seq INTEGER PRIMARY KEY, at REAL NOT NULL, path TEXT NOT NULL, fingerprint TEXT NOT NULL, version INTEGER NOT NULL,
     payer TEXT, nonce TEXT, header TEXT NOT NULL, verdict TEXT NOT NULL, status INTEGER NOT NULL
@@ -119,6 +125,7 @@ NAMES = (
     "payers",
     "settlements",
     "cancellations",
+    "held",
     "presentations",
     "answers",
 )

@@ -136,9 +136,16 @@ class AsyncPaymentFlow:
         """What would be signed."""
         purchase = self._purchase(call, max_price=max_price)
         quote = await in_thread(lambda: self.authorizer.quote(purchase))
-        found = await self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
+        give_up = self._deadline()
+        found = await self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
-        return await in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
+        plan = await in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
+        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
+            try:
+                await self._check.check(call, self.session, give_up)
+            except PaymentRefusedError as error:
+                return DryRun(quote=quote, refusal=error.with_traceback(None))
+        return plan
 
     async def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
         """Resend a payment, or read its stored answer. Returns the result of `finish`.

@@ -23,6 +23,7 @@ LogEvent = Literal[
     "rate_limit_wait",
     "create_found",
     "tokens_unchecked",
+    "clock_difference",
     "payment_resent",
     "payment_warning",
     "ledger_failed",

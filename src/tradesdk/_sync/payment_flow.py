@@ -137,9 +137,16 @@ class PaymentFlow:
         """What would be signed."""
         purchase = self._purchase(call, max_price=max_price)
         quote = in_thread(lambda: self.authorizer.quote(purchase))
-        found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
+        give_up = self._deadline()
+        found = self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
-        return in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
+        plan = in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
+        if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
+            try:
+                self._check.check(call, self.session, give_up)
+            except PaymentRefusedError as error:
+                return DryRun(quote=quote, refusal=error.with_traceback(None))
+        return plan
 
     def resume(self, payment: Payment, finish: Callable[[MarketResult[Any]], R]) -> R:
         """Resend a payment, or read its stored answer. Returns the result of `finish`.

@@ -7,16 +7,15 @@ here sends anything.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from .._http.log_events import log_fields, logger
-from .._http.settings import is_loopback
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
@@ -30,15 +29,15 @@ from ..errors import (
     TradeError,
 )
 from .budget import Budget, Spending
-from .guards import Guards, check_url, choose, window
+from .guards import Guards, check_url, choose, validity
 from .ledger.leases import LONGEST_CLAIM, ended
 from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before
 from .messages import blocking_error
 from .protocol import Authorization, Offer, Requirement, encode_payment
 from .results import DryRun, Quote
-from .service_clock import MAX_DIFFERENCE, ServiceClock
+from .service_clock import REPORTED, ServiceClock
 from .signing.secp256k1 import checksummed
-from .signing.signer import LocalSigner, Signer, authorization_digest, checked_signer, new_nonce, signed
+from .signing.signer import LocalSigner, Signer, checked_signer, new_nonce, signed_authorization
 from .state_machine import MARGIN
 
 if TYPE_CHECKING:
@@ -366,6 +365,10 @@ class PaymentAuthorizer:
             LedgerError: it could not be written.
         """
         requirement, draft = self._draft(purchase, offer)
+        if abs(difference := self.time.difference) > REPORTED:
+            side = "ahead of" if difference > 0 else "behind"
+            extra = log_fields("clock_difference", seconds=round(difference, 1))
+            logger.warning("the service's clock is %.0f s %s this machine's", abs(difference), side, extra=extra)
         now = self.clock.now()
         payment: Payment | None = None
         try:
@@ -451,18 +454,12 @@ class PaymentAuthorizer:
         check_url(purchase.url)
         payer = self.payer
         origin = origin_of(purchase.url)
-        if abs(self.time.difference) > MAX_DIFFERENCE and not is_loopback(urlsplit(purchase.url).hostname or ""):
-            raise PaymentRefusedError(
-                f"this machine's clock differs from the service's by {abs(self.time.difference):.0f} s, and a payment "
-                "is valid for only a minute or two",
-                code="clock_difference",
-                hint="correct this machine's clock; if it is correct, do not trust the service's date",
-            )
         most = purchase.amount if purchase.max_price is None else purchase.max_price
         accepted = self._pay_to or tuple(self.store.trusted(origin))
         requirement = choose(offer, url=purchase.url, payer=payer, most=most, pay_to=accepted, guards=self._guards)
         now = self.clock.now()
-        service = int(self.time.now(now))
+        service = self.time.now(now)
+        valid_before = validity(requirement, self._guards, local=now, service=service)
         payment = Payment(
             id=f"pay_{uuid4().hex[:24]}",
             state=PaymentState.RESERVED,
@@ -478,8 +475,10 @@ class PaymentAuthorizer:
             amount=int(requirement.amount),
             counted=int(requirement.amount),
             nonce=new_nonce(),
-            valid_after=0 if offer.version == 2 else service - V1_LEEWAY,
-            valid_before=service + window(requirement, self._guards),
+            valid_after=0 if offer.version == 2 else int(service) - V1_LEEWAY,
+            valid_before=valid_before,
+            # A clock that is ahead of the service's must not take it out of an hour or a day too early.
+            counts_until=max(valid_before, math.ceil(now + valid_before - service)),
             created=now,
             updated=now,
             identified=offer.identifier_wanted,
@@ -490,18 +489,19 @@ class PaymentAuthorizer:
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer
         authorization = _authorization(payment)
-        digest = authorization_digest(authorization)
         signature, failure = None, ""
         try:
-            signature = signed(signer, digest)
+            signature = signed_authorization(signer, authorization)
         except Exception as error:
             # Not the text of other errors: it may show the key.
-            failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
+            failure = (
+                error.message if isinstance(error, TradeError) else f"the signer failed with {type(error).__name__}"
+            )
         if signature is None:
             raise PaymentRefusedError(
-                f"the signer failed with {failure}",
+                failure,
                 code="signer_failed",
-                hint="nothing was signed or sent; the reservation was canceled",
+                hint="check the signer; nothing was sent, and the reservation was canceled",
             )
         if self.latest() + MARGIN >= payment.valid_before:
             raise PaymentRefusedError(

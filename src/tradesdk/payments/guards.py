@@ -14,6 +14,7 @@ from .._values.money import shown_usd, usd
 from .._values.text import printable
 from ..errors import ConfigError, ErrorCode, PaymentDetails, PaymentRefusedError, PriceDetails, RecipientDetails
 from .protocol import Offer, Requirement
+from .service_clock import MAX_DIFFERENCE
 
 SCHEME = "exact"
 NETWORKS = {2: "eip155:8453", 1: "base"}
@@ -124,6 +125,26 @@ def window(requirement: Requirement, guards: Guards) -> int:
     """Seconds that a payment is valid: as offered, at most the setting."""
     offered = requirement.max_timeout
     return 0 if offered is None else max(0, int(min(offered, guards.max_validity)))
+
+
+def validity(requirement: Requirement, guards: Guards, *, local: float, service: float) -> int:
+    """The `validBefore` to sign: at most `max_validity` seconds ahead, by the local clock and by the service's.
+
+    So a service whose clock is ahead, or that says so, has less time.
+
+    Raises:
+        PaymentRefusedError: `clock_difference`: the service would have less than `min_validity`, or is too far behind.
+    """
+    until = min(int(service) + window(requirement, guards), int(local) + guards.max_validity)
+    if until - int(service) < guards.min_validity or local - service > MAX_DIFFERENCE:
+        raise PaymentRefusedError(
+            f"this machine's clock differs from the service's by {abs(service - local):.0f} s, and a payment is valid "
+            f"for at most {guards.max_validity} s by both",
+            code="clock_difference",
+            hint="correct this machine's clock; if it is correct, do not trust the service's date "
+            "(for a mock whose clock was moved: clock=)",
+        )
+    return until
 
 
 def check_url(url: str) -> None:

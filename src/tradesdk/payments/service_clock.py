@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from .._http.retry import server_date
 
 MAX_DIFFERENCE = 900.0
-"""Seconds by which the clocks may differ. With more, nothing is paid: the service's date may be an attack."""
+"""Seconds by which the service may be behind. It may be ahead only as far as a payment may be valid."""
+REPORTED = 15.0
+"""Seconds of difference that are logged as a warning when a payment is signed."""
 TOLERANCE = 5.0
 """Seconds of difference that are ignored: a `Date` has no fractions, and networks are slow."""
 

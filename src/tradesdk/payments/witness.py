@@ -21,7 +21,7 @@ from .guards import USDC
 from .messages import already_known
 from .results import ChainVerdict
 from .signing.secp256k1 import checksummed
-from .signing.signer import cancellation_digest, signed
+from .signing.signer import sign_cancellation
 
 if TYPE_CHECKING:
     from .._values.payment import Payment
@@ -380,7 +380,7 @@ def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
         )
     signature, failure = None, ""
     try:
-        signature = signed(signer, cancellation_digest(payment.payer, payment.nonce))
+        signature = sign_cancellation(signer, payment.payer, payment.nonce)
     except Exception as error:
         # Not the text of other errors: it may show the key.
         failure = f"{type(error).__name__}: {error}" if isinstance(error, TradeError) else type(error).__name__
@@ -395,7 +395,7 @@ def cancel_calldata(payer: str, nonce: str, signature: bytes) -> str:
     Args:
         payer: the paying address.
         nonce: 32 bytes as hexadecimal digits after 0x.
-        signature: the payer's, over `cancellation_digest`: 65 bytes.
+        signature: the payer's, over the typed data `CancelAuthorization`: 65 bytes.
     """
     words = payer[2:].lower().rjust(64, "0") + nonce[2:].lower() + f"{96:064x}" + f"{len(signature):064x}"
     return CANCEL_CALL + words + signature.hex().ljust(-(-len(signature) // 32) * 64, "0")

@@ -15,7 +15,7 @@ from ..._http.request import (
 )
 from ...models.wallets import Wallet, WalletBalance
 from ...payments.signing.secp256k1 import checksummed
-from ...payments.signing.signer import Signer, checked_signer, sign_message, wallet_message
+from ...payments.signing.signer import DigestSigner, checked_signer, sign_message, wallet_message
 from ..pagination import Pager
 from ..session import Session
 
@@ -57,11 +57,13 @@ class WalletsResource:
         )
         return self._session.call(model_request(Wallet, "POST", endpoint("wallets"), body=body, lookup=lookup))
 
-    def connect_with(self, signer: Signer, *, label: str, chain_id: int = 8453, message: str | None = None) -> Wallet:
+    def connect_with(
+        self, signer: DigestSigner, *, label: str, chain_id: int = 8453, message: str | None = None
+    ) -> Wallet:
         """Sign the text that proves ownership of a wallet, and connect it (`POST /v1/wallets`).
 
         Args:
-            signer: signs for the wallet, for example `LocalSigner.from_key(…)`; the text is signed by EIP-191.
+            signer: signs the text (EIP-191), for example `LocalSigner.from_key(…)`; it needs `sign_digest`.
             label: a display name.
             chain_id: 8453 (Base) or 56 (BNB Chain).
             message: the text to sign (default: `wallet_message(address, chain_id)`).

@@ -137,9 +137,10 @@ _VERSION_2 = (
     f"(collected = 0 OR state IN {_BLOCKING_1})",
 )
 
-# One purchase, one nonce; what was sent counts until it is proven unpaid. `second` is `counts_until`. Sums by second, minute and day, so that no window needs more than a few hundred rows. Triggers keep them
-# up to date in the transaction that changes a payment. Span 0 is the sum of all payments. The same with a minus, and -2
-# for all, are the sums of what is held: without proof.
+# One purchase, one nonce; what was sent counts until it is proven unpaid. `second` is `counts_until`. Sums by second,
+# minute and day, so that no window needs more than a few hundred rows. Triggers keep them up to date in the transaction
+# that changes a payment. Span 0 is the sum of all payments. The same with a minus, and -2 for all, are the sums of what
+# is held: without proof.
 _UNCOLLECTED = f"(collected = 0 OR state IN {_OPEN})"
 _SUMS = (
     ("1", "{row}.second"),
@@ -229,7 +230,8 @@ _TERMS = (
     "amount",
     "counted",
     "valid_after",
-    "valid_before", "counts_until",
+    "valid_before",
+    "counts_until",
     "updated",
     "identified",
     "job",

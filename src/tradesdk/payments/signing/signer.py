@@ -1,4 +1,4 @@
-"""Signers, and what they sign: USDC transfers (EIP-3009, hashed by EIP-712) and messages (EIP-191).
+"""Signers, and what they sign: USDC transfers (EIP-3009, as EIP-712 typed data or its digest) and messages (EIP-191).
 
 The signing domain of USDC never changes, so its hash is a constant and two hashes are left to compute: twenty times
 faster than a general encoder of typed data. The tests compare both.
@@ -10,8 +10,8 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable
-from typing import NoReturn, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ...errors import ConfigError, InvalidArgumentError
 from .secp256k1 import ORDER, Opened, checksummed, keccak256, opened, recovered
@@ -30,21 +30,68 @@ CANCEL_TYPE_HASH = bytes.fromhex("158b0a9edf7a828aad02f63cd515c68ef2f50ba807396f
 
 _PREFIX = b"\x19\x01" + DOMAIN_SEPARATOR
 _ADDRESS_PAD = bytes(12)
+_HEX_SIGNATURE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")  # a key has 64 digits
 
 
+class SignedMessage(Protocol):
+    """A signature in an object, as the accounts of eth-account return it."""
+
+    @property
+    def signature(self) -> bytes | str:
+        """65 bytes, or as many in hexadecimal digits after 0x."""
+        ...
+
+
+Signature: TypeAlias = bytes | bytearray | memoryview | str | SignedMessage
+"""r, s and v: 65 bytes, or as many in hexadecimal digits after 0x, or an object with such a `signature`.
+
+v may be 27, 28, 0 or 1, and s may be in the upper half.
+"""
+
+
 @runtime_checkable
-class Signer(Protocol):
-    """Anything that signs for one address: a key in this process, a key service, a hardware wallet."""
+class DigestSigner(Protocol):
+    """Anything that signs 32 bytes for one address: a key in this process, a key service."""
 
     @property
     def address(self) -> str:
-        """The address, checksummed (EIP-55)."""
+        """The address of the payer."""
         ...
 
-    def sign_digest(self, digest: bytes, /) -> bytes:
-        """Sign 32 bytes; the result is 65 bytes: r, s, and v as 27 or 28."""
+    def sign_digest(self, digest: bytes, /) -> Signature:
+        """Sign 32 bytes."""
         ...
+
+
+@runtime_checkable
+class TypedDataSigner(Protocol):
+    """Anything that signs EIP-712 typed data for one address: a wallet service, a hardware wallet.
+
+    It sees the amount and the recipient, so its own policy can limit them. An account of eth-account is one.
+    """
+
+    @property
+    def address(self) -> str:
+        """The address of the payer."""
+        ...
+
+    def sign_typed_data(
+        self, domain: dict[str, Any], types: dict[str, list[dict[str, str]]], message: dict[str, Any], /
+    ) -> Signature:
+        """Sign typed data.
+
+        Args:
+            domain: that of USDC on Base: `name`, `version`, `chainId` (an int), `verifyingContract`.
+            types: the fields of `TransferWithAuthorization`, in order; without `EIP712Domain`.
+            message: `from` and `to` (checksummed), `value` (micro-dollars), `validAfter` and `validBefore` (Unix
+                seconds) as ints, `nonce` as 64 hexadecimal digits after 0x.
+        """
+        ...
+
+
+Signer: TypeAlias = DigestSigner | TypedDataSigner
+"""Anything that signs payments for one address. If it has both methods, payments are signed as typed data."""
 
 
 class LocalSigner:
@@ -184,28 +231,57 @@ def checked_signer(signer: Signer) -> Signer:
     # No check for a LocalSigner: reading `address` would load its key.
     if isinstance(signer, LocalSigner):
         return signer
-    if isinstance(signer, type) or not isinstance(signer, Signer):
+    if isinstance(signer, type) or not isinstance(signer, DigestSigner | TypedDataSigner):
         given = "class" if isinstance(signer, type) else type(signer).__name__
         raise InvalidArgumentError(
-            f"the signer must have address and sign_digest, which a {given} lacks; "
+            f"the signer must have address, and sign_typed_data or sign_digest; a {given} lacks them; "
             "for a private key use LocalSigner.from_key(…)"
         )
     return signer
 
 
-def signed(signer: Signer, digest: bytes) -> bytes:
+def signed(signer: DigestSigner, digest: bytes) -> bytes:
     """Sign 32 bytes with any signer: 65 bytes, r, s, and v as 27 or 28, s in the lower half.
 
     Raises:
         ConfigError: it returned something else, or the signature of another key. Errors of the signer are passed on.
     """
-    signature = signer.sign_digest(digest)
     if type(signer) is LocalSigner:
-        return signature
-    return check_signature(signer.address, digest, signature)
+        return signer.sign_digest(digest)
+    return check_signature(signer.address, digest, signer.sign_digest(digest))
 
 
-def check_signature(address: str, digest: bytes, signature: bytes, *, recover: bool = True) -> bytes:
+def signed_authorization(signer: Signer, authorization: Authorization) -> bytes:
+    """Sign an authorization, as typed data if the signer can: 65 bytes, as `signed`.
+
+    The digest is computed here and the signer recovered from it: it must be the payer.
+
+    Raises:
+        ConfigError: it returned something else, or signed other data or with another key. Errors of the signer are
+            passed on.
+    """
+    digest = authorization_digest(authorization)
+    if type(signer) is LocalSigner:
+        return signer.sign_digest(digest)
+    if isinstance(signer, TypedDataSigner):
+        signature = signer.sign_typed_data(*typed_data(authorization))
+    else:
+        signature = signer.sign_digest(digest)
+    return check_signature(authorization.payer, digest, signature)
+
+
+def sign_cancellation(signer: Signer, payer: str, nonce: str) -> bytes:
+    """Sign the cancellation of a nonce, in the same ways."""
+    digest = cancellation_digest(payer, nonce)
+    if isinstance(signer, TypedDataSigner):
+        fields = [("authorizer", "address", checksummed(payer)), ("nonce", "bytes32", nonce)]
+        signature = signer.sign_typed_data(*_typed("CancelAuthorization", fields))
+    else:
+        signature = signer.sign_digest(digest)
+    return check_signature(payer, digest, signature)
+
+
+def check_signature(address: str, digest: bytes, signature: Signature, *, recover: bool = True) -> bytes:
     """A signature as contracts require it: 65 bytes, r, s in the lower half, v as 27 or 28.
 
     Key services may return v as 0 or 1 and s in the upper half. Both are corrected.
@@ -219,9 +295,7 @@ def check_signature(address: str, digest: bytes, signature: bytes, *, recover: b
     Raises:
         ConfigError: it has another form, or comes from another address. The signature is not shown.
     """
-    if not isinstance(signature, bytes | bytearray | memoryview):
-        raise _bad_signature(f"returned a {type(signature).__name__}; 65 bytes are needed: r, s and v")
-    raw = bytes(signature)
+    raw = _raw(signature)
     if len(raw) != 65:
         raise _bad_signature(f"returned a signature of {len(raw)} bytes; 65 are needed: r, s and v")
     r, s, v = int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:64], "big"), raw[64]
@@ -238,8 +312,28 @@ def check_signature(address: str, digest: bytes, signature: bytes, *, recover: b
         if maker is None:
             raise _bad_signature("returned a signature that no key can have made")
         if maker != checksummed(address):
-            raise _bad_signature(f"signed as {maker}, and its address is {checksummed(address)}")
+            raise _bad_signature(f"signed other data, or as {maker}, and its address is {checksummed(address)}")
     return raw
+
+
+def _raw(given: object) -> bytes:
+    """The bytes of a signature in any of its forms."""
+    if hasattr(given, "__await__"):
+        close = getattr(given, "close", None)
+        if callable(close):
+            close()  # a coroutine that is never awaited would warn
+        raise _bad_signature("is async; its methods must return the signature itself (they run in a thread)")
+    kind = type(given).__name__
+    if not isinstance(given, bytes | bytearray | memoryview | str):
+        given = getattr(given, "signature", None)
+    if isinstance(given, str):
+        digits = _HEX_SIGNATURE.fullmatch(given)
+        if digits is None:
+            raise _bad_signature("returned text that is not hexadecimal digits after 0x")
+        return bytes.fromhex(digits[1])
+    if not isinstance(given, bytes | bytearray | memoryview):
+        raise _bad_signature(f"returned a {kind}; 65 bytes are needed: r, s and v")
+    return bytes(given)
 
 
 def _bad_signature(what: str) -> ConfigError:
@@ -282,6 +376,31 @@ def cancellation_digest(payer: str, nonce: str) -> bytes:
     return keccak256(_PREFIX + keccak256(CANCEL_TYPE_HASH + _ADDRESS_PAD + _from_hex(payer, 20) + _from_hex(nonce, 32)))
 
 
+def typed_data(
+    authorization: Authorization,
+) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]], dict[str, Any]]:
+    """The typed data whose digest is `authorization_digest`: domain, types and message, new for each signer."""
+    fields = [
+        ("from", "address", checksummed(authorization.payer)),
+        ("to", "address", checksummed(authorization.to)),
+        ("value", "uint256", authorization.value),
+        ("validAfter", "uint256", authorization.valid_after),
+        ("validBefore", "uint256", authorization.valid_before),
+        ("nonce", "bytes32", authorization.nonce),
+    ]
+    return _typed("TransferWithAuthorization", fields)
+
+
+def _typed(
+    name: str, fields: Sequence[tuple[str, str, Any]]
+) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]], dict[str, Any]]:
+    from ..guards import DOMAIN_NAME, DOMAIN_VERSION, USDC  # few programs use it
+
+    domain = {"name": DOMAIN_NAME, "version": DOMAIN_VERSION, "chainId": 8453, "verifyingContract": USDC}
+    types = {name: [{"name": field, "type": kind} for field, kind, _ in fields]}
+    return domain, types, {field: value for field, _, value in fields}
+
+
 def new_nonce() -> str:
     """32 random bytes as hexadecimal digits after 0x. A payer can use each nonce once."""
     return "0x" + secrets.token_hex(32)
@@ -294,11 +413,17 @@ def _from_hex(text: str, size: int) -> bytes:
     return value
 
 
-def sign_message(signer: Signer, message: str) -> str:
+def sign_message(signer: DigestSigner, message: str) -> str:
     """Sign a text as wallets do (EIP-191, `personal_sign`): 65 bytes as hexadecimal digits after 0x.
 
     Raises:
+        InvalidArgumentError: the signer signs typed data only.
         ConfigError: the signer returned something else, or the signature of another key.
     """
+    if not isinstance(signer, DigestSigner):
+        raise InvalidArgumentError(
+            "the signer signs typed data only, and a text needs sign_digest; "
+            "sign the text with the wallet itself, then: wallets.connect(…, signature=…)"
+        )
     text = message.encode()
     return "0x" + signed(signer, keccak256(b"\x19Ethereum Signed Message:\n%d" % len(text) + text)).hex()
