@@ -164,8 +164,8 @@ class Payment:
             chain takes a nonce only once.
         valid_after: Unix seconds, by the service's clock.
         valid_before: Unix seconds, by the service's clock; then it expires.
-        counts_until: when the newest signature expires: Unix seconds, by the local clock. It may be taken until then, so
-            it counts in every hour and day up to there.
+        counts_until: when the newest signature expires, in Unix seconds by the local clock. It may be taken until then,
+            so it counts in every hour and day up to there.
         created: when it was reserved: Unix seconds, by the local clock.
         updated: when its state last changed: Unix seconds, by the local clock.
         header: the signed payment as it is sent; None until it is signed.
