@@ -71,6 +71,7 @@ LOST: dict[str, Any] = {
     "state": "paid_undelivered",
     "again": "unresolved_payment",
 }
+LOST_WITH_RECEIPT: dict[str, Any] = LOST | {"charged": True}
 OPEN: dict[str, Any] = {"error": "PaymentOutcomeUnknownError", "charged": "unknown", "state": "unknown"}
 SAFE: dict[str, Any] = {"state": "rejected_live", "charged": "unknown", "settled": 0, "again": "delivered"}
 
@@ -140,7 +141,7 @@ SCENARIOS = (
         name="a reason that nobody knows", faults=[fault("verification", reason="moon_too_full")],
         code="outcome_unknown", settled=0, again="delivered", **OPEN,
     ),
-    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST | {"charged": True}),
+    Scenario(name="unusable body", faults=[fault("malformed_json", count=1)], **LOST_WITH_RECEIPT),
     Scenario(name="no receipt", faults=[fault("receipt", missing=True)], charged="unknown"),
     Scenario(name="a receipt that cannot be read", faults=[fault("receipt", raw="#")], charged="unknown"),
     Scenario(name="clock 100 seconds slow", gaps={"clock_skew": 100}),

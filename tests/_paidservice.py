@@ -129,8 +129,8 @@ class PaidService:
         payload = json.loads(base64.b64decode(header, validate=True))["payload"]
         authorization = payload["authorization"]
         nonce = authorization["nonce"]
-        before = self.authorizations.get(nonce, authorization)
-        if before != authorization:  # signed again
+        before = self.authorizations.get(nonce)
+        if before is not None and before != authorization:  # signed again
             over = int(before["validBefore"])
             assert self.clock.truth + 6 >= over, "signed again while the signature before could still be sent"
             self.headers_seen[nonce] = header
