@@ -331,7 +331,7 @@ def test_reconcile_frees_what_the_chain_has_not_seen(buyer: Terminal, shop: Mock
     run = buyer("pay", "reconcile")
     (row,) = run.lines
     assert (run.code, row["outcome"], row["state"]) == (0, "released", "marked_unpaid")
-    assert re.fullmatch(r"chain: not used at block \d+: its money is free again", row["message"])
+    assert re.fullmatch(r"chain: not used at block \d+: its money is no longer held", row["message"])
     assert buyer("pay", "budget").json["held_total_usd"] == "0.00"
 
 

@@ -126,7 +126,7 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
     trade("--mock", "pay", "reconcile")
     no = trade(*mark, answers="n\n")
     assert (no.code, f"mark the payment {name} as unpaid? [y/N]" in no.err) == (1, True)
-    assert "its money is free again then" in no.err
+    assert "its money is no longer held then" in no.err
     assert trade(*mark, "--dry-run").json["body"] == {"mark": "unpaid"}
     assert trade("--mock", "pay", "show", name).json["state"] == "expired_unknown"
     assert trade(*mark, "--yes").json["state"] == "marked_unpaid"

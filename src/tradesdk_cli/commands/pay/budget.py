@@ -26,7 +26,7 @@ class Action(StrEnum):
 
 
 class Release(StrEnum):
-    """When held money is free again."""
+    """When held money is released."""
 
     proof = "proof"
     service = "service"
@@ -55,7 +55,7 @@ def budget(
         Release | None,
         typer.Option(
             "--release",
-            help="With set: when held money is free again: by proof only (the default), or service: what the service "
+            help="With set: when held money is released: by proof only (the default), or service: what the service "
             "rejected is free once it has expired, and a dishonest service can take more than the budget.",
         ),
     ] = None,

@@ -56,10 +56,10 @@ def reconcile(
 ) -> None:
     """Put the ledger in order after payments that did not end well.
 
-    What could still be taken is handed over once more, unless it was bought anew since; what it brings is printed. What
-    has expired unpaid is released; what is left is for a person to decide, with --mark. With TRADE_RPC_URL, a node of
-    Base is asked about that first. Nothing is signed, except with --cancel-calldata. While something is left to decide,
-    or in doubt, the exit code is 14.
+    Payments in doubt are resent while they are valid, unless they were bought anew since; what that brings is printed.
+    What has expired without proof stays held until --mark says what it was. With TRADE_RPC_URL, a node of Base is asked
+    about that first. Nothing is signed, except with --cancel-calldata. While something is without proof, or in doubt,
+    the exit code is 14.
     """
     if mark is not None and cancel_calldata:
         raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
@@ -93,7 +93,7 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
         f"payments/{payment.id}",
         {"mark": said},
         about=about,
-        warnings=() if paid else ("its money is free again then: the same may be paid for once more",),
+        warnings=() if paid else ("its money is no longer held then; if it was taken, the budget is wrong by it",),
         needs_yes=False,
     )
     if run.approve(change, yes=yes, dry_run=dry_run):
@@ -149,7 +149,7 @@ def _reconcile(run: Session, *, send_api_key: bool) -> None:
         if payment.id not in witnessed
     ]
     rows += [_witnessed(payment, verdict) for payment, verdict in found.witnessed]
-    rows += [_row(payment, "released", "it expired unpaid: its money is free again") for payment in found.released]
+    rows += [_row(payment, "released", "its money is no longer held") for payment in found.released]
     rows += [
         _row(payment, "unresolved", payment.reason or "nobody knows whether it was paid")
         for payment in found.unresolved
@@ -203,7 +203,7 @@ def _witnessed(payment: Payment, verdict: ChainVerdict) -> dict[str, Any]:
     elif verdict.paid:
         said += f": {dollars(verdict.amount_usd or payment.amount_usd)} was taken, and no answer came"
     else:
-        said += ": its money is free again"
+        said += ": its money is no longer held"
     row = _row(payment, "released" if verdict.paid is False else _outcome(payment), said)
     return row | {"transaction": verdict.transaction}
 
