@@ -178,7 +178,7 @@ def test_no_wallet(buyer: Terminal, shop: MockServer) -> None:
 def test_an_ordinary_error_after_paying_says_what_became_of_the_money(buyer: Terminal, shop: MockServer) -> None:
     run = buyer("market", "prices", "0x" + "ab" * 20, "--max-price", "0.10")
     assert about_money(run) == (6, "http_404", "unknown", "rejected_live")
-    assert "$0.03 was handed over and, as far as is known, not taken" in run.problem["hint"]
+    assert "$0.03 was sent, and stays held, as nothing proves that it was not taken" in run.problem["hint"]
     assert "trade market tokens" in run.problem["hint"]
     shop.payments.assert_not_charged()
 

@@ -70,10 +70,8 @@ def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
     elif payment.charged is True:
         told = f"{amount} was paid: {program} pay show {payment.id}"
     else:
-        told = (
-            f"{amount} was handed over and, as far as is known, not taken; it could be until "
-            f"{payment.expires_at:%H:%M:%S} UTC: {program} pay show {payment.id}"
-        )
+        doubt = f"{amount} was sent, and stays held, as nothing proves that it was not taken"
+        told = f"{doubt}: {program} pay show {payment.id}"
     hint = f"{told}; {problem.hint}" if problem.hint else told
     return replace(problem, hint=hint, about={"charged": payment.charged, "payment": of_error(payment)})
 
