@@ -9,6 +9,7 @@ import pytest
 from tradesdk import (
     AsyncMarketClient,
     Budget,
+    InvalidArgumentError,
     Ledger,
     Payment,
     PaymentOutcomeUnknownError,
@@ -16,6 +17,7 @@ from tradesdk import (
     PaymentRejectedError,
     PaymentState,
     PaymentUndeliveredError,
+    TradeError,
 )
 from tradesdk_mock import MockService
 
@@ -211,6 +213,39 @@ async def test_a_wrong_mark_costs_no_second_payment(mock: MockService) -> None:
         await client.token_prices(TWO)
     assert nonces(mock) == [first.nonce]
     assert (await client.payments.spending()).total == PRICE
+
+
+@pytest.mark.parametrize("paid", [True, False])
+async def test_all_that_expired_long_ago_may_be_marked_at_once(paid: bool, mock: MockService) -> None:
+    client = buyer_of(mock).with_options(max_retries=0)
+    faults: list[tuple[str, dict[str, Any]]] = [
+        ("status", {"status": 404}),
+        ("reset", {}),
+        ("reset", {"executed": True}),
+    ]
+    for kind, fault in faults:
+        rule = mock.add_fault(kind, paid="only", **fault)
+        with pytest.raises(TradeError):
+            await client.token_prices([["ETH"], ["BRETT"], ["TOSHI"]][len(await client.payments.list())])
+        mock.remove_fault(rule.id)
+    with pytest.raises(PaymentUndeliveredError):
+        await client.token_prices(["TOSHI"])
+    mock.clock.advance(3_000)
+    mock.add_fault("verification", reason="insufficient_funds", paid="only", count=1)
+    with pytest.raises(PaymentRejectedError):
+        await client.token_prices(["DEGEN"])
+    mock.clock.advance(EXPIRED)
+    await client.payments.reconcile()
+    assert await client.payments.mark_expired(paid=paid, older_than=4_000) == []
+    marked = await client.payments.mark_expired(paid=paid, older_than=2_500)
+    state = PaymentState.MARKED_PAID if paid else PaymentState.MARKED_UNPAID
+    assert [(one.body, one.state) for one in marked] == [
+        (b'{"tokens":[{"identifier":"BRETT"}]}', state),
+        (b'{"tokens":[{"identifier":"ETH"}]}', state),
+    ]
+    assert (await client.payments.spending()).total == (4 if paid else 2) * ONE
+    with pytest.raises(InvalidArgumentError, match="older_than"):
+        await client.payments.mark_expired(paid=paid, older_than=-1)
 
 
 @pytest.mark.parametrize("change", ["recipient", "price", "budget", "signer"])

@@ -242,6 +242,30 @@ def test_reconcile(buyer: Terminal, shop: MockServer) -> None:
     shop.payments.assert_charged(times=2)
 
 
+def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
+    trade.env["TRADE_MOCK"] = "1"
+    trade("mock", "clock", "--freeze")
+    trade("mock", "fault", "add", "status", "status=404", "--paid", "only", "--count", "2")
+    trade("mock", "fault", "add", "node_lag", "seconds=1000000")
+    names = [trade("market", "prices", token, "--max-price", "1").problem["payment"]["id"] for token in ("ETH", "AERO")]
+    trade("mock", "clock", "--advance", "7200")
+    assert trade("pay", "reconcile").code == 14
+    for wrong in (
+        ["--older-than", "1h"],
+        ["--mark", "unpaid", "--older-than", "1h", names[0]],
+        ["--older-than", "soon"],
+    ):
+        assert trade("pay", "reconcile", *wrong).code == 2
+    early = trade("pay", "reconcile", "--mark", "unpaid", "--older-than", "3h")
+    assert (early.code, early.lines) == (0, [])
+    rehearsed = trade("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--dry-run")
+    assert (rehearsed.code, trade("pay", "budget").json["held_total_usd"]) == (0, "0.06")
+    marked = trade("pay", "reconcile", "--mark", "unpaid", "--older-than", "1h", "--yes")
+    assert [(one["id"], one["state"]) for one in marked.lines] == [(name, "marked_unpaid") for name in names[::-1]]
+    assert trade("pay", "budget").json["held_total_usd"] == "0.00"
+    assert trade("pay", "reconcile").code == 0
+
+
 def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("status", status=503, paid="only", count=1)
     name = buyer(*PRICES).problem["payment"]["id"]

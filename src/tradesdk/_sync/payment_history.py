@@ -183,9 +183,10 @@ class Payments:
         return in_thread(lambda: signed_cancellation(payment, authorizer.signer, authorizer.payer))
 
     def mark(self, payment_id: str, *, paid: bool) -> Payment:
-        """Mark a payment with an unknown outcome as paid or unpaid, after checking the wallet.
+        """Mark a payment without proof as paid or unpaid, after checking the wallet.
 
-        The amount of an unpaid one is released. In both cases the same call may be paid for again.
+        The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
+        the same call is another purchase.
 
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
@@ -199,6 +200,27 @@ class Payments:
         if payment.live:  # by the local clock it may look expired
             raise still_live(payment)
         return in_thread(lambda: authorizer.store.mark(payment_id, paid=paid, now=authorizer.clock.now()))
+
+    def mark_expired(self, *, paid: bool, older_than: float) -> _Payments:
+        """Mark all payments that expired at least `older_than` seconds ago without proof, and return them.
+
+        Those that the service calls paid (PAID_UNDELIVERED, SUSPECT_PAID) are left for `mark`.
+
+        Raises:
+            InvalidArgumentError: `older_than` is negative.
+        """
+        if not older_than >= 0:
+            raise InvalidArgumentError("older_than must be seconds, 0 or more")
+        authorizer = self._flow.authorizer
+        in_thread(partial(authorizer.expire, origin_of(self._flow.session.base_url)))
+        marked: _Payments = []
+        for payment in self._all((PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)):
+            if payment.counts_until + older_than <= authorizer.clock.now():
+                try:
+                    marked.append(self.mark(payment.id, paid=paid))
+                except PaymentRefusedError:  # another process was faster
+                    continue
+        return marked
 
     def trust(self, address: str) -> None:
         """Trust a recipient of payments for this client's service, besides those known.

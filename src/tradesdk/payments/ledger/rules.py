@@ -27,7 +27,7 @@ _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
 
 _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
-    "what was not taken (trade pay reconcile --mark unpaid)"
+    "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tradesdk_cli.errors import OUTCOME_UNKNOWN, UsageProblem
+from tradesdk_cli.live.watching import parse_span
 from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, session, single
 
@@ -35,7 +36,7 @@ class Mark(StrEnum):
 @app.command(
     "reconcile",
     cls=TradeCommand,
-    epilog=examples("trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid PAYMENT_ID"),
+    epilog=examples("trade --mock pay reconcile", "trade --mock pay reconcile --mark unpaid --older-than 1h"),
 )
 def reconcile(
     ctx: typer.Context,
@@ -44,6 +45,15 @@ def reconcile(
     ] = None,
     mark: Annotated[
         Mark | None, typer.Option("--mark", help="Say what an unresolved payment was, after a look at the wallet.")
+    ] = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than",
+            parser=parse_span,
+            metavar="SPAN",
+            help="With --mark: all that expired so long ago (1h, 2d).",
+        ),
     ] = None,
     cancel_calldata: Annotated[
         bool, typer.Option("--cancel-calldata", help="Print a signed transaction's data that cancels a payment.")
@@ -63,7 +73,12 @@ def reconcile(
     """
     if mark is not None and cancel_calldata:
         raise UsageProblem("--mark and --cancel-calldata exclude each other", "leave one of them out")
-    if (mark is None and not cancel_calldata) is not (payment_id is None):
+    if older_than is not None and (mark is None or payment_id is not None):
+        raise UsageProblem(
+            "--older-than belongs to --mark, without a payment's id",
+            "trade pay reconcile --mark unpaid --older-than 1h",
+        )
+    if older_than is None and (mark is None and not cancel_calldata) is not (payment_id is None):
         raise UsageProblem(
             "--mark or --cancel-calldata and a payment's id belong together",
             "trade pay reconcile --mark paid PAYMENT_ID",
@@ -71,6 +86,8 @@ def reconcile(
     with session(ctx) as run:
         if cancel_calldata and payment_id is not None:
             _cancel_calldata(run, payment_id)
+        elif mark is not None and older_than is not None:
+            _mark_expired(run, older_than, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif mark is not None and payment_id is not None:
             _mark(run, payment_id, paid=mark is Mark.paid, yes=yes, dry_run=dry_run)
         elif dry_run:
@@ -98,6 +115,34 @@ def _mark(run: Session, payment_id: str, *, paid: bool, yes: bool, dry_run: bool
     )
     if run.approve(change, yes=yes, dry_run=dry_run):
         run.out.one(brief(client_for(run, payment).payments.mark(payment.id, paid=paid)))
+
+
+def _mark_expired(run: Session, older_than: float, *, paid: bool, yes: bool, dry_run: bool) -> None:
+    from tradesdk import PaymentState
+    from tradesdk_cli.money.pastpayments import client_for
+    from tradesdk_cli.money.payviews import brief, dollars, usd
+    from tradesdk_cli.results.views import PAYMENTS
+    from tradesdk_cli.writes.changes import LEDGER, Change
+
+    states = [PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID]
+    found = [
+        one for one in run.ledger.history(states=states, limit=_MOST) if one.counts_until + older_than <= run.now()
+    ]
+    said = "paid" if paid else "unpaid"
+    change = Change(
+        f"mark {len(found)} payments of {dollars(usd(sum(one.counted for one in found)))} as {said}",
+        LEDGER,
+        "payments",
+        {"mark": said},
+        about={"payments": [one.id for one in found]},
+        warnings=() if paid else ("their money is no longer held then; if some was taken, the budget is wrong by it",),
+        needs_yes=True,
+    )
+    if not found:
+        run.out.note("no payment expired so long ago without proof; trade pay reconcile brings the ledger up to date")
+    elif run.approve(change, yes=yes, dry_run=dry_run):
+        marked = client_for(run, None).payments.mark_expired(paid=paid, older_than=older_than)
+        run.out.many(PAYMENTS, [[brief(payment) for payment in marked]], empty="nothing was marked")
 
 
 def _cancel_calldata(run: Session, payment_id: str) -> None:
