@@ -7,8 +7,8 @@ TradeError
 ├── CheckpointError                   a stream's checkpoint cannot be read or written
 ├── PaymentError                      a payment for market data failed
 │   ├── PaymentRefusedError           your guards or budgets refused it; nothing was signed
-│   ├── PaymentRejectedError          the service refused it; its amount stays reserved until it expires
-│   ├── PaymentOutcomeUnknownError    it may have been paid; do not pay again without checking
+│   ├── PaymentRejectedError          the service refused it; its amount stays held
+│   ├── PaymentOutcomeUnknownError    it may have been paid; the same call goes on with it
 │   ├── PaymentUndeliveredError       it was paid, but no usable answer came
 │   └── LedgerError                   the ledger cannot be read or written; nothing was sent
 └── APIError                          a request failed
@@ -175,7 +175,7 @@ class BudgetDetails:
         limit: the limit that is exceeded; None when no budget is set.
         limit_amount: the amount of that limit.
         spent: spent within that limit.
-        held: reserved within that limit: it may still be taken.
+        held: held within that limit: it was sent, and nothing proves that it was not taken.
         left: left of that limit.
         room_at: when the call will fit (aware, UTC); None when it will not by itself.
     """
@@ -336,16 +336,16 @@ class PaymentRefusedError(PaymentError):
 
 
 class PaymentRejectedError(PaymentError):
-    """The service refused the payment and took nothing; `reason` is the service's.
+    """The service says that it refused the payment and took nothing; `reason` is the service's.
 
-    The signed authorization could still be used, so its amount stays reserved until it expires.
+    Nothing proves that, so its amount stays held. The same call goes on with the same payment.
     """
 
 
 class PaymentOutcomeUnknownError(PaymentError):
-    """A payment was sent, and it is unknown whether it was taken. Do not pay again without checking.
+    """A payment was sent, and it is unknown whether it was taken.
 
-    `client.payments.resume(error.payment.id)` resends the same payment, which cannot be taken twice.
+    The same call goes on: it resends the same payment, or signs the same nonce again, which is taken only once.
     """
 
 

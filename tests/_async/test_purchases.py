@@ -23,6 +23,7 @@ from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
 from .._seller import PRICE, TWO, Seller, asks_2
+from ..unit._ledger import HEADER, NOW, ORIGIN, PLENTY, draft, in_state
 from ..unit._offers import offer_2, requirement_2
 from ._market import buyer_of, market_of
 
@@ -272,3 +273,48 @@ async def test_what_stops_the_next_signature_changes_nothing(change: str) -> Non
     assert after.state in (PaymentState.EXPIRED_UNKNOWN, PaymentState.UNKNOWN)
     assert (after.nonce, after.counted, after.signatures) == (before.nonce, PRICE, 1)
     assert (await client.payments.spending()).held == PRICE
+
+
+async def test_a_date_in_the_past_shortens_nothing(mock: MockService) -> None:
+    """The next signature ends before the one before it, by the service's date: what counts is the later end."""
+    client = buyer_of(mock)
+    first = await lost(client, mock)
+    mock.set_gaps(clock_skew=-100)
+    rule = mock.add_fault("reset", paid="only")
+    with pytest.raises(PaymentOutcomeUnknownError):
+        await client.with_options(max_retries=0).token_prices(TWO)
+    mock.remove_fault(rule.id)
+    (again,) = await client.payments.list()
+    assert again.signatures == 2
+    assert again.counts_until >= max(first.counts_until, first.valid_before, again.valid_before)
+
+
+async def test_a_mark_waits_until_nothing_can_be_taken(mock: MockService) -> None:
+    """The service says that the nonce is used while the signature is still valid."""
+    client = buyer_of(mock)
+    rule = mock.add_fault("reset", paid="only", executed=True, count=1)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    mock.remove_fault(rule.id)
+    assert caught.value.payment is not None
+    with pytest.raises(PaymentRefusedError, match="not_unresolved") as refused:
+        await client.payments.mark(caught.value.payment.id, paid=False)
+    assert "may still be taken until" in refused.value.message
+    mock.clock.advance(EXPIRED)
+    assert (await client.payments.mark(caught.value.payment.id, paid=False)).state is PaymentState.MARKED_UNPAID
+
+
+async def test_who_lost_the_claim_undoes_nothing() -> None:
+    """A call that was canceled while it signed ends late: another one has signed and sent the payment since."""
+    ledger = Ledger.memory()
+    first = in_state(ledger, PaymentState.EXPIRED_UNKNOWN, fingerprint="call")
+    terms: dict[str, Any] = {"origin": ORIGIN, "pay_to": (), "expired": 0.0, "over": NOW, "now": NOW, "until": NOW + 60}
+    for owner in ("slow", "quick"):
+        assert ledger.reserve(draft("call"), PLENTY, owner=owner, **terms)[1] is (owner == "slow")
+        ledger.give_back(first.id, owner="slow")
+    ledger.claim(first.id, owner="quick", until=NOW + 60, now=NOW)
+    with pytest.raises(PaymentRefusedError, match="reservation_lost"):
+        ledger.submit(first.id, HEADER, owner="slow", now=NOW)
+    sent = ledger.submit(first.id, HEADER, owner="quick", now=NOW)
+    assert ledger.settle(first.id, PaymentState.CANCELLED, owner="slow", now=NOW) == sent
+    assert ledger.spending(PLENTY, now=NOW).held == first.amount

@@ -326,7 +326,7 @@ def test_a_run_of_batches_names_the_option_that_limits_it() -> None:
 def test_hints_name_no_method(state: PaymentState) -> None:
     """Whatever became of an earlier payment: who typed a command has no client."""
     one = payment(state=state)
-    for error in (blocking_error(one), not_unresolved(one), in_doubt(one, "lost"), undelivered(one, "no JSON")):
+    for error in (blocking_error(one), not_unresolved(one, 0.0), in_doubt(one, "lost"), undelivered(one, "no JSON")):
         assert "client.payments" in error.hint or "call again" in error.hint or "new_purchase" in error.hint
         told = payment_problem(error, "trade")
         assert told.hint is not None

@@ -339,7 +339,7 @@ def test_reconcile_shows_what_the_chain_says(buyer: Terminal, shop: MockServer) 
     assert buyer("pay", "show", name).json["reason"] == f"chain: paid in {settlement.transaction}"
     for columns in (60, 80, 200):
         drawn = buyer("pay", "reconcile", tty=True, columns=columns, env={"NO_COLOR": "1"})
-        assert f"{name}: {said}" in " ".join(drawn.err.split()), columns
+        assert f"{name}: chain: paid in {settlement.transaction}" in " ".join(drawn.err.split()), columns
     assert shop.rpc_url not in run.err + run.out
 
 

@@ -77,5 +77,6 @@ def in_state(ledger: Ledger, state: PaymentState, **changes: Any) -> Payment:
         return payment
     if state in (PaymentState.MARKED_PAID, PaymentState.MARKED_UNPAID):
         ledger.settle(payment.id, PaymentState.EXPIRED_UNKNOWN, now=NOW)
-        return ledger.mark(payment.id, paid=state is PaymentState.MARKED_PAID, now=NOW)
+        over = payment.counts_until + 30
+        return ledger.mark(payment.id, paid=state is PaymentState.MARKED_PAID, now=over)
     return ledger.settle(payment.id, state, now=NOW)

@@ -150,7 +150,7 @@ class Course(RuleBasedStateMachine):
             counted=max(earlier.counted, wanted.amount),
             pay_to=wanted.pay_to,
             valid_before=wanted.valid_before,
-            counts_until=wanted.counts_until,
+            counts_until=max(earlier.counts_until, wanted.counts_until),
             url=wanted.url,
             identified=wanted.identified,
             job=earlier.job or wanted.job,
@@ -160,6 +160,9 @@ class Course(RuleBasedStateMachine):
     def is_claimed_by_another(self, payment: Payment, owner: str) -> bool:
         holder, until = self.claims.get(payment.id, (owner, 0.0))
         return holder != owner and self.now < until <= self.now + 330
+
+    def is_of_another(self, payment: Payment, owner: str | None) -> bool:
+        return owner is not None and self.claims.get(payment.id, (owner, 0.0))[0] != owner
 
     def give_up(self, payment: Payment, owner: str) -> None:
         if self.claims.get(payment.id, ("", 0.0))[0] == owner:
@@ -266,12 +269,12 @@ class Course(RuleBasedStateMachine):
         assert found == expected
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), pay_to=PAY_TO)
-    def submit(self, data: st.DataObject, pay_to: tuple[str, ...]) -> None:
+    @rule(data=st.data(), pay_to=PAY_TO, owner=st.sampled_from([None, *OWNERS]))
+    def submit(self, data: st.DataObject, pay_to: tuple[str, ...], owner: str | None) -> None:
         reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
         payment = data.draw(st.sampled_from(reserved or self.payments))
         expected: str | Payment
-        if payment.state is not PaymentState.RESERVED:
+        if payment.state is not PaymentState.RESERVED or self.is_of_another(payment, owner):
             expected = "reservation_lost"
         elif not pay_to and self.is_refused(payment.origin, payment.pay_to, ()):
             expected = "recipient_changed"
@@ -294,7 +297,7 @@ class Course(RuleBasedStateMachine):
             )
         found: str | Payment
         try:
-            found = self.ledger.submit(payment.id, HEADER, pay_to=pay_to, now=self.now)
+            found = self.ledger.submit(payment.id, HEADER, pay_to=pay_to, owner=owner, now=self.now)
         except PaymentRefusedError as refusal:
             found = refusal.code
         assert found == expected
@@ -333,8 +336,13 @@ class Course(RuleBasedStateMachine):
         settle_failed: int | None,
     ) -> None:
         payment = self.any_payment(data)
-        asked = reported
+        asked, owner = reported, data.draw(st.sampled_from([None, *OWNERS]))
         if reported is PaymentState.CANCELLED:
+            own = owner is not None and self.claims.get(payment.id, ("", 0.0))[0] == owner
+            unsent = payment.state is PaymentState.RESERVED or (own and payment.state is PaymentState.SUBMITTED)
+            if not unsent or self.is_of_another(payment, owner):
+                assert self.ledger.settle(payment.id, asked, owner=owner, now=self.now) == payment
+                return
             reported = self.unsigned(payment)
         moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
         moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
@@ -361,6 +369,7 @@ class Course(RuleBasedStateMachine):
             reply=reply,
             submissions=submissions,
             settle_failed=settle_failed,
+            owner=owner,
             now=self.now,
         )
         assert found == expected
@@ -406,9 +415,9 @@ class Course(RuleBasedStateMachine):
     @rule(data=st.data(), paid=st.booleans(), evidence=st.sampled_from(["", "chain: paid in 0x1"]))
     def mark(self, data: st.DataObject, paid: bool, evidence: str) -> None:
         payment = self.any_payment(data)
-        expired = (PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
-        late = payment.live and payment.valid_before + GRACE <= self.now
-        if payment.state in (*UNRESOLVED, *expired) or late:
+        markable = (*UNRESOLVED, PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
+        late = max(payment.valid_before, payment.counts_until) + GRACE <= self.now
+        if (payment.state in markable and (paid or evidence or late)) or (payment.live and late):
             taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
             state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason
             marked = self.ledger.mark(payment.id, paid=paid, evidence=evidence, now=self.now)

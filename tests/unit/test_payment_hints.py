@@ -46,8 +46,8 @@ def errors() -> list[PaymentError]:
         undelivered(spoiled, "no JSON"),
         blocking_error(open_),
         blocking_error(spoiled),
-        not_unresolved(open_),
-        not_unresolved(payment(state=PaymentState.DELIVERED)),
+        not_unresolved(open_, 0.0),
+        not_unresolved(payment(state=PaymentState.DELIVERED), 0.0),
     ]
 
 
@@ -68,7 +68,7 @@ def test_another_recipient() -> None:
 
 
 def test_what_became_of_it_is_said() -> None:
-    live = not_unresolved(payment(state=PaymentState.REJECTED_LIVE))
+    live = not_unresolved(payment(state=PaymentState.REJECTED_LIVE), 0.0)
     moments = re.findall(r"\d\d:\d\d:\d\d UTC", live.message)
     assert len(moments) == 2
     assert moments[0] < moments[1]
@@ -77,7 +77,7 @@ def test_what_became_of_it_is_said() -> None:
         (PaymentState.MARKED_UNPAID, "marked unpaid, it was not paid"),
         (PaymentState.MARKED_PAID, "marked paid, it was paid"),
     ):
-        assert not_unresolved(payment(state=state)).message.endswith(f"is known: {words}")
+        assert not_unresolved(payment(state=state), 2e9).message.endswith(f"is known: {words}")
 
 
 def test_when_time_is_up_the_same_call_goes_on() -> None:

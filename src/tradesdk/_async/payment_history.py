@@ -68,7 +68,7 @@ class AsyncPayments:
         return await in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
     async def spending(self) -> Spending:
-        """What is spent and reserved, and what the budgets leave."""
+        """What is spent and held, and what the budgets leave."""
         authorizer = self._flow.authorizer
         return await in_thread(lambda: authorizer.store.spending(authorizer.budget, now=authorizer.clock.now()))
 
@@ -151,6 +151,8 @@ class AsyncPayments:
         if witness is None:
             return found
         for payment in payments:
+            if payment.proven_paid:
+                continue
             if verdict is None or verdict.block is not None:  # else no node answers
                 verdict = await witness.check(payment)
             found.append((await self._mark_by_chain(payment, verdict), verdict))
@@ -162,8 +164,9 @@ class AsyncPayments:
             return payment
         evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
         try:
-            return await in_thread(lambda: authorizer.store.mark(payment.id, paid=paid, evidence=evidence, now=now))
-        except PaymentRefusedError:  # somebody else has marked it
+            mark = partial(authorizer.store.mark, payment.id, paid=paid, evidence=evidence, now=now)
+            return await in_thread(partial(mark, signatures=payment.signatures))
+        except PaymentRefusedError:  # another process has marked it, or signed it again
             return await self.get(payment.id)
 
     async def cancel_calldata(self, payment_id: str) -> str:

@@ -258,7 +258,7 @@ class PaymentFlow:
                 self.sync_clock()  # whether it has expired depends on the service's time
                 existing = in_thread(lambda: authorizer.existing(purchase))
             if existing is None or authorizer.is_renewable(existing):
-                if existing is not None and existing.identified and existing.header is not None and not replayed:
+                if existing is not None and not replayed and authorizer.may_have_kept_answer(existing):
                     replayed = True
                     if (kept := self._replay(context, existing)) is not None:
                         return kept
@@ -267,6 +267,7 @@ class PaymentFlow:
                     return found
                 if self._check is not None:
                     self._check.check(call, self.session, give_up)
+                context.claimed = None  # `authorize` releases its own claim, also when this call is canceled
                 authorize = partial(authorizer.authorize, purchase, found, context.owner)
                 context.claimed = (prepared := in_thread(authorize, undo=self._cancel_unsent(context.owner))).payment
                 if prepared.fresh:

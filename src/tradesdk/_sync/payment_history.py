@@ -67,7 +67,7 @@ class Payments:
         return in_thread(lambda: store.history(states=tuple(states), limit=limit, before=before))
 
     def spending(self) -> Spending:
-        """What is spent and reserved, and what the budgets leave."""
+        """What is spent and held, and what the budgets leave."""
         authorizer = self._flow.authorizer
         return in_thread(lambda: authorizer.store.spending(authorizer.budget, now=authorizer.clock.now()))
 
@@ -150,6 +150,8 @@ class Payments:
         if witness is None:
             return found
         for payment in payments:
+            if payment.proven_paid:
+                continue
             if verdict is None or verdict.block is not None:  # else no node answers
                 verdict = witness.check(payment)
             found.append((self._mark_by_chain(payment, verdict), verdict))
@@ -161,8 +163,9 @@ class Payments:
             return payment
         evidence, now = f"chain: {verdict.reason}", authorizer.clock.now()
         try:
-            return in_thread(lambda: authorizer.store.mark(payment.id, paid=paid, evidence=evidence, now=now))
-        except PaymentRefusedError:  # somebody else has marked it
+            mark = partial(authorizer.store.mark, payment.id, paid=paid, evidence=evidence, now=now)
+            return in_thread(partial(mark, signatures=payment.signatures))
+        except PaymentRefusedError:  # another process has marked it, or signed it again
             return self.get(payment.id)
 
     def cancel_calldata(self, payment_id: str) -> str:

@@ -258,6 +258,12 @@ class PaymentAuthorizer:
         """Whether a live payment can no longer be sent, by the latest estimate of the time."""
         return payment.live and self.latest() + MARGIN >= payment.valid_before
 
+    def may_have_kept_answer(self, payment: Payment) -> bool:
+        """Whether the service may have stored the answer of an expired payment by its identifier, for a day at most."""
+        if payment.header is None or not payment.identified or payment.state is PaymentState.MARKED_UNPAID:
+            return False
+        return self.clock.now() < payment.counts_until + _A_DAY
+
     def is_renewable(self, payment: Payment) -> bool:
         """Whether the same call signs the nonce of an earlier payment again."""
         return is_renewable(payment, self.latest() + MARGIN)
@@ -388,7 +394,7 @@ class PaymentAuthorizer:
                 earlier, payment = payment, None
                 return Prepared(earlier, fresh=False)
             header = self._signed(offer, requirement, payment)
-            submitted = self.store.submit(payment.id, header, pay_to=self._pay_to, now=self.clock.now())
+            submitted = self.store.submit(payment.id, header, pay_to=self._pay_to, owner=owner, now=self.clock.now())
             return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
@@ -411,7 +417,7 @@ class PaymentAuthorizer:
 
     def _cancel(self, payment: Payment, owner: str, reason: str) -> None:
         try:
-            self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, now=self.clock.now())
+            self.store.settle(payment.id, PaymentState.CANCELLED, reason=reason, owner=owner, now=self.clock.now())
         finally:
             self.give_back(payment.id, owner)
 

@@ -135,7 +135,7 @@ class Reconciliation:
         released: payments whose money is no longer held: never signed, or, with `release="service"`, rejected and
             expired.
         unresolved: payments without proof that have expired. Their money stays held until a person marks them.
-        live: payments that may still be taken; their money stays reserved. A `superseded` one was not resent.
+        live: payments that may still be taken; their money is held. A `superseded` one was not resent.
         witnessed: what the chain says about the payments that a person would have to check, each with the payment as it
             is now. Empty without a witness. Those that the chain has not seen are no longer `unresolved`.
     """

@@ -260,7 +260,8 @@ class PaymentStateMachine:
         else:
             state = self.state_if_not_sent
         wait = self._wait(answer, at=at, now=now, time_left=time_left)
-        if verdict is Classification.SETTLE_FAILED and self._failed_before and wait is None:
+        failed = self.settle_failed == self._payment.signatures
+        if state is PaymentState.UNKNOWN and failed and self._failed_before and wait is None:
             state = PaymentState.SUSPECT_PAID
         return Transition(state, wait)
 

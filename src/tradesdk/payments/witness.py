@@ -72,7 +72,7 @@ class AuthorizationQuery:
             payer=payment.payer,
             nonce=payment.nonce,
             amount=payment.counted,
-            valid_before=payment.valid_before,
+            valid_before=max(payment.valid_before, payment.counts_until),  # of all signatures
             since=payment.created,
         )
 
@@ -366,7 +366,7 @@ def signed_cancellation(payment: Payment, signer: Signer, address: str) -> str:
     Raises:
         PaymentRefusedError: `not_submitted`, `not_unresolved`, `no_signer` or `signer_failed`.
     """
-    if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
+    if payment.signatures == 0 or payment.state is PaymentState.CANCELLED:
         text = f"payment {payment.id} was never signed, so there is nothing to cancel"
         raise PaymentRefusedError(text, code="not_submitted", payment=payment)
     if payment.charged is True or payment.state is PaymentState.DELIVERED:

@@ -65,12 +65,20 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+    def submit(
+        self,
+        payment_id: str,
+        header: SignedHeader,
+        *,
+        pay_to: Sequence[str] = (),
+        owner: str | None = None,
+        now: float,
+    ) -> Payment:
         """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission and signature.
 
         In this order:
 
-        1. It must be RESERVED.
+        1. It must be RESERVED, and no other owner than `owner` may have claimed it (None: any may).
         2. Without `pay_to` (the value given to `reserve`), the recipient must be known for the origin of its URL. If
            none is known, this one is remembered. Another call may have been faster.
         3. Older payments for the same fingerprint that would block it are marked as superseded.
@@ -98,17 +106,21 @@ class LedgerStore(Protocol):
         reply: bytes | None = None,
         submissions: int | None = None,
         settle_failed: int | None = None,
+        owner: str | None = None,
         now: float,
     ) -> Payment:
         """Move a payment to `state`, as far as `rules.state_after` says. Fields that are None stay as they are.
 
-        CANCELLED is for a reservation that was not signed: see `rules.state_when_not_signed`.
+        CANCELLED ends a reservation: see `rules.state_when_not_signed`. It changes nothing where `rules.may_be_unsent`
+        says no, or another owner than `owner` (None: any) has claimed it.
 
         The `reply` of a payment that becomes DELIVERED is kept until `collect`.
         """
         ...
 
-    def mark(self, payment_id: str, *, paid: bool, evidence: str = "", now: float) -> Payment:
+    def mark(
+        self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
+    ) -> Payment:
         """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
 
         Args:
@@ -116,6 +128,7 @@ class LedgerStore(Protocol):
             paid: whether it was taken.
             evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
                 is still missing, and only a person can say that it may be bought again.
+            signatures: how many there were when that was found out. With others since, nothing changes.
             now: the local clock in Unix seconds.
 
         Raises:

@@ -25,6 +25,7 @@ _SLACK = 5.0
 _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
 
 
+_WITHOUT_PROOF = UNRESOLVED | {PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN}
 _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
     "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
@@ -68,6 +69,11 @@ def state_when_not_signed(payment: Payment) -> PaymentState:
     return payment.earlier or PaymentState.CANCELLED
 
 
+def may_be_unsent(payment: Payment, *, is_own: bool) -> bool:
+    """Whether its caller may say that it was not sent: it is reserved, or written down as signed and still its own."""
+    return payment.state is PaymentState.RESERVED or (is_own and payment.state is PaymentState.SUBMITTED)
+
+
 def is_renewable(payment: Payment, over: float) -> bool:
     """Whether the same call signs its nonce again.
 
@@ -89,6 +95,8 @@ def renewed(payment: Payment, draft: Payment) -> Payment:
         nonce=payment.nonce,
         created=payment.created,
         counted=max(payment.counted, draft.amount),
+        # A service's date may have made the new validity end before the old one.
+        counts_until=max(payment.counts_until, draft.counts_until),
         header=payment.header,
         submissions=payment.submissions,
         signatures=payment.signatures,
@@ -125,16 +133,24 @@ def state_when_marked(*, paid: bool, proven: bool) -> PaymentState:
     return PaymentState.PAID_UNDELIVERED if proven else PaymentState.MARKED_PAID
 
 
-def may_be_marked(payment: Payment, now: float) -> bool:
-    """Whether it may be marked as paid or unpaid."""
-    if payment.state in UNRESOLVED or payment.state in (PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN):
-        return True
-    return payment.live and payment.valid_before + GRACE <= now
+def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> bool:
+    """Whether it may be marked. As unpaid only when nothing that was signed for its nonce can be taken any more.
+
+    `proven`: by the chain, whose own time says so.
+    """
+    if _may_be_taken(payment, now) and (payment.live or not (paid or proven)):
+        return False
+    return payment.live or payment.state in _WITHOUT_PROOF
 
 
-def not_unresolved(payment: Payment) -> PaymentRefusedError:
+def _may_be_taken(payment: Payment, now: float) -> bool:
+    return max(payment.valid_before, payment.counts_until) + GRACE > now
+
+
+def not_unresolved(payment: Payment, now: float) -> PaymentRefusedError:
     """The refusal to mark it."""
-    return still_live(payment) if payment.live else already_known(payment)
+    is_open = payment.live or payment.state in _WITHOUT_PROOF
+    return still_live(payment) if is_open and _may_be_taken(payment, now) else already_known(payment)
 
 
 def recipient_refusal(

@@ -176,6 +176,10 @@ _VERSION_3 = (
     "DROP INDEX standing",
     "DROP INDEX counted",
     *(f"DROP TRIGGER {name}" for name in _TRIGGERS_1),
+    # Never sent: nobody can have taken it. And where the same call was paid for since, its purchase is closed.
+    "UPDATE payments SET state = 'cancelled' WHERE state = 'expired_unpaid' AND presentations = 0",
+    "UPDATE payments SET superseded = 1 WHERE state IN ('expired_unpaid', 'marked_unpaid') "
+    "AND seq NOT IN (SELECT max(seq) FROM payments GROUP BY fingerprint)",
     """
     UPDATE payments SET counted = amount, second = max(second, valid_before),
         signatures = state NOT IN ('reserved', 'cancelled'),

@@ -143,20 +143,28 @@ class Ledger:
             raise refusal
         return payment, True
 
-    def submit(self, payment_id: str, header: SignedHeader, *, pay_to: Sequence[str] = (), now: float) -> Payment:
+    def submit(
+        self,
+        payment_id: str,
+        header: SignedHeader,
+        *,
+        pay_to: Sequence[str] = (),
+        owner: str | None = None,
+        now: float,
+    ) -> Payment:
         """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission.
 
         Its recipient is remembered only now, and older payments for the same call are superseded only now: a payment
         that is never signed changes neither. After an error it must not be sent.
 
         Raises:
-            PaymentRefusedError: `reservation_lost`: it is no longer RESERVED. `recipient_changed`: another recipient
-                was remembered meanwhile.
+            PaymentRefusedError: `reservation_lost`: it is no longer RESERVED, or no longer claimed by `owner` (None:
+                anyone). `recipient_changed`: another recipient was remembered meanwhile.
             LedgerError: the ledger cannot be written.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
             payment = _need(db, payment_id, errors.NOTHING_SENT)
-            if payment.state is not PaymentState.RESERVED:
+            if payment.state is not PaymentState.RESERVED or not _is_of(db, payment_id, owner):
                 raise PaymentRefusedError(
                     "its reservation has expired or was canceled, so it was not sent",
                     code="reservation_lost",
@@ -220,13 +228,15 @@ class Ledger:
         reply: bytes | None = None,
         submissions: int | None = None,
         settle_failed: int | None = None,
+        owner: str | None = None,
         now: float,
     ) -> Payment:
         """Move a payment to `state` and return it. Fields that are None stay, and so does a receipt of success.
 
         In a final state nothing changes unless the same state is given again. Two exceptions: DELIVERED and
         PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
-        SUSPECT_PAID. CANCELLED means that it was not signed: one that was signed before gets its earlier state back.
+        SUSPECT_PAID. CANCELLED ends a reservation that `owner` (None: anyone) has claimed, or its signature that was
+        never sent: one that was signed before gets its earlier state back.
         The reply of a payment that becomes DELIVERED is kept until it is collected.
 
         Raises:
@@ -236,6 +246,9 @@ class Ledger:
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
             if state is PaymentState.CANCELLED:
+                unsent = rules.may_be_unsent(payment, is_own=owner is not None and _holder(db, payment_id) == owner)
+                if not (unsent and _is_of(db, payment_id, owner)):
+                    return payment  # another caller has gone on with it
                 state = rules.state_when_not_signed(payment)
             after = rules.state_after(payment.state, state)
             if after is not state:
@@ -254,7 +267,9 @@ class Ledger:
                 now=now,
             )
 
-    def mark(self, payment_id: str, *, paid: bool, evidence: str = "", now: float) -> Payment:
+    def mark(
+        self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
+    ) -> Payment:
         """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
 
         Args:
@@ -262,19 +277,21 @@ class Ledger:
             paid: whether it was taken.
             evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
                 is still missing, and only a person can say that it may be bought again.
+            signatures: how many there were when that was found out. With others since, nothing changes.
             now: the local clock in Unix seconds.
 
         Raises:
-            PaymentRefusedError: `not_unresolved`: its outcome is known, or it is still live.
+            PaymentRefusedError: `not_unresolved`: its outcome is known, it may still be taken, or it was signed again.
             InvalidArgumentError: there is no payment with that id.
         """
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             payment = _one(db, sql.BY_ID, (payment_id,))
             if payment is None:
                 raise _no_payment(payment_id)
-            if not rules.may_be_marked(payment, now):
-                raise rules.not_unresolved(payment)
             proven = bool(evidence)
+            may_be = rules.may_be_marked(payment, now, paid=paid, proven=proven)
+            if not may_be or signatures not in (None, payment.signatures):
+                raise rules.not_unresolved(payment, now)
             return _change(
                 db,
                 payment,
@@ -507,6 +524,16 @@ def _counted(
     ):
         if without is None or payment_id != without.id:
             yield until, amount
+
+
+def _is_of(db: sqlite3.Connection, payment_id: str, owner: str | None) -> bool:
+    """Whether nobody but `owner` has claimed it; None: anyone may have."""
+    return owner is None or _holder(db, payment_id) in (None, owner)
+
+
+def _holder(db: sqlite3.Connection, payment_id: str) -> str | None:
+    holder: str | None = db.execute(sql.CLAIMED, (payment_id,)).fetchone()[0]
+    return holder
 
 
 def _is_claimed(db: sqlite3.Connection, payment_id: str, owner: str, now: float) -> bool:
