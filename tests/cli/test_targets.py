@@ -123,6 +123,7 @@ def test_payments_in_doubt_are_shown_before_anything_is_done_about_them(trade: T
         assert "nothing was sent" in run.err
         assert "header" not in run.out
     mark = ("--mock", "pay", "reconcile", "--mark", "unpaid", name)
+    trade("--mock", "mock", "fault", "add", "node_lag", "seconds=1000000")  # the chain decides nothing
     trade("--mock", "pay", "reconcile")
     no = trade(*mark, answers="n\n")
     assert (no.code, f"mark the payment {name} as unpaid? [y/N]" in no.err) == (1, True)
