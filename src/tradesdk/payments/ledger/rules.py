@@ -90,21 +90,22 @@ def renewed(payment: Payment, draft: Payment) -> Payment:
     """The reservation to sign the nonce of `payment` again, with the terms of `draft`. Its old header stays for now."""
     expired = state_when_expired(payment) if payment.live else payment.state
     return replace(
-        draft,
-        id=payment.id,
-        nonce=payment.nonce,
-        created=payment.created,
+        payment,
+        state=draft.state,
+        version=draft.version,
+        network=draft.network,
+        asset=draft.asset,
+        pay_to=draft.pay_to,
+        amount=draft.amount,
         counted=max(payment.counted, draft.amount),
+        valid_after=draft.valid_after,
+        valid_before=draft.valid_before,
         # A service's date may have made the new validity end before the old one.
         counts_until=max(payment.counts_until, draft.counts_until),
-        header=payment.header,
-        submissions=payment.submissions,
-        signatures=payment.signatures,
-        settle_failed=payment.settle_failed,
-        earlier=expired,
-        reason=payment.reason,
-        receipt=payment.receipt,
+        updated=draft.updated,
+        identified=draft.identified,
         job=payment.job or draft.job,
+        earlier=expired,
     )
 
 
