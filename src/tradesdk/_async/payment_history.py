@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._values.payment import RELEASED, UNRESOLVED, Payment, PaymentState, origin_of
+from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
@@ -26,7 +26,6 @@ _Results = list[MarketResult[Any]]
 _Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
 _OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
-_UNRESOLVED = (*sorted(UNRESOLVED), PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)
 
 
 class AsyncPayments:
@@ -89,7 +88,7 @@ class AsyncPayments:
             return await self._flow.resume(await self.get(payment_id), lambda result: result)
         except PaymentError:
             payment = await self.get(payment_id)
-            if payment.state not in _UNRESOLVED or not any(
+            if payment.state not in WITHOUT_PROOF or not any(
                 verdict.paid is not None for _, verdict in await self._settle_by_chain([payment])
             ):
                 raise
@@ -133,7 +132,7 @@ class AsyncPayments:
         free = {PaymentState.CANCELLED}
         if (await self.spending()).budget.release == "service":
             free |= RELEASED
-        open_ = [state for state in _UNRESOLVED if state not in free]
+        open_ = sorted(WITHOUT_PROOF - free)
         witnessed = await self._settle_by_chain(await self._all(open_))
         return Reconciliation(
             delivered=tuple(delivered),

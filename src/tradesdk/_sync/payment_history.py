@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._values.payment import RELEASED, UNRESOLVED, Payment, PaymentState, origin_of
+from .._values.payment import RELEASED, WITHOUT_PROOF, Payment, PaymentState, origin_of
 from .._values.text import printable, without_keys
 from ..errors import InvalidArgumentError, PaymentError, PaymentRefusedError, TradeError
 from ..payments.budget import Spending
@@ -27,7 +27,6 @@ _Results = list[MarketResult[Any]]
 _Witnessed = list[tuple[Payment, ChainVerdict]]
 _Failures = list[tuple[Payment, TradeError]]
 _OPEN = (PaymentState.SUBMITTED, PaymentState.PENDING, PaymentState.UNKNOWN)
-_UNRESOLVED = (*sorted(UNRESOLVED), PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID)
 
 
 class Payments:
@@ -88,7 +87,7 @@ class Payments:
             return self._flow.resume(self.get(payment_id), lambda result: result)
         except PaymentError:
             payment = self.get(payment_id)
-            if payment.state not in _UNRESOLVED or not any(
+            if payment.state not in WITHOUT_PROOF or not any(
                 verdict.paid is not None for _, verdict in self._settle_by_chain([payment])
             ):
                 raise
@@ -132,7 +131,7 @@ class Payments:
         free = {PaymentState.CANCELLED}
         if (self.spending()).budget.release == "service":
             free |= RELEASED
-        open_ = [state for state in _UNRESOLVED if state not in free]
+        open_ = sorted(WITHOUT_PROOF - free)
         witnessed = self._settle_by_chain(self._all(open_))
         return Reconciliation(
             delivered=tuple(delivered),

@@ -81,6 +81,8 @@ LIVE = frozenset(
 """States in which a payment may still be taken."""
 UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.SUSPECT_PAID})
 """States in which the same call is not signed again until a person decides."""
+WITHOUT_PROOF = UNRESOLVED | {PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID}
+"""States of payments that can no longer be sent, and of which only the chain or a person can say what they were."""
 RENEWABLE = frozenset({PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN, PaymentState.MARKED_UNPAID})
 """States in which the same call signs the same nonce again."""
 FREE = frozenset({PaymentState.CANCELLED, PaymentState.MARKED_UNPAID})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from .._values.http import RawResponse
 from .._values.money import shown_usd
-from .._values.payment import GRACE, UNRESOLVED, Payment, PaymentState
+from .._values.payment import GRACE, UNRESOLVED, WITHOUT_PROOF, Payment, PaymentState
 from ..errors import (
     ErrorCode,
     PaymentError,
@@ -112,7 +112,8 @@ def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | 
 
 def _expired_from(payment: Payment) -> str:
     """The time from which it has surely expired."""
-    return f"{payment.expires_at + timedelta(seconds=GRACE):%H:%M:%S} UTC"
+    until = max(payment.valid_before, payment.counts_until) + GRACE
+    return f"{datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC"
 
 
 def still_live(payment: Payment) -> PaymentRefusedError:
@@ -150,8 +151,7 @@ def blocking_error(payment: Payment) -> PaymentError:
             reason=payment.reason,
             payment=payment,
         )
-    expired = (PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN)
-    if payment.state in expired or (payment.live and payment.state is not PaymentState.RESERVED):
+    if payment.state in WITHOUT_PROOF or (payment.live and payment.state is not PaymentState.RESERVED):
         return PaymentOutcomeUnknownError(
             f"payment {payment.id} has expired or is about to, so it cannot be resent; {shown_usd(payment.amount)} may "
             f"have been paid; nonce {payment.nonce}",

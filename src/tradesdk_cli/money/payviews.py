@@ -83,6 +83,8 @@ def whole(payment: Payment) -> dict[str, Any]:
         "valid_before": payment.valid_before,
         "live": payment.live,
         "superseded": payment.superseded,
+        "signatures": payment.signatures,
+        "counted_usd": maybe_dollars(payment.counted),
         "receipt": None if payment.receipt is None else receipt_record(payment.receipt),
         "reply": None if payment.reply is None else _read(payment.reply),
     }

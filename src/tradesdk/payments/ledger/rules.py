@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ..._values.money import shown_usd, usd
-from ..._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Payment, PaymentState
+from ..._values.payment import FREE, GRACE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, WITHOUT_PROOF, Payment, PaymentState
 from ..._values.text import printable
 from ...errors import BudgetDetails, PaymentRefusedError, RecipientDetails
 from ..budget import Spending
@@ -25,7 +25,6 @@ _SLACK = 5.0
 _PROOF = frozenset({PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED})
 
 
-_WITHOUT_PROOF = UNRESOLVED | {PaymentState.EXPIRED_UNPAID, PaymentState.EXPIRED_UNKNOWN}
 _HOW_TO_PROVE = (
     "held money may have been taken: see client.payments.reconcile() (trade pay reconcile), check the wallet, and mark "
     "what was not taken (trade pay reconcile --mark unpaid --older-than 1h)"
@@ -141,7 +140,7 @@ def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> 
     """
     if _may_be_taken(payment, now) and (payment.live or not (paid or proven)):
         return False
-    return payment.live or payment.state in _WITHOUT_PROOF
+    return payment.live or payment.state in WITHOUT_PROOF
 
 
 def _may_be_taken(payment: Payment, now: float) -> bool:
@@ -150,7 +149,7 @@ def _may_be_taken(payment: Payment, now: float) -> bool:
 
 def not_unresolved(payment: Payment, now: float) -> PaymentRefusedError:
     """The refusal to mark it."""
-    is_open = payment.live or payment.state in _WITHOUT_PROOF
+    is_open = payment.live or payment.state in WITHOUT_PROOF
     return still_live(payment) if is_open and _may_be_taken(payment, now) else already_known(payment)
 
 

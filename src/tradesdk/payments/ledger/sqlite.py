@@ -270,15 +270,9 @@ class Ledger:
     def mark(
         self, payment_id: str, *, paid: bool, evidence: str = "", signatures: int | None = None, now: float
     ) -> Payment:
-        """Mark a payment without proof, which has expired, as paid or unpaid, on the word of a person or of the chain.
+        """Mark a payment without proof as paid or unpaid, on the word of a person or of the chain.
 
-        Args:
-            payment_id: the payment.
-            paid: whether it was taken.
-            evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
-                is still missing, and only a person can say that it may be bought again.
-            signatures: how many there were when that was found out. With others since, nothing changes.
-            now: the local clock in Unix seconds.
+        `LedgerStore.mark` explains the arguments.
 
         Raises:
             PaymentRefusedError: `not_unresolved`: its outcome is known, it may still be taken, or it was signed again.

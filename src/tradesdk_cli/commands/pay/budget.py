@@ -64,8 +64,8 @@ def budget(
 ) -> None:
     """Show what may be spent and what is left, or set it.
 
-    Spent is what a receipt or a person's mark proves; held is what was sent without proof, and counts too. It is kept
-    in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each limit the
+    Spent is what a receipt, the chain or your mark proves; held is what was sent without proof, and counts too. It is
+    kept in the ledger. TRADE_BUDGET_PER_CALL, _PER_HOUR, _PER_DAY and TRADE_BUDGET_TOTAL count too: of each limit the
     strictest.
     """
     given = {"per_call": per_call, "per_hour": per_hour, "per_day": per_day, "total": total}
