@@ -16,7 +16,8 @@ from tradesdk._values.payment import Payment, PaymentState
 from tradesdk.errors import LedgerError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import Ledger, _after_fork, _before_fork
+from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.transactions import _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
 from ._small_disk import on_a_small_disk, possible
