@@ -314,7 +314,7 @@ async def test_who_lost_the_claim_undoes_nothing() -> None:
         ledger.give_back(first.id, owner="slow")
     ledger.claim(first.id, owner="quick", until=NOW + 60, now=NOW)
     with pytest.raises(PaymentRefusedError, match="reservation_lost"):
-        ledger.submit(first.id, HEADER, owner="slow", now=NOW)
-    sent = ledger.submit(first.id, HEADER, owner="quick", now=NOW)
+        ledger.submit(first, HEADER, owner="slow", now=NOW)
+    sent = ledger.submit(first, HEADER, owner="quick", now=NOW)
     assert ledger.settle(first.id, PaymentState.CANCELLED, owner="slow", now=NOW) == sent
     assert ledger.spending(PLENTY, now=NOW).held == first.amount

@@ -46,9 +46,11 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         hint = error.hint
         if error.payment is not None:
             hint = (
-                f"see what came: {program} pay show {error.payment.id}; the same is not paid for again before "
-                f"{program} pay reconcile --mark paid {error.payment.id}"
+                f"see what came: {program} pay show {error.payment.id}; to buy it once more: --new-purchase "
+                f"{error.payment.id}"
             )
+            if error.code == "taken_elsewhere":
+                hint = f"its answer is where it was paid for; to pay once more: --new-purchase {error.payment.id}"
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentRejectedError):
         return _problem(error, REJECTED, message, _rejected(error, program))
@@ -141,8 +143,15 @@ def _refused(error: PaymentError, program: str) -> str:
     if code == "unresolved_payment":
         return (
             f"look at it: {program} pay show {payment.id}; say what it was: {program} pay reconcile --mark paid|unpaid "
-            f"{payment.id}; after that it can be bought again"
+            f"{payment.id}; or pay for it once more: --new-purchase {payment.id}"
         )
+    if code == "purchase_secret_changed":
+        return (
+            "take the same wallet or TRADE_PURCHASE_SECRET as before; or go on with this one: "
+            f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
+        )
+    if code == "already_delivered" and payment.purchase is not None:
+        return f"look at it: {program} pay show {payment.id}; to buy it once more: --new-purchase {payment.id}"
     if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
         return f"look at it: {program} pay show {payment.id}; what it was for can be bought again"
     return error.hint
