@@ -72,8 +72,8 @@ class PurchaseIntent:
         return {}
 
     def is_for(self, payment: Payment) -> bool:
-        """Whether a payment asks for the same data, in any order of the fields in the body."""
-        same = (payment.method, payment.url) == (self.method, self.url)
+        """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
+        same = payment.method == self.method and _place(payment.url) == _place(self.url)
         return same and (payment.body == self.body or _canonical(payment.body) == _canonical(self.body))
 
 
@@ -159,6 +159,12 @@ def purchase_secret(signer: object) -> bytes:
 def secret_id(secret: bytes) -> str:
     """Tells purchase secrets apart, without showing them."""
     return hmac.new(secret, b"tradesdk purchase secret id", hashlib.sha256).hexdigest()[:16]
+
+
+def _place(url: str) -> tuple[str, str | None, int | None, str]:
+    """A URL in the same form for all ways to write it."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme), parts.path
 
 
 def _canonical(body: bytes) -> str:
