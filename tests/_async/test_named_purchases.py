@@ -21,6 +21,7 @@ from tradesdk import (
     Ledger,
     LocalSigner,
     MarketResult,
+    PaymentError,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentState,
@@ -45,8 +46,8 @@ DAY = 86_400
 COURSES = int(os.environ.get("TRADE_MACHINE_COURSES", "300"))
 
 
-async def failed(client: AsyncMarketClient, code: str, **more: Any) -> TradeError:
-    with pytest.raises(TradeError) as caught:
+async def failed(client: AsyncMarketClient, code: str, **more: Any) -> PaymentError:
+    with pytest.raises(PaymentError) as caught:
         await client.token_prices(TWO, **({"purchase": NAME} | more))
     assert caught.value.code == code, caught.value
     return caught.value
@@ -207,7 +208,7 @@ async def test_the_nonce_of_a_name_never_changes(mock: MockService) -> None:
 class OutsideSigner(CountingSigner):
     """A key service: it signs, and has no secret for names."""
 
-    purchase_secret = None
+    purchase_secret = None  # type: ignore[assignment]
 
 
 async def test_a_signer_without_a_secret_needs_one(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:

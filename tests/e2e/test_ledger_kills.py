@@ -41,7 +41,7 @@ def run(file, fatal, tell):
     payment = draft(id="pay_killed", fingerprint="killed")
     reserve(ledger, payment, owner=owner_name(), until=NOW + 1000)
     os.write(tell, b"1")
-    ledger.submit(payment, HEADER, now=NOW)
+    payment = ledger.submit(payment, HEADER, now=NOW)
     os.write(tell, b"1")
     ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW)
     os.write(tell, b"1")
