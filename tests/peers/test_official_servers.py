@@ -20,8 +20,9 @@ from tradesdk import (
     PaymentUndeliveredError,
 )
 
-from ._buying import Buyer, Flavour, HurriedClock
+from ._buying import Buyer, Flavour
 from .conftest import Payer, Seller
+from .programs.client_tradesdk import HurriedClock
 
 pytestmark = pytest.mark.peers
 Sellers = Callable[[str], Seller]
