@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
 from tradesdk import (
@@ -22,9 +23,9 @@ from tradesdk import (
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
-from .._seller import PRICE, TWO, Seller, asks_2
+from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._ledger import HEADER, NOW, ORIGIN, PLENTY, draft, in_state
-from ..unit._offers import offer_2, requirement_2
+from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 
 EXPIRED = 200
@@ -127,6 +128,27 @@ async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_iden
     assert result.payment is not None
     assert (result.payment.id, result.payment.signatures) == (first.id, 2)
     assert nonces(mock) == [first.nonce]
+
+
+async def test_a_receipt_for_an_expired_payment_is_proof(mock: MockService) -> None:
+    """It says that it was paid, though with an error: nothing is signed again."""
+    mock.set_gaps(payment_identifier="optional")
+    signer, inside, expired = CountingSigner(), mock.transport(), list[bool]()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if expired and "PAYMENT-SIGNATURE" in request.headers:
+            return httpx.Response(404, json={}, headers={"PAYMENT-RESPONSE": encoded(settled())})
+        return await inside.handle_async_request(request)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    client = buyer_of(mock, signer=signer, http_client=http)
+    await lost(client, mock, executed=True)
+    expired.append(True)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.charged is True
+    assert len(signer.digests) == 1
+    assert (await client.payments.spending()).spent == PRICE
 
 
 async def test_a_service_that_is_down_gets_nothing_signed_for_what_it_may_keep(mock: MockService) -> None:

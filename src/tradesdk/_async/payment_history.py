@@ -86,11 +86,15 @@ class AsyncPayments:
         """
         try:
             return await self._flow.resume(await self.get(payment_id), lambda result: result)
-        except PaymentError:
+        except PaymentError as error:
             payment = await self.get(payment_id)
-            if payment.state not in WITHOUT_PROOF or not any(
-                verdict.paid is not None for _, verdict in await self._settle_by_chain([payment])
-            ):
+            if payment.state not in WITHOUT_PROOF:
+                raise
+            try:
+                found = await self._settle_by_chain([payment])
+            except TradeError:  # the witness is closed, for example
+                raise error from None
+            if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(await self.get(payment_id))
 

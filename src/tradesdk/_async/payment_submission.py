@@ -121,6 +121,11 @@ class AsyncSubmission(Generic[T]):
                 return await self._delivered(answer, response)
             if answer.verdict in (Classification.UNKNOWN, Classification.NOT_RECEIVED):
                 raise in_doubt(self._payment, answer.reason, response) from problem
+            if answer.receipt is not None and answer.receipt.success:
+                await self._settle(
+                    PaymentState.PAID_UNDELIVERED, answer, reason=answer.reason, reply=None, raises=False
+                )
+                raise self._final_error(answer, response, problem)
             await self._release_claim()
             return None
         except BaseException:

@@ -85,11 +85,15 @@ class Payments:
         """
         try:
             return self._flow.resume(self.get(payment_id), lambda result: result)
-        except PaymentError:
+        except PaymentError as error:
             payment = self.get(payment_id)
-            if payment.state not in WITHOUT_PROOF or not any(
-                verdict.paid is not None for _, verdict in self._settle_by_chain([payment])
-            ):
+            if payment.state not in WITHOUT_PROOF:
+                raise
+            try:
+                found = self._settle_by_chain([payment])
+            except TradeError:  # the witness is closed, for example
+                raise error from None
+            if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(self.get(payment_id))
 

@@ -122,6 +122,9 @@ class Submission(Generic[T]):
                 return self._delivered(answer, response)
             if answer.verdict in (Classification.UNKNOWN, Classification.NOT_RECEIVED):
                 raise in_doubt(self._payment, answer.reason, response) from problem
+            if answer.receipt is not None and answer.receipt.success:
+                self._settle(PaymentState.PAID_UNDELIVERED, answer, reason=answer.reason, reply=None, raises=False)
+                raise self._final_error(answer, response, problem)
             self._release_claim()
             return None
         except BaseException:
