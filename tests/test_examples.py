@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -246,8 +247,13 @@ SIGNED_TYPES = {
 
 
 @pytest.mark.parametrize("outcome", ["signed", "signed with another key", "refused", "garbage"])
-def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_path: Path) -> None:
-    """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret."""
+def test_a_wallet_service_is_asked_as_its_documentation_says(
+    outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret.
+
+    In this process, unlike the others: the example as a process of its own is the test before.
+    """
     asked: list[tuple[str, Any]] = []
 
     def privy(visit: Visit) -> None:
@@ -265,7 +271,10 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_p
 
     with hostile(privy) as service, MockServer(seed=7) as server:
         env = {**WALLET_SERVICE, "PRIVY_URL": service.url, "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
-        told = run("wallet_service_signer.py", tmp_path, env=env)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
+        told = capsys.readouterr().out
         settled = server.payments.settlements()
     ((head, request),) = asked
     lines = head.lower().split("\r\n")

@@ -453,7 +453,7 @@ lines = st.builds(
     ),
 )
 streams = words | lines
-many = settings(max_examples=500)
+many = settings(max_examples=4 * settings().max_examples)
 
 
 def cut_at(stream: bytes, places: list[int]) -> Iterator[bytes]:
