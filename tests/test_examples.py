@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
+from tradesdk import ConfigError
 from tradesdk_mock import MockServer
 
 from ._hostile import Visit, answer, hostile
@@ -252,7 +253,7 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(
 ) -> None:
     """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret.
 
-    In this process, unlike the others: the example as a process of its own is the test before.
+    In this process, as the next test: the example as a process of its own is the test before.
     """
     asked: list[tuple[str, Any]] = []
 
@@ -299,12 +300,15 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(
         assert "secret" not in told
 
 
-def test_a_wallet_service_that_is_half_set(tmp_path: Path) -> None:
-    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env={"PRIVY_APP_ID": "an-app-id"})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "not set: PRIVY_WALLET_ADDRESS, PRIVY_WALLET_ID, PRIVY_APP_SECRET\n"
-    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env=WALLET_SERVICE)
-    assert "ConfigError: no base URL: set TRADE_BASE_URL" in done.stderr
+def test_a_wallet_service_that_is_half_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVY_APP_ID", "an-app-id")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
+    assert ended.value.code == "not set: PRIVY_WALLET_ADDRESS, PRIVY_WALLET_ID, PRIVY_APP_SECRET"
+    for name, value in WALLET_SERVICE.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match="no base URL: set TRADE_BASE_URL"):
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
