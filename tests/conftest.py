@@ -167,6 +167,17 @@ def pytest_pycollect_makemodule(parent: pytest.Collector) -> Generator[None, pyt
 
 
 @pytest.fixture(scope="session", autouse=True)
+def prices_are_made_once() -> Iterator[None]:
+    """Many tests fill a world of the same seed: the caches hold a whole history, which takes half of filling it."""
+    from tradesdk_mock.market import price_model
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_HOURS", "_DAYS"):
+            patch.setattr(price_model, name, 4 * getattr(price_model, name))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Not the home of who runs the tests: a ledger of another version there would be refused."""
     with pytest.MonkeyPatch.context() as patch:
