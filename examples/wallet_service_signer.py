@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
-from eth_account import Account
 
 from tradesdk import Budget, ConfigError, Ledger, MarketClient, PaymentRefusedError
 from tradesdk_mock import MockServer
@@ -68,7 +67,7 @@ def buy(market: MarketClient, tokens: list[str]) -> None:
 class StandIn(BaseHTTPRequestHandler):
     """Plays Privy: one wallet, and a policy that allows at most $0.05 a payment."""
 
-    wallet = Account.from_key("0x" + "01" * 32)
+    wallet: Any
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -92,6 +91,9 @@ class StandIn(BaseHTTPRequestHandler):
 
 def rehearse() -> None:
     """A purchase, and one that the wallet's policy refuses."""
+    from eth_account import Account  # takes a second to load, and a real wallet service does without
+
+    StandIn.wallet = Account.from_key("0x" + "01" * 32)
     with ThreadingHTTPServer(("127.0.0.1", 0), StandIn) as privy, MockServer(seed=7) as server:
         threading.Thread(target=privy.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{privy.server_port}"

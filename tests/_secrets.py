@@ -6,6 +6,7 @@ import base64
 import json
 import pickle
 import socket
+import ssl
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from ._clock import VirtualClock
 from .cli._terminal import Terminal
 
 HERE = Path(__file__).parent
+# Nothing here speaks TLS; a bare context saves every client from loading the certificate store.
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 WALLET_KEY = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf7e5f4552091a69125d5dfcb7"
 
 

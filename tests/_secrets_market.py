@@ -26,7 +26,7 @@ from tradesdk import (
 )
 from tradesdk._values.payment import SignedHeader
 
-from ._secrets import WALLET_KEY, Place, Seen, answers, scenario
+from ._secrets import TLS, WALLET_KEY, Place, Seen, answers, scenario
 
 
 class Watched(Ledger):
@@ -126,7 +126,7 @@ def _buy(place: Place, ledger: Ledger, flavour: str, token: str) -> Any:
         with MarketClient(**settings) as client:
             return client.token_signals(["ETH"], limit=limits["limit"])
     if flavour == "handed in":
-        with httpx.Client(trust_env=False) as http, MarketClient(**settings, http_client=http) as client:
+        with httpx.Client(trust_env=False, verify=TLS) as http, MarketClient(**settings, http_client=http) as client:
             return client.token_signals(["ETH"], limit=limits["limit"] + 20)
 
     async def buy() -> Any:

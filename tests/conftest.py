@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import itertools
 import os
 import random
 import signal
+import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +27,10 @@ with contextlib.suppress(ValueError):  # only the main thread may, and elsewhere
 # Programs that the tests start would be compiled again each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed, and draws anew.
+# The same draws in every run: nobody's first one fails on a rare draw. scripts/long names a seed: new draws, and more.
 SEED = os.environ.get("TRADE_SEED", "")
-settings.register_profile("the same", deadline=None, derandomize=True, database=None)
-settings.register_profile("anew", deadline=None, print_blob=True)
+settings.register_profile("the same", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("anew", deadline=None, print_blob=True, max_examples=200)
 settings.load_profile("anew" if SEED else "the same")
 
 
@@ -47,21 +49,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def tables_are_made_once() -> Iterator[None]:
-    """Mocks in memory begin with a copy of the first one's empty tables: SQL takes four times as long."""
+    """Mocks and ledgers in memory begin with a copy of the first one's empty tables: SQL takes four times as long."""
+    from tradesdk.payments.ledger import opening
     from tradesdk_mock.state.database import Database
 
-    prepare, made = Database._prepare, b""
+    prepare, migrate, mock, ledger = Database._prepare, opening._migrate, b"", b""
 
     def prepare_or_copy(database: Database) -> None:
-        nonlocal made
-        if made and database.path is None:
-            database._db.deserialize(made)
+        nonlocal mock
+        if mock and database.path is None:
+            database._db.deserialize(mock)
         prepare(database)
-        if not made and database.path is None:
-            made = database._db.serialize()
+        if not mock and database.path is None:
+            mock = database._db.serialize()
+
+    def migrate_or_copy(db: sqlite3.Connection, path: str, consequence: str) -> None:
+        nonlocal ledger
+        if ledger and path == "in memory":
+            db.deserialize(ledger)
+        migrate(db, path, consequence)
+        if not ledger and path == "in memory":
+            ledger = db.serialize()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "_prepare", prepare_or_copy)
+        patch.setattr(opening, "_migrate", migrate_or_copy)
         yield
 
 
@@ -140,6 +152,31 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if steady and "not long" in config.option.markexpr else None
 
 
+modules_made = itertools.count()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makemodule(parent: pytest.Collector) -> Generator[None, pytest.Module, pytest.Module]:
+    """Each worker first imports its share of a folder: what it rewrites and compiles, the others find on the disk."""
+    module = yield
+    worker = getattr(parent.config, "workerinput", None)
+    if worker is not None and f"gw{next(modules_made) % worker['workercount']}" == worker["workerid"]:
+        with contextlib.suppress(parent.CollectError, pytest.skip.Exception):  # raised again when it is collected
+            _ = module.obj
+    return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prices_are_made_once() -> Iterator[None]:
+    """Many tests fill a world of the same seed: the caches hold a whole history, which takes half of filling it."""
+    from tradesdk_mock.market import price_model
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_HOURS", "_DAYS"):
+            patch.setattr(price_model, name, 4 * getattr(price_model, name))
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Not the home of who runs the tests: a ledger of another version there would be refused."""
@@ -157,6 +194,14 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()  # not frozen: hypothesis looks for referrers, and finds none among what is
         gc.set_threshold(5_000, 20, 100)  # else searching what collection made takes a twentieth of the run
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Finds all garbage that is left, and its warnings; pytest searches ten times after this, and then in less."""
+    while gc.collect():
+        pass
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
+from tradesdk import ConfigError
 from tradesdk_mock import MockServer
 
 from ._hostile import Visit, answer, hostile
@@ -246,8 +248,13 @@ SIGNED_TYPES = {
 
 
 @pytest.mark.parametrize("outcome", ["signed", "signed with another key", "refused", "garbage"])
-def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_path: Path) -> None:
-    """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret."""
+def test_a_wallet_service_is_asked_as_its_documentation_says(
+    outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Privy's `eth_signTypedData_v4`: POST /v1/wallets/{wallet_id}/rpc, Basic auth by app id and secret.
+
+    In this process, as the next test: the example as a process of its own is the test before.
+    """
     asked: list[tuple[str, Any]] = []
 
     def privy(visit: Visit) -> None:
@@ -265,7 +272,10 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_p
 
     with hostile(privy) as service, MockServer(seed=7) as server:
         env = {**WALLET_SERVICE, "PRIVY_URL": service.url, "TRADE_BASE_URL": server.url, "TRADE_HOME": str(tmp_path)}
-        told = run("wallet_service_signer.py", tmp_path, env=env)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
+        told = capsys.readouterr().out
         settled = server.payments.settlements()
     ((head, request),) = asked
     lines = head.lower().split("\r\n")
@@ -290,12 +300,15 @@ def test_a_wallet_service_is_asked_as_its_documentation_says(outcome: str, tmp_p
         assert "secret" not in told
 
 
-def test_a_wallet_service_that_is_half_set(tmp_path: Path) -> None:
-    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env={"PRIVY_APP_ID": "an-app-id"})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "not set: PRIVY_WALLET_ADDRESS, PRIVY_WALLET_ID, PRIVY_APP_SECRET\n"
-    done = start(EXAMPLES / "wallet_service_signer.py", folder=tmp_path, env=WALLET_SERVICE)
-    assert "ConfigError: no base URL: set TRADE_BASE_URL" in done.stderr
+def test_a_wallet_service_that_is_half_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVY_APP_ID", "an-app-id")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
+    assert ended.value.code == "not set: PRIVY_WALLET_ADDRESS, PRIVY_WALLET_ID, PRIVY_APP_SECRET"
+    for name, value in WALLET_SERVICE.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match="no base URL: set TRADE_BASE_URL"):
+        runpy.run_path(str(EXAMPLES / "wallet_service_signer.py"), run_name="__main__")
 
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:

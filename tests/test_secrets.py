@@ -20,7 +20,7 @@ from tradesdk import AsyncTradeClient, LocalSigner, TradeClient
 from tradesdk_mock import MockServer
 
 from . import _secrets_market  # noqa: F401 # its scenarios
-from ._secrets import SCENARIOS, WALLET_KEY, NowhereToConnect, Place, Scenario, Seen, Silent, answers, scenario
+from ._secrets import SCENARIOS, TLS, WALLET_KEY, NowhereToConnect, Place, Scenario, Seen, Silent, answers, scenario
 from .cli._terminal import Terminal
 
 FORMATS = ("auto", "table", "json", "ndjson")
@@ -160,15 +160,15 @@ def a_working_day(seen: Seen, place: Place) -> None:
 
 @scenario
 def what_the_mock_keeps(seen: Seen, place: Place) -> None:
-    httpx.get(f"{place.server.url}/v1/account", headers={"Authorization": f"Bearer {place.key}"})
+    httpx.get(f"{place.server.url}/v1/account", headers={"Authorization": f"Bearer {place.key}"}, verify=TLS)
     assert place.server.journal()
     for entry in place.server.journal():
         seen(entry)
     for path in ("status", "journal", "keys"):
-        seen(httpx.get(f"{place.server.url}/_mock/{path}").text)
+        seen(httpx.get(f"{place.server.url}/_mock/{path}", verify=TLS).text)
     state = place.trade.home / "state.sqlite3"
     with MockServer(seed=7, db=state) as other:
-        httpx.get(f"{other.url}/v1/account", headers={"Authorization": "Bearer mock_full_kept_by_nobody"})
+        httpx.get(f"{other.url}/v1/account", headers={"Authorization": "Bearer mock_full_kept_by_nobody"}, verify=TLS)
         kept = state.read_bytes() + state.with_name("state.sqlite3-wal").read_bytes()
     assert b"kept_by_nobody" in kept  # the tenant's name
     assert b"mock_full_kept_by_nobody" not in kept

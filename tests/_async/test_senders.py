@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,10 +43,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], type[Exception] | None]] = {
     "no connection": ({"side_effect": httpx.ConnectError}, APIConnectionError),
     "late": ({"side_effect": httpx.ReadTimeout}, APITimeoutError),
 }
+# Nothing here speaks TLS; a bare context saves every client from loading the certificate store.
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 CLIENTS: dict[str, Callable[[], Any]] = {
     "own connections": lambda: None,
-    "httpx": httpx.AsyncClient,
-    "httpx2": httpx2.AsyncClient,
+    "httpx": lambda: httpx.AsyncClient(verify=TLS),
+    "httpx2": lambda: httpx2.AsyncClient(verify=TLS),
 }
 
 
@@ -118,7 +121,7 @@ async def test_parameters_and_headers_of_a_given_client(kind: str) -> None:
     """Its headers are added; its default parameters would replace ours, and do not."""
     library = {"httpx": httpx, "httpx2": httpx2}[kind]
     with hostile(always(answer(PLAIN))) as server:
-        given = library.AsyncClient(params={"evil": "1"}, headers={"X-Bot": "mine"})
+        given = library.AsyncClient(verify=TLS, params={"evil": "1"}, headers={"X-Bot": "mine"})
         assert (await outcome(given, server.url))[0] == "acc_1"
     (visit,) = server.visits
     assert visit.head.startswith(b"GET /v1/account HTTP/1.1")

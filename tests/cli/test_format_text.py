@@ -70,7 +70,6 @@ def yaml_reads_back(value: Any) -> None:
 
 
 @given(VALUE)
-@settings(max_examples=60, deadline=None)
 def test_yaml_is_exactly_the_value(value: Any) -> None:
     yaml_reads_back(value)
 
@@ -117,7 +116,6 @@ def test_no_number_is_not_made_up() -> None:
 
 
 @given(st.lists(st.dictionaries(TEXT, SCALAR, min_size=1, max_size=4), min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
 def test_csv_and_tsv_read_back_and_are_safe(items: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(name for item in items for name in item))
     for form, dialect in (("csv", "excel"), ("tsv", "excel-tab")):
@@ -181,7 +179,6 @@ def md_cells(line: str) -> list[str]:
 
 
 @given(st.lists(SCALAR, min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
 def test_a_row_of_markdown_is_a_row(values: list[Any]) -> None:
     names = [f"f{number}" for number in range(len(values))]
     row = Rows("md", names).row(dict(zip(names, values, strict=True)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from eth_utils.address import is_checksum_address
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk_mock import MockClock, MockServerError, MockService, MockSignal
@@ -144,7 +144,6 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

@@ -38,7 +38,6 @@ def _levels(entry: float, stop: float, trailing: float, target: float) -> ExitLe
 shares = st.floats(0.0002, 0.05)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     market=st.tuples(st.integers(1, 5), st.sampled_from(sorted(SCENARIOS))),
     which=st.tuples(st.sampled_from([8453, 56]), st.integers(0, 19)),

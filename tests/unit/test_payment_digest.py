@@ -9,7 +9,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
 from eth_utils.crypto import keccak
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import LocalSigner
@@ -79,7 +79,6 @@ AUTHORIZATIONS = st.builds(
 
 
 @given(authorization=AUTHORIZATIONS)
-@settings(max_examples=150)
 def test_it_agrees_with_a_general_encoder(authorization: Authorization) -> None:
     encoded = typed_data(authorization)
     assert authorization_digest(authorization) == keccak(b"\x19" + encoded.version + encoded.header + encoded.body)

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk import InvalidArgumentError, RawResponse
@@ -158,7 +158,6 @@ def types(value: Any) -> Any:
     return [types(inner) for inner in value] if isinstance(value, list) else (type(value).__name__, value)
 
 
-@settings(max_examples=60)
 @given(extra=OBJECTS, further=OBJECTS, resource=OBJECTS, extensions=OBJECTS, spaces=st.booleans())
 def test_what_came_goes_back_as_it_came(
     extra: dict[str, Any], further: dict[str, Any], resource: Any, extensions: Any, spaces: bool

@@ -60,7 +60,6 @@ def opened_by_coincurve(key: bytes) -> Opened:
 
 
 @needs_coincurve
-@settings(max_examples=60)
 @given(keys, digests)
 @example((1).to_bytes(32, "big"), bytes(32))
 @example((ORDER - 1).to_bytes(32, "big"), b"\xff" * 32)
@@ -88,7 +87,6 @@ def test_both_find_the_same_maker(key: bytes, digest: bytes) -> None:
     assert recovered(digest, signature) == address
 
 
-@settings(max_examples=50)
 @given(st.binary(min_size=20, max_size=20))
 def test_capitals_are_those_of_the_library(raw: bytes) -> None:
     from eth_utils.address import to_checksum_address

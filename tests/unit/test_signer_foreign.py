@@ -131,7 +131,6 @@ def test_the_signature_of_another_key_is_refused() -> None:
     assert check_signature(MINE.address, DIGEST, flipped, recover=False) == flipped
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=70) | st.binary(min_size=64, max_size=64).map(lambda raw: raw + b"\x1b"))
 @example(b"\xff" * 65)
 def test_any_bytes_are_refused_and_by_one_error(given: bytes) -> None:

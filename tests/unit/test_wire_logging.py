@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tradesdk._http.wire_logging import HIDDEN, LoggedExchange, cut, is_secret, redacted, wire
@@ -47,7 +47,6 @@ def everything(records: list[logging.LogRecord]) -> str:
     return "".join(record.getMessage() + json.dumps(record.wire) for record in records)  # type: ignore[attr-defined]
 
 
-@settings(max_examples=50)
 @given(KEYS, st.lists(KEYS, max_size=3), st.text(max_size=20))
 def test_no_secret_survives(key: str, others: list[str], around: str) -> None:
     secrets = [key, *others]

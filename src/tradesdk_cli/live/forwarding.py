@@ -75,13 +75,12 @@ class Receiver:
             self._headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
         self._policy, self._clock, self._timeout, self._note, self._over = policy, clock, timeout, note, over
         # Without the handlers that follow redirects and raise for statuses; no proxy stands between us and ourselves.
+        loopback = is_loopback(parts.hostname or "")
         self._opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.ProxyHandler({} if is_loopback(parts.hostname or "") else None),
-            urllib.request.HTTPHandler(),
-            urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-        ):
-            self._opener.add_handler(handler)
+        self._opener.add_handler(urllib.request.ProxyHandler({} if loopback else None))
+        self._opener.add_handler(urllib.request.HTTPHandler())
+        if not loopback or parts.scheme == "https":  # reading the certificates takes 20 ms
+            self._opener.add_handler(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
 
     def send(self, event: Mapping[str, Any]) -> str | None:
         """Sends one signal. Returns None once it was taken (2xx), else why it was finally not."""
