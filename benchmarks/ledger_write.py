@@ -66,7 +66,7 @@ def written(ledger: Ledger) -> None:
     one, _ = ledger.reserve(
         payment(), BUDGET, origin=ORIGIN, pay_to=(), owner="me", until=NOW + 60, expired=NOW, over=NOW, now=NOW
     )
-    ledger.submit(one.id, HEADER, now=NOW)
+    ledger.submit(one, HEADER, now=NOW)
     done = ledger.settle(one.id, PaymentState.DELIVERED, receipt=RECEIPT, now=NOW)
     assert done.state is PaymentState.DELIVERED
 

@@ -34,13 +34,13 @@ class Watched(Ledger):
 
     seen: Seen
 
-    def submit(self, payment_id: str, header: SignedHeader, **options: Any) -> Payment:
+    def submit(self, payment: Payment, header: SignedHeader, **options: Any) -> Payment:
         content = base64.b64decode(header)
         signature = json.loads(content)["payload"]["signature"]
         inside = base64.b64encode(content[48:96]).decode()  # some digits of the signature
         assert inside in header
         self.seen.secrets += [inside, signature[2:].upper(), signature[20:60]]  # header and signature hold one of them
-        return super().submit(payment_id, header, **options)
+        return super().submit(payment, header, **options)
 
 
 def watched(seen: Seen, path: Path | None = None) -> Watched:

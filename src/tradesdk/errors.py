@@ -134,9 +134,12 @@ ErrorCode = Literal[
     "no_signer",
     "signer_failed",
     "signer_too_slow",
+    "no_purchase_secret",
+    "purchase_secret_changed",
     # payments refused because of this or an earlier payment
     "in_progress",
     "unresolved_payment",
+    "purchase_changed",
     "reservation_lost",
     "already_delivered",
     "not_live",
@@ -154,6 +157,7 @@ ErrorCode = Literal[
     "suspect_paid",
     "time_is_up",
     "paid_undelivered",
+    "taken_elsewhere",
     # the ledger
     "ledger_locked",
     "ledger_read_only",

@@ -14,9 +14,11 @@ from tradesdk import (
     Batch,
     Budget,
     Ledger,
+    LocalSigner,
     PaymentOutcomeUnknownError,
     PaymentRefusedError,
     PaymentState,
+    PaymentUndeliveredError,
     TokenPrice,
 )
 from tradesdk.models.market import TokenResults
@@ -211,9 +213,13 @@ async def test_another_job_or_none_pays_for_itself(mock: MockService) -> None:
         (batch,) = await collected(client.batches.token_prices(["ETH", "BRETT"], job=job))
         assert batch.again is again
     mock.payments.assert_charged(times=4)
-    other_payer = buyer_of(mock, ledger=Ledger.memory())
+    other_payer = buyer_of(mock, signer=LocalSigner.from_key("0x" + "2" * 64))
     (batch,) = await collected(other_payer.batches.token_prices(["ETH", "BRETT"], job=JOB))
     assert not batch.again
+    elsewhere = buyer_of(mock, ledger=Ledger.memory())
+    with pytest.raises(PaymentUndeliveredError, match="taken_elsewhere"):
+        await anext(elsewhere.batches.token_prices(["ETH", "BRETT"], job=JOB))
+    mock.payments.assert_charged(times=5)
 
 
 def name(one: Any) -> str:

@@ -104,11 +104,9 @@ async def test_a_paid_call_hands_on_what_may_be_paid(path: str, act: Act, amount
     assert isinstance(plain, MarketResult)
     assert plain.payment is not None
     assert plain.payment.amount == amount
-    await act(shop, max_price="0.50", new_purchase=True)
-    assert shop.bought == [
-        (path, {"max_price": None, "new_purchase": False}),
-        (path, {"max_price": "0.50", "new_purchase": True}),
-    ]
+    more = {"max_price": "0.50", "purchase": "today", "new_purchase": "pay_1"}
+    await act(shop, **more)
+    assert shop.bought == [(path, dict.fromkeys(more)), (path, more)]
     assert shop.tried == []
 
 
@@ -117,7 +115,7 @@ async def test_a_dry_run_and_a_quote_buy_nothing(path: str, act: Act, amount: in
     shop = AsyncShop()
     assert isinstance(await act(shop.dry_run), DryRun)
     assert isinstance(await act(shop.dry_run, max_price="1"), DryRun)
-    assert shop.tried == [(path, {"max_price": None}), (path, {"max_price": "1"})]
+    assert shop.tried == [(path, {"max_price": most, "purchase": None}) for most in (None, "1")]
     quoted = await act(shop.quote)
     assert (quoted.path, quoted.amount) == (path, amount)
     assert shop.bought == []
@@ -129,7 +127,7 @@ async def test_the_free_call_takes_nothing_about_money() -> None:
     assert shop.bought == [("/v1/supported-tokens", {})]
     assert (await shop.quote.supported_tokens(limit=5)).price == 0
     assert isinstance(await shop.dry_run.supported_tokens(limit=5), DryRun)
-    for more in ("max_price", "new_purchase"):
+    for more in ("max_price", "purchase", "new_purchase"):
         call: Any = shop.supported_tokens
         with pytest.raises(TypeError, match=more):
             await call(**{more: 1})
@@ -186,7 +184,8 @@ async def test_a_batch_is_bought_when_it_is_asked_for() -> None:
         (2, TWELVE[5:10], 300_000, False),
         (3, TWELVE[10:], 360_000, False),
     ]
-    assert shop.bought == [("/v1/token-prices", {"max_price": None, "job": None})] * 3
+    unnamed = {"max_price": None, "new_purchase": None, "job": None, "is_batch": True}
+    assert shop.bought == [("/v1/token-prices", unnamed)] * 3
     assert await collected(run) == []
     assert len(shop.bought) == 3
 
@@ -290,7 +289,8 @@ async def test_a_job_goes_on_in_another_run_without_paying_again() -> None:
         (2, TWELVE[5:10], 0, True),
         (3, TWELVE[10:], 60_000, False),
     ]
-    assert shop.bought[paid:] == [("/v1/token-prices", {"max_price": None, "job": "j"})]
+    named = {"max_price": None, "new_purchase": None, "job": "j", "is_batch": True}
+    assert shop.bought[paid:] == [("/v1/token-prices", named)]
 
     for job in ("k", None):
         before = len(shop.bought)
@@ -307,7 +307,7 @@ async def test_a_run_stops_before_it_passes_its_total() -> None:
         await anext(run)
     assert caught.value.code == "over_total"
     allowed = [options["max_price"] for _, options in shop.bought]
-    assert allowed == [Decimal("0.15"), Decimal("0.15")]
+    assert allowed == [150_000, 150_000]
     rest = await collected(shop.batches.token_prices(TWELVE, max_total="0.06", job="j"))
     assert [batch.again for batch in rest] == [True, True, False]
 
@@ -315,7 +315,7 @@ async def test_a_run_stops_before_it_passes_its_total() -> None:
 async def test_what_a_batch_may_cost_is_handed_on() -> None:
     shop = AsyncShop()
     await collected(shop.batches.token_prices(TWELVE, max_price="0.2", max_total="0.40"))
-    assert [options["max_price"] for _, options in shop.bought] == [Decimal("0.2"), Decimal("0.2"), Decimal("0.1")]
+    assert [options["max_price"] for _, options in shop.bought] == [200_000, 200_000, 100_000]
 
 
 async def test_a_run_says_how_far_it_is() -> None:

@@ -143,10 +143,15 @@ async def test_what_was_taken_is_not_taken_again(mock: MockService) -> None:
     with pytest.raises(PaymentRefusedError, match="unresolved_payment"):
         await client.token_prices(TWO)
     assert (await client.payments.get(doubted.id)).state is PaymentState.PAID_UNDELIVERED
-    await client.token_prices(TWO, new_purchase=True)
-    mock.payments.assert_charged(times=2)
+    other = (await client.token_prices(["AERO"])).payment
+    assert other is not None
+    for name in ("pay_0", other.id):
+        with pytest.raises(InvalidArgumentError, match=f"payment {name} "):
+            await client.token_prices(TWO, new_purchase=name)
+    await client.token_prices(TWO, new_purchase=doubted.id)
+    mock.payments.assert_charged(times=3)
     mock.payments.assert_not_charged_twice(within=0)
-    assert mock.payments.signatures() == 2
+    assert mock.payments.signatures() == 3
 
 
 async def test_a_service_that_knows_identifiers_gives_the_answer_again(patient: MockService) -> None:
@@ -241,7 +246,7 @@ async def test_reconcile_sorts_out_everything(mock: MockService) -> None:
 async def test_reconcile_leaves_alone_what_was_bought_anew(mock: MockService) -> None:
     client = buyer_of(mock)
     first = await doubtful(client, mock)
-    await client.token_prices(TWO, new_purchase=True)
+    await client.token_prices(TWO, new_purchase=first.id)
     assert [one.id for one in (await client.payments.reconcile()).live] == [first.id]
     mock.payments.assert_charged(times=1)
     mock.clock.advance(USED_UP)
@@ -267,7 +272,7 @@ async def test_reconcile_goes_through_more_than_a_page(mock: MockService) -> Non
     }
     for number in range(205):
         made, _ = ledger.reserve(payment(number, state=PaymentState.RESERVED), Budget.unlimited(), **terms)
-        ledger.submit(made.id, SignedHeader("header"), now=START)
+        ledger.submit(made, SignedHeader("header"), now=START)
         ledger.settle(made.id, PaymentState.PAID_UNDELIVERED, now=START)
     client = buyer_of(mock, ledger=ledger)
     found = (await client.payments.reconcile()).unresolved

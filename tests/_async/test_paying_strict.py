@@ -105,7 +105,7 @@ async def test_a_new_purchase_that_is_never_signed_leaves_the_earlier_payment_as
     [first] = buyer.ledger.history()
     failing = FailingSigner(fail)
     with pytest.raises(PaymentRefusedError, match="signer_failed"):
-        await buyer.client(signer=failing).token_prices(["ETH"], new_purchase=True)
+        await buyer.client(signer=failing).token_prices(["ETH"], new_purchase=first.id)
     assert buyer.ledger.find(first.fingerprint, now=buyer.clock.now()) == first
     # The same call still goes on with the payment in doubt, and so signs nothing.
     with pytest.raises(PaymentUndeliveredError):
@@ -120,7 +120,7 @@ async def test_a_new_purchase_takes_the_place_of_the_earlier_payment_once_it_is_
     [first] = buyer.ledger.history()
     seen: list[bool] = []
     signer = FailingSigner(lambda: seen.extend(one.superseded for one in buyer.ledger.history()))
-    result = await buyer.client(signer=signer).token_prices(["ETH"], new_purchase=True)
+    result = await buyer.client(signer=signer).token_prices(["ETH"], new_purchase=first.id)
     assert seen == [False, False], "while it is not signed, both stand"
     replaced = buyer.ledger.get(first.id)
     assert replaced is not None

@@ -24,9 +24,9 @@ from tradesdk import (
 from tradesdk_mock import MockService
 
 from .._paidservice import CountingSigner
-from .._seller import PRICE, TWO, Seller, asks_2
+from .._seller import PRICE, TWO, Seller, asks_2, settled
 from ..unit._ledger import HEADER, NOW, ORIGIN, PLENTY, draft, in_state
-from ..unit._offers import offer_2, requirement_2
+from ..unit._offers import encoded, offer_2, requirement_2
 from ._market import buyer_of, market_of
 
 EXPIRED = 200
@@ -157,6 +157,27 @@ async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool)
     assert result.payment is not None
     assert (result.payment.nonce, result.payment.signatures, result.payment.submissions) == (first.nonce, 2, 1)
     assert len(seller.paid) == 1
+
+
+async def test_a_receipt_for_an_expired_payment_is_proof(mock: MockService) -> None:
+    """It says that it was paid, though with an error: nothing is signed again."""
+    mock.set_gaps(payment_identifier="optional")
+    signer, inside, expired = CountingSigner(), mock.transport(), list[bool]()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if expired and "PAYMENT-SIGNATURE" in request.headers:
+            return httpx.Response(404, json={}, headers={"PAYMENT-RESPONSE": encoded(settled())})
+        return await inside.handle_async_request(request)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    client = buyer_of(mock, signer=signer, http_client=http)
+    await lost(client, mock, executed=True)
+    expired.append(True)
+    with pytest.raises(PaymentUndeliveredError) as caught:
+        await client.token_prices(TWO)
+    assert caught.value.charged is True
+    assert len(signer.digests) == 1
+    assert (await client.payments.spending()).spent == PRICE
 
 
 async def test_a_service_that_is_down_gets_nothing_signed_for_what_it_may_keep(mock: MockService) -> None:
@@ -344,7 +365,7 @@ async def test_who_lost_the_claim_undoes_nothing() -> None:
         ledger.give_back(first.id, owner="slow")
     ledger.claim(first.id, owner="quick", until=NOW + 60, now=NOW)
     with pytest.raises(PaymentRefusedError, match="reservation_lost"):
-        ledger.submit(first.id, HEADER, owner="slow", now=NOW)
-    sent = ledger.submit(first.id, HEADER, owner="quick", now=NOW)
+        ledger.submit(first, HEADER, owner="slow", now=NOW)
+    sent = ledger.submit(first, HEADER, owner="quick", now=NOW)
     assert ledger.settle(first.id, PaymentState.CANCELLED, owner="slow", now=NOW) == sent
     assert ledger.spending(PLENTY, now=NOW).held == first.amount

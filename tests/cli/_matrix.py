@@ -58,6 +58,7 @@ CALLS = {
     "pay key new": "--wallet KEYSTORE",
     "pay key import": "--wallet KEYSTORE",
     "pay key address": "",
+    "pay key accept-secret": "--yes",
     "top": "--once",
     "plot token": "BRETT --chain base",
     "plot agent": "TRADER",

@@ -166,7 +166,7 @@ def test_no_payment_is_shown(
     if fault:
         shop.add_fault(paid="only", **fault)
     trade.env |= keystore
-    runs: list[Run] = [trade(*PAID, *BOTH, "--new-purchase", "-o", form) for form in ("table", "json")]
+    runs: list[Run] = [trade(*PAID, *BOTH, "--purchase", form, "-o", form) for form in ("table", "json")]
     signed = signed_payments(trade)
     assert signed or not fault, "the ledger keeps what could still be taken"
     for run in runs:

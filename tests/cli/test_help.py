@@ -89,6 +89,7 @@ def test_the_commands_are_all_there() -> None:
         "pay key new",
         "pay key import",
         "pay key address",
+        "pay key accept-secret",
         "mock serve",
         "mock status",
         "mock reset",

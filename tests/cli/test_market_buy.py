@@ -68,10 +68,10 @@ def test_a_table_has_a_row_for_each_signal(buyer: Terminal, shop: MockServer) ->
         shop.emit_signal(token="BRETT", direction="BUY" if number else "SELL")
     shop.emit_signal(token="AERO", direction="SELL")
     line = ("market", "signals", "BRETT:2", "AERO", "--limit", "1", "--max-price", "0.10")
-    rows = buyer(*line, "-o", "table", "--new-purchase").out.splitlines()
+    rows = buyer(*line, "-o", "table").out.splitlines()
     assert rows[0].split()[:4] == ["token", "signal", "price", "time"]
     assert [row.split()[:2] for row in rows[1:]] == [["BRETT", "BUY"], ["BRETT", "BUY"], ["AERO", "SELL"]]
-    nested = bought(buyer(*line, "--new-purchase"))
+    nested = bought(buyer(*line))
     assert [len(token["signals"]) for token in nested] == [2, 1]
 
 
@@ -133,7 +133,7 @@ MEANT = [
     ("prices A B C D E F", "6 tokens are more than the 5", "add --batches to buy them 5 at a time, in 2 payments"),
     ("prices ETH eth --max-price 1", "the same token twice", "nothing was sent"),
     ("prices ETH --job j", "--job belongs to --batches", "it names"),
-    ("prices ETH --batches --new-purchase", "exclude each other", "trade pay reconcile --mark paid|unpaid PAYMENT_ID"),
+    ("prices ETH --batches --purchase a", "exclude each other", "--job NAME gives every batch a name"),
     ("signals ETH:x", "'ETH:x' is no token", "BRETT:5"),
     ("signals ETH:0 --max-price 1", "must be a whole number from 1 to 100", "nothing was sent"),
     ("signals ETH --limit 101", "101 is not from 1 to 100", "--help"),

@@ -269,7 +269,7 @@ def test_all_that_expired_may_be_marked_at_once(trade: Terminal) -> None:
 def test_reconcile_leaves_alone_what_was_bought_anew(buyer: Terminal, shop: MockServer) -> None:
     shop.add_fault("status", status=503, paid="only", count=1)
     name = buyer(*PRICES).problem["payment"]["id"]
-    assert buyer(*PRICES, "--new-purchase").code == 0
+    assert buyer(*PRICES, "--new-purchase", name).code == 0
     run = buyer("pay", "reconcile")
     assert (run.code, [(one["id"], one["outcome"]) for one in run.lines]) == (14, [(name, "live")])
     assert "it was bought anew, so it was not handed over" in run.lines[0]["message"]

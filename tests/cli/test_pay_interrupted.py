@@ -72,10 +72,13 @@ def test_where_nothing_is_under_way_the_first_one_ends_it(
     buyer: Terminal, shop: MockServer, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """An answer that is kept, and a payment that was bought anew: neither is handed over."""
+    anew: list[str] = []
     if verb == "reconcile":
         shop.add_fault("status", status=503, paid="only", count=1)
-        assert buyer(*PRICES).code == 14
-    bought = buyer(*PRICES, "--new-purchase")
+        failed = buyer(*PRICES)
+        assert failed.code == 14
+        anew = ["--new-purchase", failed.problem["payment"]["id"]]
+    bought = buyer(*PRICES, *anew)
     name = bought.notes[-1]["payments"]
     monkeypatch.setattr(Payments, verb, lambda *given: signals.raise_signal(signals.SIGTERM))
     run = buyer("pay", verb, *(name if verb == "resume" else []))

@@ -123,7 +123,7 @@ def test_whatever_becomes_of_a_payment(
     if fault:
         shop.add_fault(paid="only", **fault)
     content = json.loads(Path(keystore["TRADE_KEYSTORE"]).read_text())["crypto"]
-    runs = [trade(*PAID, "--new-purchase", *look) for look in LOOKS]
+    runs = [trade(*PAID, "--purchase", " ".join(look), *look) for look in LOOKS]
     names = [one["id"] for one in trade("pay", "history").lines]
     assert len(names) == 3
     runs += [

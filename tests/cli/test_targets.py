@@ -15,7 +15,7 @@ from ._terminal import TRADE, Terminal, press_ctrl_c
 from .test_help import LEAVES, in_doubt, keystores_cost_nothing
 
 ASKS = (
-    "agents create, agents update, agents delete, wallets connect, pay trust, api, "
+    "agents create, agents update, agents delete, wallets connect, pay trust, pay key accept-secret, api, "
     "mock reset, mock restore, mock worlds remove"
 )
 """Ask at a terminal; elsewhere they want --yes."""

@@ -41,9 +41,9 @@ def run(file, fatal, tell):
     payment = draft(id="pay_killed", fingerprint="killed")
     reserve(ledger, payment, owner=owner_name(), until=NOW + 1000)
     os.write(tell, b"1")
-    ledger.submit(payment.id, HEADER, now=NOW)
+    payment = ledger.submit(payment, HEADER, now=NOW)
     os.write(tell, b"1")
-    ledger.resubmit(payment.id, now=NOW)
+    ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW)
     os.write(tell, b"1")
     ledger.settle(payment.id, PaymentState.DELIVERED, reply=b"prices", now=NOW)
     os.write(tell, b"1")
@@ -83,7 +83,7 @@ for fatal in range(1, 500):
             assert ledger.find("killed", now=NOW) == payment
             assert ledger.claim(payment.id, owner=owner_name(), until=NOW + 1, now=NOW)
             if state is PaymentState.RESERVED:
-                ledger.submit(payment.id, HEADER, now=NOW)
+                ledger.submit(payment, HEADER, now=NOW)
             ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
         else:
             assert payment.reply == b"prices"
@@ -115,8 +115,8 @@ for number in range(rounds):
         ledger = Ledger(path)
         for turn in range(10**6):
             name = f"{number}_{turn}"
-            reserve(ledger, draft(id=f"pay_{name}", fingerprint=name), budget=Budget.unlimited())
-            ledger.submit(f"pay_{name}", HEADER, now=NOW)
+            made = reserve(ledger, draft(id=f"pay_{name}", fingerprint=name), budget=Budget.unlimited())
+            ledger.submit(made, HEADER, now=NOW)
             os.write(write, b"p")
             if turn % 2:
                 ledger.settle(f"pay_{name}", PaymentState.EXPIRED_UNPAID, now=NOW)

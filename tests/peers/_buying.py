@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
@@ -13,34 +12,11 @@ import httpx
 from tradesdk import AsyncMarketClient, Budget, Ledger, LocalSigner, MarketClient
 
 from .conftest import Payer, Seller
+from .programs.client_tradesdk import HurriedClock
 
 Flavour = Literal["blocking", "async"]
 BUDGET = Budget(per_day="5.00")
 PAYMENT_HEADERS = {"payment-signature", "x-payment"}
-
-
-class HurriedClock:
-    """The computer's time, except that waiting is done at once.
-
-    Args:
-        offset: seconds that it is wrong by.
-    """
-
-    def __init__(self, offset: float = 0) -> None:
-        self._offset = offset
-        self._waited = 0.0
-
-    def now(self) -> float:
-        return time.time() + self._offset + self._waited
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self._waited
-
-    def sleep(self, seconds: float) -> None:
-        self._waited += seconds
-
-    async def sleep_async(self, seconds: float) -> None:
-        self._waited += seconds
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -60,12 +61,23 @@ class Program:
         assert line, f"{self._command} ended with {self._process.wait(SECONDS)}"
         return json.loads(line)
 
-    def ask(self, asked: dict[str, Any]) -> Any:
-        """What it says to this."""
+    def tell(self, asked: dict[str, Any]) -> None:
         pipe = cast(IO[str], self._process.stdin)
         pipe.write(json.dumps(asked) + "\n")
         pipe.flush()
+
+    def ask(self, asked: dict[str, Any]) -> Any:
+        """What it says to this."""
+        self.tell(asked)
         return self.hear()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it at once, and wait until it has ended."""
+        self._process.kill()
+        self._process.wait(SECONDS)
 
 
 def _surroundings() -> dict[str, str]:

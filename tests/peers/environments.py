@@ -2,8 +2,8 @@
 
     python tests/peers/environments.py [--node] DIRECTORY
 
-makes what is missing there: `v1`, `v2` and `schemathesis` (Python) and, if asked for, `node`. Several processes may do
-so at once.
+makes what is missing there: `v1`, `v2`, `tx402` and `schemathesis` (Python) and, if asked for, `node`. Several
+processes may do so at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE_PROGRAMS = HERE / "programs" / "node"
 SECONDS = 900
 # Not compiled: most of what web3 brings is never imported.
 PIP = ("-qq", "--disable-pip-version-check", "--no-compile")
-NAMES = ("v1", "v2", "schemathesis", "node")
+NAMES = ("v1", "v2", "tx402", "schemathesis", "node")
 
 
 class EnvironmentFailed(RuntimeError):
@@ -31,7 +31,7 @@ class EnvironmentFailed(RuntimeError):
 
 
 def make(name: str, home: Path) -> Path:
-    """The environment `v1`, `v2`, `schemathesis` or `node` in this directory, made unless it is there and current.
+    """The environment of this name (see NAMES) in this directory, made unless it is there and current.
 
     Raises:
         EnvironmentFailed: the installer failed or took too long, or there is no node.

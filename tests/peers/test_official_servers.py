@@ -20,8 +20,9 @@ from tradesdk import (
     PaymentUndeliveredError,
 )
 
-from ._buying import Buyer, Flavour, HurriedClock
+from ._buying import Buyer, Flavour
 from .conftest import Payer, Seller
+from .programs.client_tradesdk import HurriedClock
 
 pytestmark = pytest.mark.peers
 Sellers = Callable[[str], Seller]
@@ -155,7 +156,7 @@ def test_a_settlement_that_nobody_hears_of(buyer: Buyer) -> None:
     assert paid(buyer) == [TWO_COST]
     with pytest.raises(PaymentRefusedError):  # not paid for again before somebody says so
         buyer.call("token_prices", *TWO)
-    assert buyer.call("token_prices", *TWO, new_purchase=True).payment.state is PaymentState.DELIVERED
+    assert buyer.call("token_prices", *TWO, new_purchase=payment.id).payment.state is PaymentState.DELIVERED
     assert paid(buyer) == [TWO_COST] * 2
 
 

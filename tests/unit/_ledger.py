@@ -63,7 +63,7 @@ def reserve(ledger: Ledger, payment: Payment | None = None, budget: Budget = PLE
 
 def submitted(ledger: Ledger, payment: Payment | None = None, **changes: Any) -> Payment:
     """Reserve it and write it down as signed."""
-    return ledger.submit(reserve(ledger, payment, **changes).id, HEADER, now=NOW)
+    return ledger.submit(reserve(ledger, payment, **changes), HEADER, now=NOW)
 
 
 def in_state(ledger: Ledger, state: PaymentState, **changes: Any) -> Payment:

@@ -1,6 +1,7 @@
 """Budgets: the windows, what counts in them, and how a refusal is told."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Literal
@@ -162,10 +163,11 @@ def test_the_next_signature_of_a_nonce_counts_what_is_more(ledger: Ledger) -> No
     second = reserve(ledger, draft("call", amount=5 * CENT, valid_before=int(NOW) + 400), budget, now=NOW + 300)
     assert (second.id, second.nonce, second.counted) == (first.id, first.nonce, 5 * CENT)
     assert ledger.spending(budget, now=NOW + 300).total == 5 * CENT
-    ledger.submit(second.id, HEADER, now=NOW + 300)
+    ledger.submit(replace(second, amount=5 * CENT), HEADER, now=NOW + 300)
     ledger.settle(second.id, PaymentState.EXPIRED_UNPAID, now=NOW + 300)
     third = reserve(ledger, draft("call", amount=CENT, valid_before=int(NOW) + 500), budget, now=NOW + 450)
-    assert (third.amount, third.counted) == (CENT, 5 * CENT)
+    # Until it is signed, its terms are those of the newest signature.
+    assert (third.amount, third.counted) == (5 * CENT, 5 * CENT)
     assert ledger.spending(budget, now=NOW + 500 + 3599).last_hour == 5 * CENT
     assert ledger.spending(budget, now=NOW + 500 + 3600).last_hour == 0
     canceled = ledger.settle(third.id, PaymentState.CANCELLED, now=NOW)
@@ -289,9 +291,7 @@ def test_a_long_past_makes_nothing_slower(ledger: Ledger) -> None:
 
         with ledger._file.reading() as db:
             db.set_progress_handler(tick, 10)
-        payment = reserve(
-            ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"), new_purchase=True
-        )
+        payment = reserve(ledger, draft("new"), Budget(per_hour="9999", per_day="9999", total="9999"))
         ledger.spending(Budget(), now=NOW)
         ledger.history(states=[PaymentState.RESERVED], limit=10)
         ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)

@@ -51,7 +51,7 @@ def test_it_is_a_budget_store(ledger: Ledger) -> None:
 
 
 def test_a_reservation_is_kept_as_it_was_given(ledger: Ledger) -> None:
-    asked = draft(body=b"\x00\xff", job="tuesday", identified=True, amount=10**18, version=1, reason="why not")
+    asked = draft(body=b"\x00\xff", purchase="tuesday", identified=True, amount=10**18, version=1, reason="why not")
     payment = reserve(ledger, asked, budget=Budget.unlimited())
     assert payment == asked
     assert ledger.get(asked.id) == asked
@@ -83,7 +83,7 @@ def test_another_recipient_is_refused_until_it_is_trusted(ledger: Ledger) -> Non
 def test_configured_recipients_are_the_only_ones(ledger: Ledger) -> None:
     submitted(ledger, draft(pay_to=ADDRESS))
     other = reserve(ledger, draft(pay_to=OTHER), pay_to=[OTHER.lower()])
-    ledger.submit(other.id, HEADER, pay_to=[OTHER.lower()], now=NOW)
+    ledger.submit(other, HEADER, pay_to=[OTHER.lower()], now=NOW)
     error = refused(ledger, "recipient_changed", payment=draft(pay_to=ADDRESS), pay_to=[OTHER])
     assert ADDRESS in error.message
     assert OTHER in error.message
@@ -132,8 +132,8 @@ def test_an_unknown_id(ledger: Ledger) -> None:
     with pytest.raises(InvalidArgumentError, match="no payment pay_nobody"):
         ledger.history(before="pay_nobody")
     moves: list[Callable[[], object]] = [
-        lambda: ledger.submit("pay_nobody", HEADER, now=NOW),
-        lambda: ledger.resubmit("pay_nobody", now=NOW),
+        lambda: ledger.submit(draft(id="pay_nobody"), HEADER, now=NOW),
+        lambda: ledger.resubmit("pay_nobody", signatures=1, now=NOW),
         lambda: ledger.settle("pay_nobody", PaymentState.DELIVERED, now=NOW),
     ]
     for move in moves:
@@ -177,31 +177,19 @@ def test_an_answer_waits_for_a_minute(ledger: Ledger, seconds: float, given: boo
     assert ledger.get(payment.id) == payment  # its reply stays
 
 
-@pytest.mark.parametrize(
-    ("owned", "keep", "job", "kept"),
-    [
-        (None, False, None, False),
-        (None, True, None, True),
-        (None, False, "tuesday", True),
-        ("monday", False, None, True),
-        ("monday", False, "tuesday", True),
-    ],
-)
-def test_an_answer_is_collected_once(
-    ledger: Ledger, owned: str | None, keep: bool, job: str | None, kept: bool
-) -> None:
-    payment = answered(ledger, job=owned)
-    after = replace(payment, reply=b"prices" if kept else None, job=owned or job)
-    options: dict[str, Any]
-    for options in ({"keep": keep, "job": job}, {"keep": False, "job": "later"}):
-        ledger.collect(payment.id, owner="me", **options)
+@pytest.mark.parametrize(("name", "keep", "kept"), [(None, False, False), (None, True, True), ("monday", False, True)])
+def test_an_unnamed_answer_is_collected_once(ledger: Ledger, name: str | None, keep: bool, kept: bool) -> None:
+    payment = answered(ledger, purchase=name)
+    after = replace(payment, reply=b"prices" if kept else None)
+    for kept_again in (keep, False):
+        ledger.collect(payment.id, owner="me", keep=kept_again)
         assert ledger.get(payment.id) == after
-        assert ledger.find("call", now=NOW) is None
+        assert ledger.find("call", now=NOW) == (None if name is None else after)
         assert ledger.claim(payment.id, owner="other", until=NOW + 1, now=NOW)  # its claim was given back
     ledger.reopen(payment.id, owner="other", reply=b"prices")
     opened = replace(after, reply=b"prices")
     assert ledger.get(payment.id) == opened
-    assert ledger.find("call", now=NOW) == (opened if opened.job is None else None)
+    assert ledger.find("call", now=NOW) == opened
     assert ledger.claim(payment.id, owner="another", until=NOW + 1, now=NOW)
 
 
@@ -222,7 +210,7 @@ def test_a_claim_of_somebody_else_stays(ledger: Ledger) -> None:
 
 def test_a_new_purchase_closes_the_earlier_answer(ledger: Ledger) -> None:
     first = answered(ledger)
-    second = submitted(ledger, draft("call"), new_purchase=True)
+    second = submitted(ledger, draft("call"), replaces=first.id)
     assert second.id != first.id
     ledger.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
     ledger.collect(second.id, owner="nobody")
@@ -233,23 +221,20 @@ def test_a_new_purchase_closes_the_earlier_answer(ledger: Ledger) -> None:
 @pytest.mark.parametrize("state", sorted(LIVE | UNRESOLVED))
 def test_a_new_purchase_supersedes_the_earlier_ones_when_it_is_signed(ledger: Ledger, state: PaymentState) -> None:
     first = in_state(ledger, state, fingerprint="call")
-    second = reserve(ledger, draft("call"), new_purchase=True)
-    third = reserve(ledger, draft("call"), new_purchase=True)
+    second = reserve(ledger, draft("call"), replaces=first.id)
+    assert reserve(ledger, draft("call"), replaces=first.id) == second  # asked for twice, it is one replacement
     other = submitted(ledger, draft("other call"))
     assert not any(payment.superseded for payment in ledger.history())
     # Both can still be taken, so both count.
-    assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
-    third = ledger.submit(third.id, HEADER, now=NOW)
+    assert ledger.spending(PLENTY, now=NOW).total == 3 * 30_000
+    second = ledger.submit(second, HEADER, now=NOW)
     found = {payment.id: payment.superseded for payment in ledger.history()}
     reserved = state is PaymentState.RESERVED
-    assert found == {first.id: not reserved, second.id: False, third.id: False, other.id: False}
-    assert ledger.find("call", now=NOW) == third
-    assert ledger.spending(PLENTY, now=NOW).total == 4 * 30_000
-    # One that is signed later stands as well, and not in the way of the one that was ordered after it.
-    second = ledger.submit(second.id, HEADER, now=NOW)
-    assert ledger.find("call", now=NOW) == third
-    ledger.settle(third.id, PaymentState.DELIVERED, now=NOW)
+    assert found == {first.id: not reserved, second.id: False, other.id: False}
     assert ledger.find("call", now=NOW) == second
+    assert ledger.spending(PLENTY, now=NOW).total == 3 * 30_000
+    ledger.settle(second.id, PaymentState.DELIVERED, now=NOW)
+    assert ledger.find("call", now=NOW) == (first if reserved else None)
 
 
 @pytest.mark.parametrize("origin", [None, ORIGIN])
@@ -307,35 +292,30 @@ def test_a_reservation_closes_what_its_own_service_says(ledger: Ledger) -> None:
 @pytest.mark.parametrize("state", sorted(LIVE - {PaymentState.RESERVED}))
 def test_what_is_resubmitted_may_be_taken(ledger: Ledger, state: PaymentState) -> None:
     payment = in_state(ledger, state)
-    again = ledger.resubmit(payment.id, now=NOW + 1)
+    again = ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW + 1)
     assert again.state is (PaymentState.SUBMITTED if state is PaymentState.REJECTED_LIVE else state)
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert ledger.get(payment.id) == again
 
 
-def test_the_newest_reply_of_a_job_counts(ledger: Ledger) -> None:
-    for reply in (b"older", b"newer"):
-        payment = reserve(ledger, draft("call", job="tuesday"), new_purchase=True)
-        ledger.settle(payment.id, PaymentState.DELIVERED, reply=reply, now=NOW)
-    assert reserve(ledger, draft("call", job="tuesday")).reply == b"newer"
+def test_the_newest_reply_of_a_named_purchase_counts(ledger: Ledger) -> None:
+    first = answered(ledger, purchase="tuesday")
+    second = submitted(ledger, draft("call", purchase="tuesday"), replaces=first.id)
+    newest = ledger.settle(second.id, PaymentState.DELIVERED, reply=b"newer", now=NOW)
+    ledger.collect(newest.id, owner="nobody")
+    assert reserve(ledger, draft("call", purchase="tuesday"), now=NOW + 30 * 86400) == newest
+    # After 30 days the answer is deleted, and it still stands.
+    assert reserve(ledger, draft("call", purchase="tuesday"), now=NOW + 30 * 86400 + 1) == replace(newest, reply=None)
 
 
-def test_a_job_keeps_what_it_resubmits(ledger: Ledger) -> None:
-    payment = submitted(ledger, draft("call"))
-    for job in ("tuesday", None, "wednesday"):
-        assert ledger.resubmit(payment.id, now=NOW, job=job).job == "tuesday"
-    ledger.settle(payment.id, PaymentState.DELIVERED, reply=REPLY, now=NOW)
-    assert reserve(ledger, draft("call", job="tuesday")).id == payment.id
-
-
-def test_threads_of_one_job_pay_once(ledger: Ledger) -> None:
+def test_threads_that_buy_one_name_pay_once(ledger: Ledger) -> None:
     """Each looks, sees nothing, and is late by any amount: the reservation itself has to notice."""
     start, got, lock = threading.Barrier(8), [], threading.Lock()
 
     def run() -> None:
         start.wait()
         while True:
-            payment = reserve(ledger, asked := draft("call", job="tuesday"))
+            payment = reserve(ledger, asked := draft("call", purchase="tuesday"))
             if payment.id == asked.id:
                 payment = ledger.settle(payment.id, PaymentState.DELIVERED, reply=REPLY, now=NOW)
             if payment.state is PaymentState.DELIVERED:

@@ -16,7 +16,8 @@ from tradesdk._values.payment import Payment, PaymentState
 from tradesdk.errors import LedgerError
 from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.errors import from_sqlite
-from tradesdk.payments.ledger.sqlite import Ledger, _after_fork, _before_fork
+from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.ledger.transactions import _after_fork, _before_fork
 
 from ._ledger import HEADER, NOW, PLENTY, draft, reserve, submitted
 from ._small_disk import on_a_small_disk, possible
@@ -213,7 +214,7 @@ with Ledger(sys.argv[1]) as ledger:
             assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
             failures += 1
     try:
-        ledger.submit(made[0].id, HEADER, now=NOW)
+        ledger.submit(made[0], HEADER, now=NOW)
     except LedgerError as error:
         assert (error.code, "nothing was sent" in error.message) == ("ledger_failed", True), error
     else:
@@ -335,7 +336,7 @@ def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> N
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert ledger.get(kept.id) == kept
-    assert ledger.resubmit(kept.id, now=NOW).header == HEADER
+    assert ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW).header == HEADER
 
 
 def test_one_that_is_whole(tmp_path: Path) -> None:
@@ -512,7 +513,7 @@ def test_a_mark_that_cannot_be_made_means_that_nothing_is_sent(path: Path, monke
         payment = reserve(ledger)
         monkeypatch.setattr(os, "open", full)
         with pytest.raises(LedgerError, match="no space is left on the disk; nothing was sent"):
-            ledger.submit(payment.id, HEADER, now=NOW)
+            ledger.submit(payment, HEADER, now=NOW)
         assert ledger.get(payment.id) == payment
 
 
@@ -524,7 +525,7 @@ def test_another_file_is_the_ledger_after_closing(tmp_path: Path, ledger: Ledger
     ledger.close()
     (tmp_path / "other").replace(path)
     with pytest.raises(LedgerError, match=f"{kept.id} is no longer in the ledger"):
-        ledger.resubmit(kept.id, now=NOW)
+        ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)
     assert ledger.history() == [payment]
 
 
@@ -573,7 +574,7 @@ def spend():
         made.append(reserve(ledger, budget=Budget.unlimited()))
 
 assert full(spend) == "nothing was sent"
-assert full(lambda: ledger.submit(made[0].id, HEADER * 200, now=NOW)) == "nothing was sent"
+assert full(lambda: ledger.submit(made[0], HEADER * 200, now=NOW)) == "nothing was sent"
 assert full(lambda: ledger.settle(made[0].id, PaymentState.UNKNOWN, reply=bytes(9000), now=NOW)) == (
     "the outcome of the payment is not written down"
 )

@@ -20,6 +20,7 @@ from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.purchases import item_name, named_fingerprint
 
 from ._ledger import NOW, PLENTY, draft, reserve, submitted
 
@@ -167,7 +168,7 @@ def test_it_is_as_durable_as_it_can_be(path: Path, sync: bool, level: int) -> No
 
 def test_a_signed_payment_is_gone_from_the_file_at_its_end(path: Path) -> None:
     with Ledger(path) as ledger:
-        payment = ledger.submit(reserve(ledger).id, SECRET, now=NOW)
+        payment = ledger.submit(reserve(ledger), SECRET, now=NOW)
         ledger.close()
         assert SECRET[:400].encode() in path.read_bytes()
         ledger.settle(payment.id, PaymentState.DELIVERED, now=NOW)
@@ -182,6 +183,7 @@ from pathlib import Path
 from tests.unit._ledger import reserve
 from tradesdk.errors import LedgerError
 from tradesdk.payments.ledger.sqlite import Ledger
+from tradesdk.payments.purchases import item_name, named_fingerprint
 from tradesdk.payments.ledger.schema import to_row
 
 if os.geteuid() == 0:
@@ -294,12 +296,12 @@ def test_the_versions_are_those_that_were_released() -> None:
     """A step that somebody's file has been through must stay as it is: a change needs a step of its own."""
     released = [" ".join(" ".join(step).split()) for step in schema.MIGRATIONS]
     marks = [hashlib.sha256(step.encode()).hexdigest()[:16] for step in released]
-    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0", "483e52489658e544"]
+    assert marks == ["6586eac8413b69f7", "41582ca772e7d2f0", "483e52489658e544", "366f4d5ccfd3079a"]
 
 
 def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
     """Its answers count as collected, what is open still is, and what comes from now on is kept."""
-    old = draft("had", state=PaymentState.DELIVERED, reply=b"of a job", job="tuesday")
+    old = draft("had", state=PaymentState.DELIVERED, reply=b"of a job", purchase="tuesday")
     lost = draft("had", state=PaymentState.DELIVERED, reply=b"resumed")
     standing = draft("standing", state=PaymentState.UNKNOWN, header=SECRET, submissions=1)
     rejected = draft("rejected", state=PaymentState.EXPIRED_UNPAID, submissions=1)
@@ -312,7 +314,7 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
             db.execute(line)
         for payment in (old, lost, standing, rejected):
             row = dict(zip(schema.COLUMNS, to_row(payment), strict=True))
-            row["presentations"] = row.pop("submissions")
+            row["presentations"], row["job"] = row.pop("submissions"), row.pop("purchase")
             del row["counts_until"]
             for later in ("counted", "signatures", "settle_failed", "earlier", "witnessed"):
                 del row[later]
@@ -322,9 +324,11 @@ def test_a_file_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
     path.chmod(0o600)
     with Ledger(path) as ledger:
         old, lost, standing, rejected = (replace(one, signatures=1) for one in (old, lost, standing, rejected))
+        item = item_name("tuesday", "/v1/token-prices", old.body)
+        old = replace(old, purchase=item, fingerprint=named_fingerprint(item, old.payer))
         assert ledger.history() == [rejected, standing, lost, old]
         assert ledger.find("had", now=NOW) is None
-        assert ledger.delivered("tuesday", "had") == old
+        assert ledger.find(old.fingerprint, now=NOW + 9e9) == old  # the job has its answer under its name
         assert ledger.find("standing", now=NOW) == standing
         # What a service rejected counts again: nothing proves that it was not taken.
         assert ledger.spending(PLENTY, now=NOW).total == ledger.spending(PLENTY, now=NOW).held == 120_000

@@ -2,7 +2,7 @@
 
 import sqlite3
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import settings
@@ -28,18 +28,23 @@ LIMITED = st.builds(
     *[LIMIT] * 4,
 )
 BUDGETS = st.one_of(st.just(Budget.unlimited()), LIMITED)
-FORWARD = (0.0, 0.25, 1.0, 5.0, 29.0, 30.0, 31.5, 59.0, 60.0, 89.0, 90.0, 600.0, 1799.75, 3600.0, 40_000.0)
+FORWARD = (0.0, 0.25, 1.0, 5.0, 29.0, 30.0, 31.5, 59.0, 60.0, 89.0, 90.0, 600.0, 1799.75, 3600.0, 40_000.0, 2_600_000.0)
 BACKWARD = (-0.5, -5.0, -30.0, -31.0, -1000.0, -3600.0, -90_000.0)
 STEPS = st.sampled_from((*FORWARD, *BACKWARD))
-JOBS = st.sampled_from([None, None, "monday", "tuesday"])
+NAMES = st.sampled_from([None, None, "monday", "tuesday"])
 ORIGINS = st.sampled_from([ORIGIN, ORIGIN, f"{ORIGIN}:8443"])
-FINGERPRINTS = [f"{call} at {origin}" for call in CALLS for origin in (ORIGIN, f"{ORIGIN}:8443")]
+FINGERPRINTS = [
+    "monday",
+    "tuesday",
+    *(f"{call} at {origin}" for call in CALLS for origin in (ORIGIN, f"{ORIGIN}:8443")),
+]
 RECIPIENTS = st.sampled_from([ADDRESS, ADDRESS, ADDRESS.lower(), OTHER])
 PAY_TO = st.sampled_from([(), (), (), (ADDRESS,), (OTHER.lower(),)])
 RECEIPTS = st.sampled_from(
     [None, *(Receipt(success=success, transaction="0x1", network="base", raw={}) for success in (True, False))]
 )
 EXPIRED_UNKNOWN = PaymentState.EXPIRED_UNKNOWN
+TERMS = ("amount", "pay_to", "identified")
 PAID = (PaymentState.DELIVERED, PaymentState.PAID_UNDELIVERED)
 
 
@@ -54,6 +59,7 @@ class Course(RuleBasedStateMachine):
         self.uncollected: set[str] = set()
         self.claims: dict[str, tuple[str, float]] = {}
         self.known: dict[str, list[str]] = {}
+        self.terms: dict[str, dict[str, Any]] = {}
 
     # The model
 
@@ -88,22 +94,17 @@ class Course(RuleBasedStateMachine):
             for payment in self.payments
             if payment.fingerprint == fingerprint
             and not payment.superseded
-            and (payment.state in LIVE | UNRESOLVED | RENEWABLE or self.is_waiting(payment))
+            and (payment.state in LIVE | UNRESOLVED | RENEWABLE or self.is_waiting(payment) or self.is_kept(payment))
         ]
+
+    def is_kept(self, payment: Payment) -> bool:
+        """Whether it is found for ever, by its name."""
+        return payment.purchase is not None and payment.state is not PaymentState.CANCELLED
 
     def is_waiting(self, payment: Payment) -> bool:
         """Whether its answer was not collected, and is not too old."""
         recent = self.now - 60 < payment.updated <= self.now + 5
-        return payment.id in self.uncollected and payment.job is None and recent
-
-    def delivered(self, job: str | None, fingerprint: str) -> Payment | None:
-        found = [
-            payment
-            for payment in self.payments
-            if (payment.job, payment.fingerprint, payment.state) == (job, fingerprint, PaymentState.DELIVERED)
-            and payment.reply is not None
-        ]
-        return found[-1] if found and job is not None else None
+        return payment.id in self.uncollected and payment.reply is not None and recent
 
     def is_refused(self, origin: str, recipient: str, pay_to: tuple[str, ...]) -> bool:
         accepted = [address.lower() for address in pay_to or self.known.get(origin, [])]
@@ -146,14 +147,9 @@ class Course(RuleBasedStateMachine):
             earlier,
             state=PaymentState.RESERVED,
             earlier=expired if earlier.live else earlier.state,
-            amount=wanted.amount,
             counted=max(earlier.counted, wanted.amount),
-            pay_to=wanted.pay_to,
             valid_before=wanted.valid_before,
             counts_until=max(earlier.counts_until, wanted.counts_until),
-            url=wanted.url,
-            identified=wanted.identified,
-            job=earlier.job or wanted.job,
             updated=self.now,
         )
 
@@ -177,11 +173,11 @@ class Course(RuleBasedStateMachine):
         amount=AMOUNTS,
         call=st.sampled_from(CALLS),
         budget=BUDGETS,
-        new_purchase=st.booleans(),
+        replaces=st.booleans(),
         recipient=RECIPIENTS,
         pay_to=PAY_TO,
         origin=ORIGINS,
-        job=JOBS,
+        purchase=NAMES,
         owner=st.sampled_from(OWNERS),
         claim=st.sampled_from([0.0, 60.0, 300.0]),
         identified=st.booleans(),
@@ -191,46 +187,48 @@ class Course(RuleBasedStateMachine):
         amount: int,
         call: str,
         budget: Budget,
-        new_purchase: bool,
+        replaces: bool,
         recipient: str,
         pay_to: tuple[str, ...],
         origin: str,
-        job: str | None,
+        purchase: str | None,
         owner: str,
         claim: float,
         identified: bool,
     ) -> None:
         wanted = draft(
-            f"{call} at {origin}",
+            purchase or f"{call} at {origin}",
             amount=amount,
             pay_to=recipient,
             valid_before=int(self.now) + 60,
             counts_until=int(self.now) + 90,
             url=f"{origin}/v1/token-prices",
-            job=job,
+            purchase=purchase,
             identified=identified,
         )
         call = wanted.fingerprint
         self.close_expired(origin)
+        for payment in list(self.payments):
+            collected = payment.state is PaymentState.DELIVERED and payment.id not in self.uncollected
+            if collected and payment.updated < self.now - 30 * 86400:
+                self.put(payment, reply=None)
         expected: str | tuple[Payment, bool]
         blocking = self.blocking(call)
-        delivered = self.delivered(job, call)
+        replaced = blocking[-1].id if blocking and replaces else None
         limits = {
             name: min(filter(None, (getattr(budget, name), getattr(self.own, name))), default=None) for name in LIMITS
         }
-        earlier = None if new_purchase or not blocking else blocking[-1]
+        earlier = None if replaces or not blocking else blocking[-1]
         again = None if earlier is None else self.renewed(earlier, wanted, owner)
         self.release = budget.strictest(self.own).release
         counted = 0 if again is None else again.counted - amount
         spent = self.spent()
-        if earlier is not None and again is not None and delivered is None:
+        if earlier is not None and again is not None:
             self.payments.remove(earlier)
             spent = self.spent()
             self.payments = sorted([*self.payments, earlier], key=lambda one: int(one.id[4:], 16))
         self.release = self.own.release
-        if delivered is not None and not new_purchase:
-            expected = (delivered, False)
-        elif earlier is not None and again is None:
+        if earlier is not None and again is None:
             expected = (earlier, False)
         elif self.is_refused(origin, recipient, pay_to):
             expected = "recipient_changed"
@@ -244,6 +242,7 @@ class Course(RuleBasedStateMachine):
         elif earlier is not None and again is not None:
             self.payments[self.payments.index(earlier)] = again
             self.claims[again.id] = (owner, self.now + claim)
+            self.terms[again.id] = {name: getattr(wanted, name) for name in TERMS}
             expected = (again, True)
         else:
             made = replace(wanted, created=self.now, updated=self.now)
@@ -262,7 +261,7 @@ class Course(RuleBasedStateMachine):
                 expired=self.now,
                 over=self.now + 6,
                 now=self.now,
-                new_purchase=new_purchase,
+                replaces=replaced,
             )
         except PaymentRefusedError as refusal:
             found = refusal.code
@@ -273,22 +272,24 @@ class Course(RuleBasedStateMachine):
     def submit(self, data: st.DataObject, pay_to: tuple[str, ...], owner: str | None) -> None:
         reserved = [payment for payment in self.payments if payment.state is PaymentState.RESERVED]
         payment = data.draw(st.sampled_from(reserved or self.payments))
+        terms = self.terms.get(payment.id, {})
         expected: str | Payment
         if payment.state is not PaymentState.RESERVED or self.is_of_another(payment, owner):
             expected = "reservation_lost"
-        elif not pay_to and self.is_refused(payment.origin, payment.pay_to, ()):
+        elif not pay_to and self.is_refused(payment.origin, terms.get("pay_to", payment.pay_to), ()):
             expected = "recipient_changed"
         else:
             if not pay_to and not self.known.get(payment.origin):
-                self.known[payment.origin] = [payment.pay_to]
+                self.known[payment.origin] = [terms.get("pay_to", payment.pay_to)]
             for earlier in self.payments[: self.payments.index(payment)]:
                 same_call = earlier.fingerprint == payment.fingerprint and not earlier.superseded
-                waits = earlier.id in self.uncollected and earlier.job is None
-                blocks = earlier.state in LIVE | UNRESOLVED | RENEWABLE and earlier.state is not PaymentState.RESERVED
-                if same_call and (blocks or waits):
+                waits = earlier.id in self.uncollected and earlier.state is not PaymentState.CANCELLED
+                blocks = earlier.state in LIVE | UNRESOLVED | RENEWABLE or self.is_kept(earlier)
+                if same_call and (blocks or waits) and earlier.state is not PaymentState.RESERVED:
                     self.put(earlier, superseded=True)
             expected = self.put(
                 payment,
+                **terms,
                 state=PaymentState.SUBMITTED,
                 header=HEADER,
                 submissions=payment.submissions + 1,
@@ -297,23 +298,25 @@ class Course(RuleBasedStateMachine):
             )
         found: str | Payment
         try:
-            found = self.ledger.submit(payment.id, HEADER, pay_to=pay_to, owner=owner, now=self.now)
+            signed = replace(payment, **terms)
+            found = self.ledger.submit(signed, HEADER, pay_to=pay_to, owner=owner, now=self.now)
         except PaymentRefusedError as refusal:
             found = refusal.code
         assert found == expected
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), job=JOBS)
-    def resubmit(self, data: st.DataObject, job: str | None) -> None:
+    @rule(data=st.data(), older=st.sampled_from([0, 0, 0, 1]))
+    def resubmit(self, data: st.DataObject, older: int) -> None:
         payment = self.any_payment(data)
+        signatures = payment.signatures - older
         if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
             with pytest.raises(PaymentRefusedError, match="not_submitted"):
-                self.ledger.resubmit(payment.id, now=self.now, job=job)
+                self.ledger.resubmit(payment.id, signatures=signatures, now=self.now)
             return
-        if payment.live:
+        if payment.live and not older:
             state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
-            payment = self.put(payment, state=state, submissions=payment.submissions + 1, job=payment.job or job)
-        assert self.ledger.resubmit(payment.id, now=self.now, job=job) == payment
+            payment = self.put(payment, state=state, submissions=payment.submissions + 1)
+        assert self.ledger.resubmit(payment.id, signatures=signatures, now=self.now) == payment
 
     @precondition(lambda self: self.payments)
     @rule(
@@ -324,6 +327,7 @@ class Course(RuleBasedStateMachine):
         reply=st.sampled_from([b"prices", b"prices", None]),
         submissions=st.sampled_from([None, 0, 3]),
         settle_failed=st.sampled_from([None, 0, 1]),
+        older=st.sampled_from([None, 0, 0, 1]),
     )
     def settle(
         self,
@@ -334,8 +338,10 @@ class Course(RuleBasedStateMachine):
         reply: bytes | None,
         submissions: int | None,
         settle_failed: int | None,
+        older: int | None,
     ) -> None:
         payment = self.any_payment(data)
+        signatures = None if older is None else payment.signatures - older
         asked, owner = reported, data.draw(st.sampled_from([None, *OWNERS]))
         if reported is PaymentState.CANCELLED:
             own = owner is not None and self.claims.get(payment.id, ("", 0.0))[0] == owner
@@ -347,7 +353,7 @@ class Course(RuleBasedStateMachine):
         moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
         moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
         expected = payment
-        if moves or reported is payment.state:
+        if (moves or reported is payment.state) and (not older or reported in PAID):
             if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
                 self.uncollected.add(payment.id)
             before = payment.receipt
@@ -369,21 +375,21 @@ class Course(RuleBasedStateMachine):
             reply=reply,
             submissions=submissions,
             settle_failed=settle_failed,
+            signatures=signatures,
             owner=owner,
             now=self.now,
         )
         assert found == expected
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), owner=st.sampled_from(OWNERS), keep=st.booleans(), job=JOBS)
-    def collect(self, data: st.DataObject, owner: str, keep: bool, job: str | None) -> None:
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS), keep=st.booleans())
+    def collect(self, data: st.DataObject, owner: str, keep: bool) -> None:
         payment = self.any_payment(data)
-        self.ledger.collect(payment.id, owner=owner, keep=keep, job=job)
+        self.ledger.collect(payment.id, owner=owner, keep=keep)
         self.give_up(payment, owner)
         if payment.id in self.uncollected:
             self.uncollected.remove(payment.id)
-            job = payment.job or job
-            self.put(payment, job=job, reply=payment.reply if keep or job else None)
+            self.put(payment, reply=payment.reply if keep or payment.purchase else None)
 
     @precondition(lambda self: self.payments)
     @rule(data=st.data(), owner=st.sampled_from(OWNERS))
@@ -417,6 +423,13 @@ class Course(RuleBasedStateMachine):
         payment = self.any_payment(data)
         markable = (*UNRESOLVED, PaymentState.EXPIRED_UNPAID, EXPIRED_UNKNOWN)
         late = max(payment.valid_before, payment.counts_until) + GRACE <= self.now
+        unproven = payment.state is PaymentState.DELIVERED and payment.charged == "unknown"
+        if unproven and (paid or evidence or late):
+            marked = self.ledger.mark(payment.id, paid=paid, evidence=evidence, now=self.now)
+            counted = payment.counted if paid else 0
+            changed = self.put(payment, reason=evidence or payment.reason, witnessed=paid, counted=counted)
+            assert marked == changed
+            return
         if (payment.state in markable and (paid or evidence or late)) or (payment.live and late):
             taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
             state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason
@@ -485,9 +498,6 @@ class Course(RuleBasedStateMachine):
                 self.ledger.history(states=tuple(LIVE), limit=2, before=payment.id)
                 == [one for one in newest[at + 1 :] if one.live][:2]
             )
-        for call in FINGERPRINTS:
-            for job in ("monday", "tuesday"):
-                assert self.ledger.delivered(job, call) == self.delivered(job, call)
         for origin in (ORIGIN, f"{ORIGIN}:8443"):
             assert sorted(self.ledger.trusted(origin)) == sorted(self.known.get(origin, []))
 
@@ -512,7 +522,7 @@ def test_many_courses() -> None:
         (schema.SPENT_RELEASED, dict.fromkeys(("second", "today"), 0), "by_state"),
         (schema.COUNTED, (0,), "counted"),
         (schema.COUNTED_SERVICE, (0,), "counted"),
-        (schema.DELIVERED, ("a", "b"), "by_job"),
+        (schema.FORGET, (0,), "kept"),
         (schema.newest_of(2), ("delivered", 9, 9, "unknown", 9, 9, 9), "by_state"),
         (schema.BY_ID, ("a",), "autoindex"),
     ],
@@ -521,6 +531,8 @@ def test_no_question_reads_the_whole_ledger(
     statement: str, values: tuple[object, ...] | dict[str, object], index: str
 ) -> None:
     db = sqlite3.connect(":memory:")
+    for function in schema.FUNCTIONS:
+        db.create_function(function.__name__, -1, function)
     for step in schema.MIGRATIONS:
         for line in step:
             db.execute(line)

@@ -20,7 +20,7 @@ RECEIPT = Receipt(success=True, transaction="0xab", network="base", raw={"extra"
 
 
 def signed() -> Payment:
-    return draft(header=HEADER, state=PaymentState.SUBMITTED, submissions=1, receipt=RECEIPT, reply=b"x", job="j")
+    return draft(header=HEADER, state=PaymentState.SUBMITTED, submissions=1, receipt=RECEIPT, reply=b"x", purchase="j")
 
 
 def test_a_header_is_text_that_does_not_show_itself() -> None:
@@ -34,7 +34,12 @@ def test_a_header_is_text_that_does_not_show_itself() -> None:
 def test_the_ledger_gives_it_back_as_one() -> None:
     with Ledger.memory() as ledger:
         payment = submitted(ledger)
-        found = [payment, ledger.get(payment.id), *ledger.history(), ledger.resubmit(payment.id, now=NOW)]
+        found = [
+            payment,
+            ledger.get(payment.id),
+            *ledger.history(),
+            ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW),
+        ]
         for one in found:
             assert one is not None
             assert type(one.header) is SignedHeader
@@ -49,7 +54,7 @@ def test_a_pickle_has_all_but_the_header(protocol: int) -> None:
     assert HEADER.encode() not in content
     there = pickle.loads(content)  # noqa: S301  # our own bytes
     assert there == dataclasses.replace(payment, header=None)
-    assert (there.receipt, there.reply, there.job) == (RECEIPT, b"x", "j")
+    assert (there.receipt, there.reply, there.purchase) == (RECEIPT, b"x", "j")
 
 
 def test_the_pickle_of_an_error_has_no_header() -> None:
@@ -90,9 +95,9 @@ def test_no_traceback_of_the_ledger_shows_it(tmp_path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("CREATE TRIGGER no BEFORE UPDATE ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
         with pytest.raises(LedgerError) as refused:
-            ledger.submit(reserved.id, HEADER, now=NOW)
+            ledger.submit(reserved, HEADER, now=NOW)
         with pytest.raises(LedgerError) as again:
-            ledger.resubmit(kept.id, now=NOW)
+            ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)
         db.execute("DROP TRIGGER no")
         db.execute("UPDATE payments SET state = 'odd'")
         db.commit()

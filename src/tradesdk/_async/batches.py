@@ -28,8 +28,10 @@ class AsyncBatchBuying(Protocol):
         finish: Callable[[MarketResult[T]], Batch[T]],
         /,
         *,
-        max_price: Usd | None,
+        max_price: int | None,
+        new_purchase: str | None,
         job: str | None,
+        is_batch: bool,
     ) -> Batch[T]: ...
 
 
@@ -87,7 +89,10 @@ class AsyncBatchRun(Generic[T]):
             had = None if self.job is None else await self._recall(part.call, self.job)
             if had is not None:
                 return delivered(had)
-            return await self._buy(part.call, delivered, max_price=self._plan.most(part), job=self.job)
+            most, replaces = self._plan.most(part), self._plan.options.new_purchase
+            return await self._buy(
+                part.call, delivered, max_price=most, new_purchase=replaces, job=self.job, is_batch=True
+            )
         except BaseException as error:
             self._plan.undo(number)
             self._plan.failed(error)
@@ -104,12 +109,13 @@ class AsyncBatches:
     case, are bought once. All methods take:
 
     - `size`: tokens per batch, 1 to 5.
-    - `job`: a name under which the ledger keeps the answers. The same call with the same name continues an earlier one,
-      also in another process: delivered batches are yielded again and not paid for again. List, size and filters must
-      be the same, as a batch is identified by its request.
+    - `job`: a name. Each batch is a named purchase: job and request are its name. The same call with the same name
+      continues an earlier one, also in another process: batches that were delivered in the last 30 days are yielded
+      again, and none is paid for again, on no machine with this wallet. List, size and filters must be the same.
     - `max_price`: the most that one batch may cost, in USD; by default the published price.
     - `max_total`: the most that the run may spend, in USD. A batch that would exceed it raises `PaymentRefusedError`.
       Like `max_price`, it serves as the budget if there is no other.
+    - `new_purchase`: the id of an earlier payment for one of the batches, to buy that one once more.
 
     Example:
         ```python
@@ -131,9 +137,10 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
+        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """The newest signals of tokens: $0.05 a token (`POST /v1/token-signals`); `limit` as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total)
+        options = BatchOptions.of(size, job, max_price, max_total, new_purchase)
         # Checked here too, as without tokens there are no requests.
         market.count("limit", limit, market.MAX_SIGNALS)
         return self._run(market.distinct(tokens, limits=True), lambda part: market.token_signals(part, limit), options)
@@ -149,9 +156,10 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
+        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenSignals]]:
         """Signals of tokens in a period: $0.05 a token (`POST /v1/signal-history`); filters as in the single call."""
-        options = BatchOptions.of(size, job, max_price, max_total)
+        options = BatchOptions.of(size, job, max_price, max_total, new_purchase)
         # Checked here too, as without tokens there are no requests.
         market.history_filter(start, end, signal_type)
         ask = partial(market.signal_history, start=start, end=end, signal_type=signal_type)
@@ -165,9 +173,12 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
+        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenPrice]]:
         """Prices of tokens: $0.03 a token (`POST /v1/token-prices`)."""
-        return self._run_named(tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total))
+        return self._run_named(
+            tokens, market.token_prices, BatchOptions.of(size, job, max_price, max_total, new_purchase)
+        )
 
     def token_win_rate(
         self,
@@ -177,9 +188,12 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
+        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenWinRate]]:
         """Win rates of tokens: $0.03 a token (`POST /v1/token-win-rate`)."""
-        return self._run_named(tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total))
+        return self._run_named(
+            tokens, market.token_win_rate, BatchOptions.of(size, job, max_price, max_total, new_purchase)
+        )
 
     def token_avg_prices(
         self,
@@ -189,9 +203,12 @@ class AsyncBatches:
         job: str | None = None,
         max_price: Usd | None = None,
         max_total: Usd | None = None,
+        new_purchase: str | None = None,
     ) -> AsyncBatchRun[TokenResults[TokenAvgPrices]]:
         """Average prices that agents bought and sold tokens at: $0.02 a token (`POST /v1/token-avg-prices`)."""
-        return self._run_named(tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total))
+        return self._run_named(
+            tokens, market.token_avg_prices, BatchOptions.of(size, job, max_price, max_total, new_purchase)
+        )
 
     def _run_named(
         self, tokens: Iterable[str], ask: Callable[[Sequence[str]], MarketRequest[T]], options: BatchOptions

@@ -86,11 +86,15 @@ class AsyncPayments:
         """
         try:
             return await self._flow.resume(await self.get(payment_id), lambda result: result)
-        except PaymentError:
+        except PaymentError as error:
             payment = await self.get(payment_id)
-            if payment.state not in WITHOUT_PROOF or not any(
-                verdict.paid is not None for _, verdict in await self._settle_by_chain([payment])
-            ):
+            if payment.state not in WITHOUT_PROOF:
+                raise
+            try:
+                found = await self._settle_by_chain([payment])
+            except TradeError:  # the witness is closed, for example
+                raise error from None
+            if not any(verdict.paid is not None for _, verdict in found):
                 raise
         raise blocking_error(await self.get(payment_id))
 
@@ -101,7 +105,7 @@ class AsyncPayments:
         unpaid. One that was taken is PAID_UNDELIVERED, with the transaction as its reason: it stays `unresolved`, as
         its answer is missing, and only a person can say that it may be bought again.
 
-        A payment whose call was bought again with `new_purchase=True` is not resent, as both would be charged. It stays
+        A payment that was replaced with `new_purchase=` is not resent, as both would be charged. It stays
         in `live` until it expires, and `resume` still resends it. Answers are kept in the ledger as well: `resume`
         returns them again if this call is interrupted.
         """
@@ -189,7 +193,8 @@ class AsyncPayments:
         """Mark a payment without proof as paid or unpaid, after checking the wallet.
 
         The amount of an unpaid one is no longer held, and the same call signs its nonce again. A paid one is closed:
-        the same call is another purchase.
+        the same call is another purchase, unless it has a name. A delivered one, which the service sent no receipt for,
+        stays delivered: only whether its amount is spent, or was not taken, is written down.
 
         Raises:
             PaymentRefusedError: `no_such_payment`; `not_unresolved`: its outcome is known, or it is still live.
@@ -224,6 +229,19 @@ class AsyncPayments:
                 except PaymentRefusedError:  # another process was faster
                     continue
         return marked
+
+    async def accept_purchase_secret(self) -> str:
+        """Accept another purchase secret than the one that this ledger's named purchases of this payer were made with.
+
+        It makes other nonces: names that only other ledgers have paid for can then be paid for once more.
+
+        Returns:
+            The id of the new secret.
+
+        Raises:
+            PaymentRefusedError: `no_purchase_secret`; `no_signer`.
+        """
+        return await in_thread(self._flow.authorizer.accept_secret)
 
     async def trust(self, address: str) -> None:
         """Trust a recipient of payments for this client's service, besides those known.

@@ -42,8 +42,7 @@ class AsyncSubmissionContext(Generic[T]):
         request: the request.
         owner: the owner of the claim on the payment.
         give_up: the monotonic time at which the call ends.
-        job: a payment without a job is assigned to this one, so that its answer is kept.
-        keep: the ledger keeps the answer even without a job.
+        keep: the ledger keeps the answer even without a name.
         paid: called with a result that was paid for just now, before it is marked as collected.
         claimed: the payment that is claimed.
         answered: the payment, with its `reply`, whose answer is about to be returned to the caller.
@@ -53,7 +52,6 @@ class AsyncSubmissionContext(Generic[T]):
     request: Request[T]
     owner: str
     give_up: float
-    job: str | None = None
     keep: bool = False
     paid: Callable[[MarketResult[T]], object] = lambda result: None
     claimed: Payment | None = None
@@ -81,6 +79,7 @@ class AsyncSubmission(Generic[T]):
         self._context = context
         self._payment = payment
         self._signed = payment  # keeps its header, which the ledger deletes at the end
+        self._request = replace(context.request, body=payment.body)  # its fields may have another order
         self._machine = PaymentStateMachine(session.policy, payment, fresh=fresh)
         self._sending = False
         self._is_resubmission = not fresh
@@ -122,6 +121,11 @@ class AsyncSubmission(Generic[T]):
                 return await self._delivered(answer, response)
             if answer.verdict in (Classification.UNKNOWN, Classification.NOT_RECEIVED):
                 raise in_doubt(self._payment, answer.reason, response) from problem
+            if answer.receipt is not None and answer.receipt.success:
+                await self._settle(
+                    PaymentState.PAID_UNDELIVERED, answer, reason=answer.reason, reply=None, raises=False
+                )
+                raise self._final_error(answer, response, problem)
             await self._release_claim()
             return None
         except BaseException:
@@ -166,7 +170,7 @@ class AsyncSubmission(Generic[T]):
         """Submit it once. Returns what the response means, the response, and the error if it is none or no success."""
         self._sending = True
         try:
-            response = await self._session.exchange(self._context.request, self._context.give_up, self._signed)
+            response = await self._session.exchange(self._request, self._context.give_up, self._signed)
         except APIResponseError as unreadable:
             cut = unreadable.response
             if cut is None:
@@ -215,7 +219,7 @@ class AsyncSubmission(Generic[T]):
             self._payment, problem = self._authorizer.record(payment, outcome, now=now)
             result = self._result(data, answer, problem)
             context.paid(result)
-            self._authorizer.close(self._payment, context.owner, keep=context.keep, job=context.job)
+            self._authorizer.close(self._payment, context.owner, keep=context.keep)
             return result
 
         # Written down and marked as collected in one step: a cancellation meanwhile undoes it.
@@ -231,7 +235,7 @@ class AsyncSubmission(Generic[T]):
         for warning in warnings:
             extra = log_fields("payment_warning", payment_id=self._payment.id, reason=warning)
             logger.warning("payment %s: %s", self._payment.id, warning, extra=extra)
-        payment, kept = self._payment, self._context.keep or self._payment.job is not None
+        payment, kept = self._payment, self._context.keep or self._payment.purchase is not None
         return MarketResult(
             data=data,
             quote=self._context.quote,
@@ -256,11 +260,13 @@ class AsyncSubmission(Generic[T]):
         """Write down one more submission before it is sent."""
         authorizer, payment = self._authorizer, self._payment
         try:
-            resubmit = partial(authorizer.store.resubmit, payment.id, now=authorizer.clock.now(), job=self._context.job)
+            resubmit = partial(
+                authorizer.store.resubmit, payment.id, signatures=payment.signatures, now=authorizer.clock.now()
+            )
             current = await in_thread(resubmit)
         except LedgerError as problem:
             raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
-        if not current.live:  # another process closed it
+        if not current.live or current.signatures != payment.signatures:  # another process closed it, or signed again
             raise in_doubt(current, "it was closed meanwhile") if self._machine.in_doubt else blocking_error(current)
         self._payment = current
 
@@ -277,7 +283,12 @@ class AsyncSubmission(Generic[T]):
         try:
             await run_uninterrupted(
                 lambda: authorizer.store.settle(
-                    payment.id, state, reason="interrupted", submissions=submissions, now=authorizer.clock.now()
+                    payment.id,
+                    state,
+                    reason="interrupted",
+                    submissions=submissions,
+                    signatures=payment.signatures,
+                    now=authorizer.clock.now(),
                 )
             )
         except LedgerError as problem:

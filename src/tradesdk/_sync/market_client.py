@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from .._http import settings
+from .._http.request import optional_text
 from .._http.retry import RetryPolicy
 from .._http.settings import Timeout
 from .._market import MarketRequest
@@ -67,6 +68,8 @@ class MarketClient(MarketMethods):
             if it made it.
         check_tokens: check symbols against the service's free list before signing (fetched once an hour; addresses and
             ids with a hyphen pass). If the list cannot be read, the check is skipped.
+        lost: what a call does when an earlier payment for it was taken, or probably taken, and its answer is lost:
+            `ask` refuses, until a person decides; `buy_again` pays once more, for bots that nobody watches. Both count.
         timeout: seconds for each part of one attempt, or a `Timeout` (default: connect 5, read 30, 90 for a paid
             answer, write 30, pool 10).
         max_retries: retries per call, 0 to 5 (default 5). A payment is resent only as the same bytes.
@@ -100,6 +103,7 @@ class MarketClient(MarketMethods):
         max_validity: int = 120,
         reuse_offers: bool = False,
         check_tokens: bool = True,
+        lost: Literal["ask", "buy_again"] = "ask",
         witness: ChainWitness | None = None,
         timeout: float | Timeout | None = None,
         max_retries: int | None = None,
@@ -123,6 +127,8 @@ class MarketClient(MarketMethods):
             from .chain_witness import ChainWitness
 
             settings.instance("witness", witness, ChainWitness, ChainWitness.__name__)
+        if lost not in ("ask", "buy_again"):
+            raise InvalidArgumentError('lost must be "ask" or "buy_again"')
         recipients = _recipients(pay_to)
         if signer is not None:
             checked_signer(signer)
@@ -159,7 +165,12 @@ class MarketClient(MarketMethods):
             clock=clock,
         )
         self._paying = PaymentFlow(
-            session, _for_payments(session, timeout), authorizer, reuse_offers=reuse_offers, check_tokens=check_tokens
+            session,
+            _for_payments(session, timeout),
+            authorizer,
+            reuse_offers=reuse_offers,
+            check_tokens=check_tokens,
+            buy_again=lost == "buy_again",
         )
 
     @cached_property
@@ -177,7 +188,7 @@ class MarketClient(MarketMethods):
         """Calls for more than five tokens, in batches that are paid one by one."""
         from .batches import Batches
 
-        return Batches(self._deliver, self._paying.recall)
+        return Batches(self._paying.buy, self._paying.recall)
 
     @cached_property
     def payments(self) -> Payments:
@@ -202,25 +213,20 @@ class MarketClient(MarketMethods):
         /,
         *,
         max_price: Usd | None = None,
-        new_purchase: bool = False,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[T]:
-        return self._deliver(request, lambda result: result, max_price=max_price, new_purchase=new_purchase)
-
-    def _deliver(
-        self,
-        asked: MarketRequest[T],
-        finish: Callable[[MarketResult[T]], R],
-        *,
-        max_price: Usd | None,
-        new_purchase: bool = False,
-        job: str | None = None,
-    ) -> R:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        return self._paying.buy(asked, finish, max_price=most, new_purchase=new_purchase, job=job)
+        replaces = optional_text("new_purchase", new_purchase)
+        return self._paying.buy(
+            request, lambda result: result, max_price=most, new_purchase=replaces, purchase=purchase
+        )
 
-    def _dry_run(self, request: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun:
+    def _dry_run(
+        self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
         most = None if max_price is None else micro_usd("max_price", max_price)
-        return self._paying.dry_run(request, max_price=most)
+        return self._paying.dry_run(request, max_price=most, purchase=purchase)
 
     def with_options(
         self,

@@ -34,7 +34,13 @@ class MarketMethods(ABC):
 
     @abstractmethod
     def _buy(
-        self, request: MarketRequest[T], /, *, max_price: Usd | None = None, new_purchase: bool = False
+        self,
+        request: MarketRequest[T],
+        /,
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[T]: ...
 
     def token_signals(
@@ -43,7 +49,8 @@ class MarketMethods(ABC):
         *,
         limit: int | None = None,
         max_price: Usd | None = None,
-        new_purchase: bool = False,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the newest signals of tokens, newest first (`POST /v1/token-signals`, $0.05 a token).
 
@@ -52,7 +59,9 @@ class MarketMethods(ABC):
                 `TokenQuery("BRETT", 50)` sets the limit of one token.
             limit: signals per token, 1 to 100 (the service's default is 10).
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -60,7 +69,9 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.token_signals(tokens, limit), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(
+            market.token_signals(tokens, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
+        )
 
     def signal_history(
         self,
@@ -70,7 +81,8 @@ class MarketMethods(ABC):
         end: datetime | float | None = None,
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
-        new_purchase: bool = False,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenSignals]]:
         """Get the signals of tokens in a period, newest first (`POST /v1/signal-history`, $0.05 a token).
 
@@ -80,7 +92,9 @@ class MarketMethods(ABC):
             end: not after this moment, the same way (`endDate` on the wire).
             signal_type: only signals of this type; `ALL` for every type.
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -89,17 +103,24 @@ class MarketMethods(ABC):
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
         request = market.signal_history(tokens, start, end, signal_type)
-        return self._buy(request, max_price=max_price, new_purchase=new_purchase)
+        return self._buy(request, max_price=max_price, purchase=purchase, new_purchase=new_purchase)
 
     def token_prices(
-        self, tokens: Sequence[str], *, max_price: Usd | None = None, new_purchase: bool = False
+        self,
+        tokens: Sequence[str],
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenPrice]]:
         """Get the current prices of tokens, in ETH and in USD (`POST /v1/token-prices`, $0.03 a token).
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -107,17 +128,24 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.token_prices(tokens), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(market.token_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
 
     def token_win_rate(
-        self, tokens: Sequence[str], *, max_price: Usd | None = None, new_purchase: bool = False
+        self,
+        tokens: Sequence[str],
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenWinRate]]:
         """Get how often agents won with tokens, in percent (`POST /v1/token-win-rate`, $0.03 a token).
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -125,17 +153,26 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.token_win_rate(tokens), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(
+            market.token_win_rate(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
+        )
 
     def token_avg_prices(
-        self, tokens: Sequence[str], *, max_price: Usd | None = None, new_purchase: bool = False
+        self,
+        tokens: Sequence[str],
+        *,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TokenResults[TokenAvgPrices]]:
         """Get the average prices that agents paid and got for tokens (`POST /v1/token-avg-prices`, $0.02 a token).
 
         Args:
             tokens: 1 to 5 different tokens: address on Base, id in a coin registry, or symbol, in any case.
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -143,10 +180,18 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.token_avg_prices(tokens), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(
+            market.token_avg_prices(tokens), max_price=max_price, purchase=purchase, new_purchase=new_purchase
+        )
 
     def top_performers(
-        self, sort_by: SortBy, *, limit: int | None = None, max_price: Usd | None = None, new_purchase: bool = False
+        self,
+        sort_by: SortBy,
+        *,
+        limit: int | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[TopPerformers]:
         """Get the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit).
 
@@ -154,7 +199,9 @@ class MarketMethods(ABC):
             sort_by: `winRate` or `ROI`.
             limit: tokens, 1 to 300 (the service's default is 300).
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -162,16 +209,20 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.top_performers(sort_by, limit), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(
+            market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase, new_purchase=new_purchase
+        )
 
     def aggregate_metrics(
-        self, *, max_price: Usd | None = None, new_purchase: bool = False
+        self, *, max_price: Usd | None = None, purchase: str | None = None, new_purchase: str | None = None
     ) -> MarketResult[AggregateMetrics]:
         """Get the totals of the platform (`POST /v1/aggregate-metrics`, $0.06).
 
         Args:
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: an argument was refused; nothing was sent.
@@ -179,7 +230,7 @@ class MarketMethods(ABC):
             PaymentOutcomeUnknownError: it may have been paid; see `error.payment` and `error.hint`.
             PaymentError, APIError: all other failures, with `.payment` if one was sent.
         """
-        return self._buy(market.aggregate_metrics(), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(market.aggregate_metrics(), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
 
     def supported_tokens(self, *, limit: int | None = None) -> MarketResult[SupportedTokens]:
         """List the tokens with market data (`POST /v1/supported-tokens`, free).
@@ -198,7 +249,8 @@ class MarketMethods(ABC):
         *,
         json: Mapping[str, Any] | None = None,
         max_price: Usd | None = None,
-        new_purchase: bool = False,
+        purchase: str | None = None,
+        new_purchase: str | None = None,
     ) -> MarketResult[RawResponse]:
         """POST any body to an endpoint with a published price; paid, guarded and budgeted like the other methods.
 
@@ -206,13 +258,15 @@ class MarketMethods(ABC):
             path: such as `/v1/token-prices`.
             json: the body. If the price is per token, its `tokens` are 1 to 5 objects with an `identifier`.
             max_price: the call may cost at most this much, in USD (default: the published price).
-            new_purchase: pay even if an earlier payment for the same call may still be taken.
+            purchase: the name of this purchase: it is paid for once, on all machines with this wallet. Its answer is
+                kept for 30 days.
+            new_purchase: the id of an earlier payment for the same, to buy it once more whatever became of that one.
 
         Raises:
             InvalidArgumentError: no price is published for the path, or the tokens cannot be counted; nothing was sent.
             PaymentError, APIError: as for the other methods.
         """
-        return self._buy(market.raw(path, json), max_price=max_price, new_purchase=new_purchase)
+        return self._buy(market.raw(path, json), max_price=max_price, purchase=purchase, new_purchase=new_purchase)
 
 
 class Quoting(Protocol):
@@ -278,23 +332,30 @@ class Quotes:
 class DryRunning(Protocol):
     """Does a dry run of a request."""
 
-    def __call__(self, request: MarketRequest[Any], /, *, max_price: Usd | None = None) -> DryRun: ...
+    def __call__(
+        self, request: MarketRequest[Any], /, *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun: ...
 
 
 class DryRuns:
     """`client.dry_run`: what calls would sign. Requests the offer; signs, reserves and pays nothing.
 
-    Each method takes the arguments of the client's method of the same name, including `max_price`.
+    Each method takes the arguments of the client's method of the same name, including `max_price` and `purchase`.
     """
 
     def __init__(self, dry_run: DryRunning) -> None:
         self._dry_run = dry_run
 
     def token_signals(
-        self, tokens: Sequence[str | TokenQuery], *, limit: int | None = None, max_price: Usd | None = None
+        self,
+        tokens: Sequence[str | TokenQuery],
+        *,
+        limit: int | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
     ) -> DryRun:
         """Dry-run the newest signals of 1 to 5 tokens (`POST /v1/token-signals`, $0.05 a token)."""
-        return self._dry_run(market.token_signals(tokens, limit), max_price=max_price)
+        return self._dry_run(market.token_signals(tokens, limit), max_price=max_price, purchase=purchase)
 
     def signal_history(
         self,
@@ -304,34 +365,52 @@ class DryRuns:
         end: datetime | float | None = None,
         signal_type: SignalType | None = None,
         max_price: Usd | None = None,
+        purchase: str | None = None,
     ) -> DryRun:
         """Dry-run the signals of 1 to 5 tokens in a period (`POST /v1/signal-history`, $0.05 a token)."""
-        return self._dry_run(market.signal_history(tokens, start, end, signal_type), max_price=max_price)
+        return self._dry_run(
+            market.signal_history(tokens, start, end, signal_type), max_price=max_price, purchase=purchase
+        )
 
-    def token_prices(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
+    def token_prices(
+        self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
         """Dry-run the current prices of 1 to 5 tokens (`POST /v1/token-prices`, $0.03 a token)."""
-        return self._dry_run(market.token_prices(tokens), max_price=max_price)
+        return self._dry_run(market.token_prices(tokens), max_price=max_price, purchase=purchase)
 
-    def token_win_rate(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
+    def token_win_rate(
+        self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
         """Dry-run the win rates of 1 to 5 tokens (`POST /v1/token-win-rate`, $0.03 a token)."""
-        return self._dry_run(market.token_win_rate(tokens), max_price=max_price)
+        return self._dry_run(market.token_win_rate(tokens), max_price=max_price, purchase=purchase)
 
-    def token_avg_prices(self, tokens: Sequence[str], *, max_price: Usd | None = None) -> DryRun:
+    def token_avg_prices(
+        self, tokens: Sequence[str], *, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
         """Dry-run the average prices of 1 to 5 tokens (`POST /v1/token-avg-prices`, $0.02 a token)."""
-        return self._dry_run(market.token_avg_prices(tokens), max_price=max_price)
+        return self._dry_run(market.token_avg_prices(tokens), max_price=max_price, purchase=purchase)
 
-    def top_performers(self, sort_by: SortBy, *, limit: int | None = None, max_price: Usd | None = None) -> DryRun:
+    def top_performers(
+        self, sort_by: SortBy, *, limit: int | None = None, max_price: Usd | None = None, purchase: str | None = None
+    ) -> DryRun:
         """Dry-run the tokens that agents do best with (`POST /v1/top-performers`, $0.06 for any limit)."""
-        return self._dry_run(market.top_performers(sort_by, limit), max_price=max_price)
+        return self._dry_run(market.top_performers(sort_by, limit), max_price=max_price, purchase=purchase)
 
-    def aggregate_metrics(self, *, max_price: Usd | None = None) -> DryRun:
+    def aggregate_metrics(self, *, max_price: Usd | None = None, purchase: str | None = None) -> DryRun:
         """Dry-run the totals of the platform (`POST /v1/aggregate-metrics`, $0.06)."""
-        return self._dry_run(market.aggregate_metrics(), max_price=max_price)
+        return self._dry_run(market.aggregate_metrics(), max_price=max_price, purchase=purchase)
 
     def supported_tokens(self, *, limit: int | None = None) -> DryRun:
         """Dry-run the tokens with market data (`POST /v1/supported-tokens`, free)."""
         return self._dry_run(market.supported_tokens(limit))
 
-    def request(self, path: str, *, json: Mapping[str, Any] | None = None, max_price: Usd | None = None) -> DryRun:
+    def request(
+        self,
+        path: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        max_price: Usd | None = None,
+        purchase: str | None = None,
+    ) -> DryRun:
         """Dry-run any body for an endpoint with a published price, such as `/v1/token-prices`."""
-        return self._dry_run(market.raw(path, json), max_price=max_price)
+        return self._dry_run(market.raw(path, json), max_price=max_price, purchase=purchase)

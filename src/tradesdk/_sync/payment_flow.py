@@ -25,12 +25,13 @@ from .._market import (
     supported_tokens,
 )
 from .._values.http import RawResponse
-from .._values.payment import Payment, PaymentState, origin_of
+from .._values.payment import UNRESOLVED, Payment, PaymentState, origin_of
 from ..errors import APIError, APIStatusError, ConfigError, LedgerError, PaymentRefusedError, TradeError
-from ..payments.authorizer import PaymentAuthorizer, PurchaseIntent, call_key
+from ..payments.authorizer import PaymentAuthorizer
 from ..payments.ledger.leases import owner_name
 from ..payments.messages import blocking_error
 from ..payments.protocol import Offer, parse_offer
+from ..payments.purchases import PurchaseIntent, call_key, item_name, purchase_name
 from ..payments.results import DryRun, MarketResult, Quote
 from ..payments.state_machine import PaymentStateMachine
 from .concurrency import KeyedLock, Place, in_thread, run_uninterrupted, shielded, sleep
@@ -62,11 +63,13 @@ class PaymentFlow:
         *,
         reuse_offers: bool,
         check_tokens: bool,
+        buy_again: bool,
     ) -> None:
         self.session = session
         self.paid = paid
         self.authorizer = authorizer
         self._reuse = reuse_offers
+        self._buy_again = buy_again
         self._offers: dict[tuple[str, int | None], Offer] = {}
         self._locks = KeyedLock()
         self._check = TokenCheck() if check_tokens else None
@@ -89,15 +92,19 @@ class PaymentFlow:
         finish: Callable[[MarketResult[T]], R],
         *,
         max_price: int | None,
-        new_purchase: bool,
-        job: str | None,
+        new_purchase: str | None,
+        purchase: str | None = None,
+        job: str | None = None,
+        is_batch: bool = False,
     ) -> R:
         """Buy an answer and return the result of `finish`. It is paid for only if the service requires that.
 
-        If the call ends before its caller has the answer, the next equal call gets it.
+        If the call ends before its caller has the answer, the next equal call gets it. `purchase` is its name; each
+        call of a `job` is named by the job and the request.
         """
-        purchase = self._purchase(call, max_price=max_price, new_purchase=new_purchase, job=job)
-        if purchase.amount == 0 or not self.authorizer.can_pay:
+        intent = self._purchase(call, max_price=max_price, name=purchase, job=job)
+        intent = replace(intent, new_purchase=new_purchase, is_batch=is_batch)
+        if intent.amount == 0 or not self.authorizer.can_pay:
             quote = self.quote(call, max_price)
             found = self._request_offer(call, quote, self.session.clock.monotonic() + self.session.deadline)
             if isinstance(found, MarketResult):
@@ -105,13 +112,13 @@ class PaymentFlow:
             _ = self.authorizer.payer  # raises: there is no signer
         finished: list[R] = []
         context = SubmissionContext(
-            call.request, owner_name(), self._deadline(), job=job, paid=lambda result: finished.append(finish(result))
+            call.request, owner_name(), self._deadline(), paid=lambda result: finished.append(finish(result))
         )
-        lock, place = self._locks.of(purchase.key), Place()
+        lock, place = self._locks.of(intent.key), Place()
         try:
             if not lock.take(self.session.deadline, ref(place)):
                 raise _in_progress("the same call is in progress and did not end before the deadline")
-            bought = self._buy(call, purchase, context)
+            bought = self._buy(call, intent, context)
             answer = finished[-1] if finished else finish(bought)
             lock.give_back(ref(place))
             return answer
@@ -133,14 +140,14 @@ class PaymentFlow:
             return None
         return self._stored_result(call.request, quote, earlier)
 
-    def dry_run(self, call: MarketRequest[Any], *, max_price: int | None) -> DryRun:
+    def dry_run(self, call: MarketRequest[Any], *, max_price: int | None, purchase: str | None) -> DryRun:
         """What would be signed."""
-        purchase = self._purchase(call, max_price=max_price)
-        quote = in_thread(lambda: self.authorizer.quote(purchase))
+        intent = self._purchase(call, max_price=max_price, name=purchase)
+        quote = in_thread(lambda: self.authorizer.quote(intent))
         give_up = self._deadline()
         found = self._request_offer(call, quote, give_up)
         offer = None if isinstance(found, MarketResult) else found
-        plan = in_thread(lambda: self.authorizer.dry_run(purchase, offer, quote))
+        plan = in_thread(lambda: self.authorizer.dry_run(intent, offer, quote))
         if self._check is not None and offer is not None and self.authorizer.can_pay and plan.standing is None:
             try:
                 self._check.check(call, self.session, give_up)
@@ -192,7 +199,7 @@ class PaymentFlow:
         if current.state is PaymentState.DELIVERED and current.reply is not None:
             result = self._stored_result(context.request, context.quote, current)
             context.answered = current
-            close = partial(self.authorizer.close, current, context.owner, keep=True, job=None)
+            close = partial(self.authorizer.close, current, context.owner, keep=True)
             run_uninterrupted(close)
             return result
         over = self.authorizer.is_renewable(current)
@@ -231,10 +238,11 @@ class PaymentFlow:
         call: MarketRequest[Any],
         *,
         max_price: int | None = None,
-        new_purchase: bool = False,
+        name: str | None = None,
         job: str | None = None,
     ) -> PurchaseIntent:
         request = call.request
+        name = purchase_name(name) if job is None else item_name(job, request.path, request.body or b"")
         return PurchaseIntent(
             method=request.method,
             url=self.session.base_url + request.target,
@@ -243,20 +251,17 @@ class PaymentFlow:
             tokens=call.tokens,
             amount=price(request.path, call.tokens or 0),
             max_price=max_price,
-            new_purchase=new_purchase,
-            job=job,
+            name=name,
         )
 
     def _buy(self, call: MarketRequest[T], purchase: PurchaseIntent, context: SubmissionContext[T]) -> MarketResult[T]:
         clock, authorizer, give_up, pause = self.session.clock, self.authorizer, context.give_up, 0.05
-        context.quote, existing = in_thread(
-            lambda: (authorizer.quote(purchase), authorizer.delivered(purchase) or authorizer.existing(purchase))
-        )
+        context.quote, existing = in_thread(lambda: (authorizer.quote(purchase), authorizer.existing(purchase)))
         replayed = False
         while True:
             if existing is not None and not authorizer.time.is_known and authorizer.is_over(existing):
                 self.sync_clock()  # whether it has expired depends on the service's time
-                existing = in_thread(lambda: authorizer.existing(purchase))
+                existing = in_thread(partial(authorizer.existing, purchase))
             if existing is None or authorizer.is_renewable(existing):
                 if existing is not None and not replayed and authorizer.may_have_kept_answer(existing):
                     replayed = True
@@ -281,13 +286,16 @@ class PaymentFlow:
                 earlier = self._collect(context, existing)
             elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
                 if not existing.live:
-                    raise blocking_error(existing)
+                    if not (self._buy_again and existing.state in UNRESOLVED):
+                        raise blocking_error(existing)
+                    purchase, existing = replace(purchase, new_purchase=existing.id), None
+                    continue
                 authorizer.check_existing(existing, purchase)
                 context.claimed = existing
                 if existing.state is not PaymentState.RESERVED:
                     earlier = self._resubmit(context, existing)
                 elif in_thread(partial(authorizer.reclaim, existing, context.owner)):
-                    existing = in_thread(lambda: authorizer.existing(purchase))
+                    existing = in_thread(partial(authorizer.existing, purchase))
                     continue
             if earlier is not None:
                 return earlier
@@ -298,21 +306,20 @@ class PaymentFlow:
                 )
             sleep(clock, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            existing = in_thread(lambda: authorizer.existing(purchase))
+            existing = in_thread(partial(authorizer.existing, purchase))
 
     def _collect(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
         """Return a stored answer; None while another call has claimed it."""
         result = self._stored_result(context.request, context.quote, payment)
-        if payment.job is not None:  # every call for the job gets it
+        if payment.purchase is not None:  # every call with that name gets it
             return result
         context.claimed, owner = payment, context.owner
         claim = partial(self.authorizer.claim_answer, payment, owner)
         if not in_thread(claim, undo=lambda _: self._release_claim(owner, payment)):
             return None
         context.answered = payment
-        run_uninterrupted(partial(self.authorizer.close, payment, owner, keep=False, job=context.job))
-        shown = replace(payment, job=context.job, reply=None if context.job is None else payment.reply)
-        return replace(result, payment=shown)
+        run_uninterrupted(partial(self.authorizer.close, payment, owner, keep=False))
+        return replace(result, payment=replace(payment, reply=None))
 
     def _resubmit(self, context: SubmissionContext[T], payment: Payment) -> MarketResult[T] | None:
         """Resend an earlier payment; None while another call has claimed it, or if its state has changed."""
@@ -407,6 +414,7 @@ class PaymentFlow:
                         before.state_if_not_sent,
                         reason="cancelled before it was sent",
                         submissions=before.submissions,
+                        signatures=prepared.payment.signatures,
                         now=authorizer.clock.now(),
                     )
                 finally:

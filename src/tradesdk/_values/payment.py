@@ -57,6 +57,8 @@ class PaymentState(StrEnum):
     """Paid, without a usable answer: the nonce is used, or the answer cannot be read."""
     SUSPECT_PAID = "suspect_paid"
     """The service failed to settle two signatures of the same nonce: probably paid. A person has to check."""
+    TAKEN_ELSEWHERE = "taken_elsewhere"
+    """A named purchase whose nonce was used before this ledger sent it: another machine, or a lost ledger, paid."""
     EXPIRED_UNPAID = "expired_unpaid"
     """Rejected and expired. Only the service says that it was not taken, so its amount stays held."""
     EXPIRED_UNKNOWN = "expired_unknown"
@@ -79,7 +81,7 @@ LIVE = frozenset(
     }
 )
 """States in which a payment may still be taken."""
-UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.SUSPECT_PAID})
+UNRESOLVED = frozenset({PaymentState.PAID_UNDELIVERED, PaymentState.SUSPECT_PAID, PaymentState.TAKEN_ELSEWHERE})
 """States in which the same call is not signed again until a person decides."""
 WITHOUT_PROOF = UNRESOLVED | {PaymentState.EXPIRED_UNKNOWN, PaymentState.EXPIRED_UNPAID}
 """States of payments that can no longer be sent, and of which only the chain or a person can say what they were."""
@@ -151,7 +153,8 @@ class Payment:
     Attributes:
         id: `pay_` and 24 hexadecimal digits.
         state: its state.
-        fingerprint: what it pays for: a hash of method, URL, body and payer.
+        fingerprint: what it pays for: a hash of payer and, if it has one, the purchase's name; else of method, URL and
+            body.
         method: the HTTP method.
         url: the full URL.
         body: the request's body.
@@ -175,13 +178,14 @@ class Payment:
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         earlier: its state before it was reserved to be signed again; None if it never was.
-        witnessed: the chain says that it was taken; `reason` has the transaction.
+        witnessed: the chain says that it was taken, and `reason` has the transaction; or a person says so of a
+            delivered one.
         reason: why it is in this state; the service's reason if it gave one.
         receipt: the receipt of the settlement, if there is one.
         identified: it has an identifier, so the service can return the stored answer again.
-        job: the batch job that it belongs to.
-        reply: the body of the answer, while it is kept: until the caller has it; longer for jobs, after `resume`, and
-            for answers that are not usable.
+        purchase: the name of the purchase; None for an unnamed one. In a batch job, the job's name and the request.
+        reply: the body of the answer, while it is kept: until the caller has it; for 30 days with a name and after
+            `resume`; longer if it is not usable.
         superseded: another payment for the same call was requested in spite of this one, and signed.
     """
 
@@ -209,7 +213,7 @@ class Payment:
     reason: str = ""
     receipt: Receipt | None = None
     identified: bool = False
-    job: str | None = None
+    purchase: str | None = None
     reply: bytes | None = None
     superseded: bool = False
     signatures: int = 0
@@ -264,6 +268,8 @@ class Payment:
             return False
         if self.proven_paid:
             return True
+        if self.counted == 0 < self.amount:  # delivered, and a person or the chain says that it was not taken
+            return False
         return "unknown" if self.submissions else False
 
     def moved(self, state: PaymentState, reason: str, receipt: Receipt | None, submissions: int, now: float) -> Payment:

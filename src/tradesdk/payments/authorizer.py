@@ -6,12 +6,10 @@ here sends anything.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,8 +17,10 @@ from .._http.log_events import log_fields, logger
 from .._system.clock import Clock
 from .._values.money import shown_usd, usd
 from .._values.payment import Payment, PaymentState, Receipt, SignedHeader, origin_of
+from .._values.text import printable, without_keys
 from ..errors import (
     ErrorCode,
+    InvalidArgumentError,
     LedgerError,
     PaymentError,
     PaymentRefusedError,
@@ -31,9 +31,10 @@ from ..errors import (
 from .budget import Budget, Spending
 from .guards import Guards, check_url, choose, validity
 from .ledger.leases import LONGEST_CLAIM, ended
-from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before
-from .messages import blocking_error
+from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before, with_terms
+from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
+from .purchases import PurchaseIntent, named_nonce, purchase_secret, secret_id
 from .results import DryRun, Quote
 from .service_clock import REPORTED, ServiceClock
 from .signing.secp256k1 import checksummed
@@ -46,51 +47,6 @@ if TYPE_CHECKING:
 V1_LEEWAY = 600
 _A_DAY = 86_400
 NO_SPENDING = {"last_hour": 0, "today": 0, "total": 0, "held": 0, "held_last_hour": 0, "held_today": 0}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PurchaseIntent:
-    """A call that may have to be paid for.
-
-    Attributes:
-        method: the HTTP method.
-        url: the full URL.
-        body: the request's body.
-        path: the endpoint.
-        tokens: the number of tokens.
-        amount: the published price in micro-dollars.
-        max_price: micro-dollars that the caller allows, more or less than the published price.
-        new_purchase: sign a new payment even if an earlier one for the same call may still be taken.
-        job: the batch job that it belongs to.
-    """
-
-    method: str
-    url: str
-    body: bytes
-    path: str
-    tokens: int | None
-    amount: int
-    max_price: int | None = None
-    new_purchase: bool = False
-    job: str | None = None
-
-    @property
-    def key(self) -> str:
-        """Identifies this call among others of the same client."""
-        return call_key(self.method, self.url, self.body)
-
-    def fingerprint(self, payer: str) -> str:
-        """Identifies this purchase: a hash of method, URL, body and payer."""
-        found = self._fingerprints.get(payer)
-        if found is None:
-            parts = (self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
-            digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
-            found = self._fingerprints[payer] = hashlib.sha256(digests).hexdigest()
-        return found
-
-    @cached_property
-    def _fingerprints(self) -> dict[str, str]:
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +67,6 @@ class Outcome:
     reply: bytes | None
     submissions: int
     settle_failed: int
-
-
-def call_key(method: str, url: str, body: bytes) -> str:
-    """Identifies a call among others of the same client."""
-    return f"{method} {url} {body.decode('latin-1')}"
 
 
 class PaymentAuthorizer:
@@ -196,18 +147,43 @@ class PaymentAuthorizer:
         return Quote(path=purchase.path, tokens=purchase.tokens, amount=purchase.amount, spending=spending)
 
     def existing(self, purchase: PurchaseIntent) -> Payment | None:
-        """An earlier payment for the same call: it is not closed, or its answer was not collected.
+        """An earlier payment for the same purchase: it is not closed, or its answer can be returned.
 
-        The states of expired payments are brought up to date first.
+        None if it is the one that `new_purchase` replaces. The states of expired payments are brought up to date first.
+
+        Raises:
+            PaymentRefusedError: `purchase_changed`: the name was used for other data.
+            InvalidArgumentError: `new_purchase` does not name a payment for it.
         """
-        if purchase.new_purchase:
-            return None
+        self.replaced(purchase)
         fingerprint = purchase.fingerprint(self.payer)
         found = self.store.find(fingerprint, now=self.clock.now())
-        if found is None or not found.live:
-            return found
-        self.expire(origin_of(purchase.url))
-        return self.store.find(fingerprint, now=self.clock.now())
+        if found is not None and found.live:
+            self.expire(origin_of(purchase.url))
+            found = self.store.find(fingerprint, now=self.clock.now())
+        if found is None or found.id == purchase.new_purchase:
+            return None
+        if not purchase.is_for(found):
+            raise purchase_changed(found)
+        return found
+
+    def replaced(self, purchase: PurchaseIntent) -> Payment | None:
+        """The payment that `new_purchase` names.
+
+        Raises:
+            InvalidArgumentError: it is not in the ledger, or pays for something else.
+        """
+        if purchase.new_purchase is None:
+            return None
+        found = self.store.get(purchase.new_purchase)
+        is_other = found is not None and found.fingerprint != purchase.fingerprint(self.payer)
+        if is_other and purchase.is_batch:
+            return None
+        if found is None or is_other:
+            why = "is not in this ledger" if found is None else "pays for something else"
+            shown = printable(without_keys(purchase.new_purchase), 60)
+            raise InvalidArgumentError(f"new_purchase: payment {shown} {why}; name the one that this call replaces")
+        return found
 
     def expire(self, origin: str) -> list[Payment]:
         """Close the payments for a service that have surely expired by its clock."""
@@ -220,9 +196,10 @@ class PaymentAuthorizer:
         return self.store.expire(now - _A_DAY, now=now)
 
     def delivered(self, purchase: PurchaseIntent) -> Payment | None:
-        """The payment whose answer the job of the purchase has already."""
-        fingerprint = purchase.fingerprint(self.payer)
-        return None if purchase.job is None else self.store.delivered(purchase.job, fingerprint)
+        """The payment of a named purchase whose answer is in the ledger."""
+        found = self.store.find(purchase.fingerprint(self.payer), now=self.clock.now())
+        is_kept = found is not None and found.state is PaymentState.DELIVERED and found.reply is not None
+        return found if is_kept and found is not None and purchase.is_for(found) else None
 
     def latest(self) -> float:
         """The latest estimate of the service's time, in Unix seconds."""
@@ -311,6 +288,7 @@ class PaymentAuthorizer:
                 reply=outcome.reply,
                 submissions=outcome.submissions,
                 settle_failed=outcome.settle_failed,
+                signatures=payment.signatures,
                 now=now,
             )
         except LedgerError as error:
@@ -322,10 +300,10 @@ class PaymentAuthorizer:
             payment = payment.moved(outcome.state, outcome.reason, outcome.receipt, outcome.submissions, now)
         return payment, problem
 
-    def close(self, payment: Payment, owner: str, *, keep: bool, job: str | None) -> None:
+    def close(self, payment: Payment, owner: str, *, keep: bool) -> None:
         """Note that the caller has the answer, and release the claim."""
         try:
-            self.store.collect(payment.id, owner=owner, keep=keep, job=job)
+            self.store.collect(payment.id, owner=owner, keep=keep)
         except LedgerError as problem:
             ended(owner)  # else its claim would delay the next equal call
             extra = log_fields("ledger_failed", problem, payment_id=payment.id)
@@ -364,13 +342,16 @@ class PaymentAuthorizer:
     def authorize(self, purchase: PurchaseIntent, offer: Offer, owner: str) -> Prepared:
         """Check, reserve, sign and write down a payment. If another call was faster, returns its payment.
 
-        An earlier payment for the same call that can no longer be sent is signed again, with the same nonce.
+        An earlier payment for the same purchase that can no longer be sent is signed again, with the same nonce.
 
         Raises:
             PaymentRefusedError: a guard, a budget or the signer refused.
             LedgerError: it could not be written.
         """
+        secret = None if purchase.name is None else self._checked_secret()  # first: a person may type a password
         requirement, draft = self._draft(purchase, offer)
+        if secret is not None:
+            draft = replace(draft, nonce=self._named_nonce(purchase, secret, draft))
         if abs(difference := self.time.difference) > REPORTED:
             side = "ahead of" if difference > 0 else "behind"
             extra = log_fields("clock_difference", seconds=round(difference, 1))
@@ -388,13 +369,16 @@ class PaymentAuthorizer:
                 expired=self.time.earliest(now, self.clock.monotonic()),
                 over=self.latest() + MARGIN,
                 now=now,
-                new_purchase=purchase.new_purchase,
+                replaces=purchase.new_purchase,
             )
             if not is_reserved:
                 earlier, payment = payment, None
                 return Prepared(earlier, fresh=False)
-            header = self._signed(offer, requirement, payment)
-            submitted = self.store.submit(payment.id, header, pay_to=self._pay_to, owner=owner, now=self.clock.now())
+            if not purchase.is_for(payment):
+                raise purchase_changed(payment)
+            to_sign = with_terms(payment, draft)
+            header = self._signed(offer, requirement, to_sign)
+            submitted = self.store.submit(to_sign, header, pay_to=self._pay_to, owner=owner, now=self.clock.now())
             return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
@@ -435,11 +419,14 @@ class PaymentAuthorizer:
         now, spending = self.clock.now(), quote.spending
         if existing is None or self.is_renewable(existing):
             if existing is not None:
-                draft = renewed(existing, draft)
-                spending = spending_before(draft, existing, spending, now)
+                again = renewed(existing, draft)
+                spending = spending_before(again, draft.amount, existing, spending, now)
+                draft = with_terms(again, draft)
             # When the hour leaves room again is not known here: the last hour's payments are not read.
             refusal = budget_refusal(draft.amount, spending, now=now, last_hour=())
             authorization = _authorization(draft).wire()
+            if purchase.name is not None and existing is None:
+                del authorization["nonce"]  # it takes the key
             return DryRun(
                 quote=quote,
                 authorization=authorization,
@@ -488,9 +475,26 @@ class PaymentAuthorizer:
             created=now,
             updated=now,
             identified=offer.identifier_wanted,
-            job=purchase.job,
+            purchase=purchase.name,
         )
         return requirement, payment
+
+    def _checked_secret(self) -> bytes:
+        """The purchase secret. With another one, names that only other ledgers have would be paid for again."""
+        secret = purchase_secret(self.signer)
+        given = secret_id(secret)
+        if (known := self.store.purchase_secret(self.payer, given)) != given:
+            raise purchase_secret_changed(self.payer, known, given)
+        return secret
+
+    def _named_nonce(self, purchase: PurchaseIntent, secret: bytes, draft: Payment) -> str:
+        replaced, name = self.replaced(purchase), purchase.name or ""
+        before = None if replaced is None else replaced.nonce
+        return named_nonce(secret, name, payer=draft.payer, asset=draft.asset, replaced=before)
+
+    def accept_secret(self) -> str:
+        """Replace the id of the purchase secret in the ledger. Returns the new one."""
+        return self.store.purchase_secret(self.payer, secret_id(purchase_secret(self.signer)), replace=True)
 
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer

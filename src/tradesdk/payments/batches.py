@@ -76,15 +76,24 @@ class BatchOptions:
         job: the name under which the ledger keeps the answers.
         max_price: micro-dollars that one batch may cost.
         max_total: micro-dollars that the run may spend.
+        new_purchase: the id of an earlier payment for one of the batches, which is bought once more.
     """
 
     size: int
     job: str | None
     max_price: int | None
     max_total: int | None
+    new_purchase: str | None = None
 
     @classmethod
-    def of(cls, size: int, job: str | None, max_price: Usd | None, max_total: Usd | None) -> BatchOptions:
+    def of(
+        cls,
+        size: int,
+        job: str | None,
+        max_price: Usd | None,
+        max_total: Usd | None,
+        new_purchase: str | None = None,
+    ) -> BatchOptions:
         """Check the options of a caller."""
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MAX_BATCH:
             raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
@@ -93,6 +102,7 @@ class BatchOptions:
             job=optional_text("job", job),
             max_price=None if max_price is None else micro_usd("max_price", max_price),
             max_total=None if max_total is None else micro_usd("max_total", max_total),
+            new_purchase=optional_text("new_purchase", new_purchase),
         )
 
 
@@ -133,8 +143,8 @@ class BatchPlan(Generic[T]):
         """Micro-dollars spent, including failed payments that may have been taken."""
         return sum(self._paid.values())
 
-    def most(self, part: Part[T]) -> Decimal | None:
-        """Dollars that a batch may cost now; None if only the client's limits apply.
+    def most(self, part: Part[T]) -> int | None:
+        """Micro-dollars that a batch may cost now; None if only the client's limits apply.
 
         Raises:
             PaymentRefusedError: `over_total`: it would exceed `max_total`.
@@ -157,7 +167,7 @@ class BatchPlan(Generic[T]):
                     ),
                 )
             most = min(room, part.amount if most is None else most)
-        return None if most is None else usd(most)
+        return most
 
     def failed(self, error: BaseException) -> None:
         """Count the payment of a failed batch, as it may have been taken. Each payment counts once.

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from .._values.http import RawResponse
 from .._values.money import shown_usd
 from .._values.payment import GRACE, UNRESOLVED, WITHOUT_PROOF, Payment, PaymentState
+from .._values.text import printable
 from ..errors import (
     ErrorCode,
     PaymentError,
@@ -77,12 +78,60 @@ def undelivered(payment: Payment, reason: str, response: RawResponse | None = No
     return PaymentUndeliveredError(
         f"{shown_usd(payment.amount)} {paid}, and no usable answer arrived: {reason}",
         code="paid_undelivered",
-        hint="contact the service with the nonce and the transaction; the same call is not paid for again without "
-        f"new_purchase=True, unless the payment is marked: client.payments.mark({payment.id!r}, paid=True) "
-        f"(trade pay reconcile --mark paid {payment.id})",
+        hint="contact the service with the nonce and the transaction; it is paid for again only with "
+        f"{_replacing(payment)}" + _or_mark_paid(payment),
         reason=reason,
         payment=payment,
         response=response,
+    )
+
+
+def _replacing(payment: Payment) -> str:
+    return f"new_purchase={payment.id!r} (--new-purchase {payment.id})"
+
+
+def _or_mark_paid(payment: Payment) -> str:
+    """The other way to buy again: a named purchase has none, as one that is marked paid stays closed."""
+    if payment.purchase is not None:
+        return ""
+    return f", or after client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
+
+
+def taken_elsewhere(payment: Payment, response: RawResponse | None = None) -> PaymentError:
+    """The nonce of a named purchase was used, and this ledger never sent it."""
+    return PaymentUndeliveredError(
+        f"purchase {shown_name(payment)} was paid for before, and not from this ledger: its nonce is used up",
+        code="taken_elsewhere",
+        hint="the answer is in the ledger that paid, if that still exists; to pay once more: " + _replacing(payment),
+        reason=payment.reason,
+        payment=payment,
+        response=response,
+    )
+
+
+def shown_name(payment: Payment) -> str:
+    """The name of a purchase, for a message."""
+    return repr(printable(payment.purchase or "", 80))
+
+
+def purchase_changed(payment: Payment) -> PaymentRefusedError:
+    """The name of a purchase was used for other data."""
+    body = printable(payment.body.decode("utf-8", "replace"), 200)
+    return PaymentRefusedError(
+        f"purchase {shown_name(payment)} is for {payment.method} {printable(payment.url, 200)} {body}",
+        code="purchase_changed",
+        hint="ask for the same data as then, or give this purchase another name",
+        payment=payment,
+    )
+
+
+def purchase_secret_changed(payer: str, known: str, given: str) -> PaymentRefusedError:
+    """Another secret makes other nonces, so names that were paid for could be paid for again."""
+    return PaymentRefusedError(
+        f"the purchase secret of {payer} is another one than before: {given}, and the ledger has {known} (their ids)",
+        code="purchase_secret_changed",
+        hint="use the same key or TRADE_PURCHASE_SECRET as before. Or client.payments.accept_purchase_secret() (trade "
+        "pay key accept-secret): names that only another ledger has can then be paid for once more",
     )
 
 
@@ -103,6 +152,8 @@ def error_of(payment: Payment, answer: PaymentResponse, response: RawResponse | 
     """The error that ends a call; None where the error of the response itself is the right one."""
     if payment.state is PaymentState.SUSPECT_PAID:
         return suspect(payment, answer.reason, response)
+    if payment.state is PaymentState.TAKEN_ELSEWHERE:
+        return taken_elsewhere(payment, response)
     if payment.state is PaymentState.PAID_UNDELIVERED:
         return undelivered(payment, answer.reason, response)
     if payment.state is not PaymentState.REJECTED_LIVE:
@@ -142,12 +193,14 @@ def already_known(payment: Payment) -> PaymentRefusedError:
 
 def blocking_error(payment: Payment) -> PaymentError:
     """Why a payment is not sent (again)."""
+    if payment.state is PaymentState.TAKEN_ELSEWHERE:
+        return taken_elsewhere(payment)
     if payment.state in UNRESOLVED:
         what = "was paid without a usable answer" if payment.proven_paid else "is probably paid, without an answer"
         return PaymentRefusedError(
             f"an earlier payment of {shown_usd(payment.amount)} for this call {what}, so it is not paid for again",
             code="unresolved_payment",
-            hint=f"{_how_to_mark(payment)}; or buy again with new_purchase=True",
+            hint=f"{_how_to_mark(payment)}; or buy again: {_replacing(payment)}",
             reason=payment.reason,
             payment=payment,
         )
@@ -161,11 +214,18 @@ def blocking_error(payment: Payment) -> PaymentError:
             reason=payment.reason,
             payment=payment,
         )
+    if payment.purchase is not None and payment.state in (PaymentState.DELIVERED, PaymentState.MARKED_PAID):
+        return PaymentRefusedError(
+            f"purchase {shown_name(payment)} was paid for ({payment.updated_at:%Y-%m-%d}), and its answer is not kept",
+            code="already_delivered",
+            hint=f"answers are kept for 30 days; to buy it once more: {_replacing(payment)}, or another name",
+            payment=payment,
+        )
     if payment.state is PaymentState.DELIVERED:
         return PaymentRefusedError(
             f"payment {payment.id} was delivered, and its answer is not kept",
             code="already_delivered",
-            hint="make the call again to buy it again; the ledger keeps the answers of jobs",
+            hint="make the call again to buy it again; the ledger keeps the answers of named purchases for 30 days",
             payment=payment,
         )
     return PaymentRefusedError(

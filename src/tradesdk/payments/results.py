@@ -78,7 +78,8 @@ class DryRun:
     Attributes:
         quote: the published price, and what the budgets leave.
         authorization: the fields that would be signed, as strings: `from`, `to`, `value` (micro-dollars), `validAfter`,
-            `validBefore` (Unix seconds), `nonce`; None if the answer would be free.
+            `validBefore` (Unix seconds), `nonce` (not for a new named purchase: that takes the key); None if the answer
+            would be free.
         requirement: the service's offer that would be accepted, as received; None if the answer would be free.
         standing: an earlier payment for the same call. It would be resent instead of a new one being signed;
             `authorization` is that of this payment then, and `requirement` None. If it is delivered, its answer was

@@ -1,7 +1,7 @@
 """What a response to a payment means, and what follows: resend the same bytes after a wait, or end. No I/O.
 
 ```
-RESERVED → SUBMITTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED | SUSPECT_PAID
+RESERVED → SUBMITTED → DELIVERED | PENDING | UNKNOWN | REJECTED_LIVE | PAID_UNDELIVERED | SUSPECT_PAID | TAKEN_ELSEWHERE
            PENDING, UNKNOWN → the same bytes are resent while they are valid
 after expiry: REJECTED_LIVE → EXPIRED_UNPAID    PENDING, UNKNOWN → EXPIRED_UNKNOWN
 the same call then: RESERVED again, and the same nonce is signed with a new validity
@@ -244,7 +244,9 @@ class PaymentStateMachine:
             and not handed_over
             and not (answer.receipt and answer.receipt.success)
         ):
-            return Transition(PaymentState.UNKNOWN)  # a new nonce cannot be used: the service contradicts itself
+            # A random nonce cannot be used: the service contradicts itself.
+            named = self._payment.purchase is not None
+            return Transition(PaymentState.TAKEN_ELSEWHERE if named else PaymentState.UNKNOWN)
         if verdict in _ENDS:
             return Transition(_ENDS[verdict])
         if verdict is Classification.REDIRECTED:

@@ -50,10 +50,13 @@ def api(
     max_price: Annotated[
         str | None, typer.Option("--max-price", metavar="USD", help="With --pay: the most that it may cost.")
     ] = None,
+    purchase: Annotated[
+        str | None, typer.Option("--purchase", metavar="NAME", help="With --pay: pay for this name once.")
+    ] = None,
     new_purchase: Annotated[
-        bool,
-        typer.Option("--new-purchase", help="With --pay: pay though an earlier payment could still be taken."),
-    ] = False,
+        str | None,
+        typer.Option("--new-purchase", metavar="PAYMENT_ID", help="With --pay: buy once more what that one was for."),
+    ] = None,
     wallet: Annotated[
         Path | None, typer.Option("--wallet", metavar="FILE", help="With --pay: the keystore that pays.")
     ] = None,
@@ -73,8 +76,14 @@ def api(
     from tradesdk_cli.raw.rawcalls import read_request
 
     if not pay:
-        for option, given in (("--max-price", max_price), ("--new-purchase", new_purchase), ("--wallet", wallet)):
-            if given:
+        with_pay = {
+            "--max-price": max_price,
+            "--purchase": purchase,
+            "--new-purchase": new_purchase,
+            "--wallet": wallet,
+        }
+        for option, given in with_pay.items():
+            if given is not None:
                 raise UsageProblem(f"{option} belongs to --pay", f"trade api … --pay {option} …")
     usually = "POST" if pay else "GET" if paginate else None
     asked = read_request(words, field or (), typed or (), data, usually=usually)
@@ -97,7 +106,7 @@ def api(
             if pay:
                 from tradesdk_cli.money.paying import Terms
 
-                terms = Terms(max_price, dry_run, new_purchase, wallet, send_api_key=send_api_key)
+                terms = Terms(max_price, dry_run, new_purchase, purchase, wallet, send_api_key=send_api_key)
                 rawsending.buy(run, asked, terms, include=include)
             else:
                 rawsending.ask_price(run, asked, include=include, dry_run=dry_run, send_api_key=send_api_key)

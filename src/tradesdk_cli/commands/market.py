@@ -51,8 +51,13 @@ MaxPrice = Annotated[
 Rehearsal = Annotated[
     bool, typer.Option("--dry-run", help="Show request, price and what would be signed; pay nothing.")
 ]
+Purchase = Annotated[
+    str | None,
+    typer.Option("--purchase", metavar="NAME", help="Pay for this name once, on all machines with this wallet."),
+]
 NewPurchase = Annotated[
-    bool, typer.Option("--new-purchase", help="Pay though an earlier payment for the same could still be taken.")
+    str | None,
+    typer.Option("--new-purchase", metavar="PAYMENT_ID", help="Buy once more what that earlier payment was for."),
 ]
 WalletFile = Annotated[
     Path | None, typer.Option("--wallet", metavar="FILE", help="The keystore that pays [env: TRADE_KEYSTORE].")
@@ -69,7 +74,8 @@ Job = Annotated[
 def once(
     max_price: MaxPrice = None,
     dry_run: Rehearsal = False,
-    new_purchase: NewPurchase = False,
+    purchase: Purchase = None,
+    new_purchase: NewPurchase = None,
     wallet: WalletFile = None,
     receipt: Receipt = False,
     send_api_key: SendKey = False,
@@ -77,13 +83,14 @@ def once(
     """The options of everything that is paid."""
     from tradesdk_cli.money.paying import Terms
 
-    return Terms(max_price, dry_run, new_purchase, wallet, receipt, send_api_key)
+    return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key)
 
 
 def about_tokens(
     max_price: MaxPrice = None,
     dry_run: Rehearsal = False,
-    new_purchase: NewPurchase = False,
+    purchase: Purchase = None,
+    new_purchase: NewPurchase = None,
     batches: Batches = False,
     job: Job = None,
     wallet: WalletFile = None,
@@ -93,7 +100,7 @@ def about_tokens(
     """The same for what is about tokens, which may be many."""
     from tradesdk_cli.money.paying import Terms
 
-    return Terms(max_price, dry_run, new_purchase, wallet, receipt, send_api_key, batches, job)
+    return Terms(max_price, dry_run, new_purchase, purchase, wallet, receipt, send_api_key, batches, job)
 
 
 def buy(ctx: typer.Context, call: Call, terms: Terms) -> None:

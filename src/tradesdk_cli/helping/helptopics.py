@@ -60,6 +60,7 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     ("TRADE_WALLET_KEY", "the private key that pays and that wallets connect signs with: 64 hexadecimal digits"),
     ("TRADE_KEYSTORE", "the encrypted keystore that pays; as --wallet"),
     ("TRADE_KEYSTORE_PASSWORD_FILE", "a file with its password, which only you can read"),
+    ("TRADE_PURCHASE_SECRET", "64 hexadecimal digits that names of purchases become nonces with; else from the key"),
     ("TRADE_BUDGET_PER_CALL", "the most that one call may cost, in dollars such as 0.10"),
     ("TRADE_BUDGET_PER_HOUR", "the most that may be spent in any 60 minutes"),
     ("TRADE_BUDGET_PER_DAY", "the most that may be spent in a day of UTC"),

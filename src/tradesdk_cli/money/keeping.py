@@ -15,5 +15,5 @@ class Unprinted(CliError):
 class KeepingLedger(Ledger):
     """Keeps each answer, not only until the SDK has handed it over."""
 
-    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
-        super().collect(payment_id, owner=owner, keep=True, job=job)
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
+        super().collect(payment_id, owner=owner, keep=True)

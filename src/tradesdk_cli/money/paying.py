@@ -35,7 +35,8 @@ class Terms:
     Attributes:
         max_price: dollars that it may cost, as they were typed.
         dry_run: say what would be signed instead.
-        new_purchase: pay although an earlier payment for the same could still be taken.
+        new_purchase: the id of an earlier payment that this one replaces.
+        purchase: the name of the purchase.
         wallet: the keystore that --wallet names.
         receipt: print payment and receipt beside the data.
         send_api_key: send the API key as well.
@@ -45,15 +46,16 @@ class Terms:
 
     max_price: str | None = None
     dry_run: bool = False
-    new_purchase: bool = False
+    new_purchase: str | None = None
+    purchase: str | None = None
     wallet: Path | None = None
     receipt: bool = False
     send_api_key: bool = False
     batches: bool = False
     job: str | None = None
 
-    def check(self, call: Call, program: str) -> None:
-        """Refuses what does not go together. Hints begin with `program`.
+    def check(self, call: Call) -> None:
+        """Refuses what does not go together.
 
         Raises:
             UsageProblem: it says what to do instead.
@@ -62,12 +64,8 @@ class Terms:
             amount_of("--max-price", self.max_price)
         if self.job is not None and not self.batches:
             raise UsageProblem("--job belongs to --batches", "it names the batches, so that they can be gone on with")
-        if self.batches and self.new_purchase:
-            raise UsageProblem(
-                "--new-purchase and --batches exclude each other",
-                f"if an earlier payment is in the way: {program} pay reconcile --mark paid|unpaid PAYMENT_ID, and then "
-                "the same command without --new-purchase",
-            )
+        if self.batches and self.purchase is not None:
+            raise UsageProblem("--purchase and --batches exclude each other", "--job NAME gives every batch a name")
         if len(call.tokens) > MOST and not self.batches:
             raise UsageProblem(
                 f"{len(call.tokens)} tokens are more than the {MOST} that one request takes",
@@ -166,7 +164,7 @@ class Till:
     """One command that buys: its client, its wallet, and the talk about money."""
 
     def __init__(self, run: Any, call: Call, terms: Terms) -> None:
-        terms.check(call, run.settings.program)
+        terms.check(call)
         self.run = run
         self.call = call
         self.terms = terms
@@ -190,14 +188,21 @@ class Till:
         most = self.agreed(quote.price, quote.spending.budget.is_set, self.call.told())
         method = getattr(self.client, self.call.method)
         found: MarketResult[Any] = self.signing(
-            lambda: method(**self.call.given, max_price=most, new_purchase=self.terms.new_purchase)
+            lambda: method(
+                **self.call.given,
+                max_price=most,
+                purchase=self.terms.purchase,
+                new_purchase=self.terms.new_purchase,
+            )
         )
         return found
 
     def in_batches(self, most: str | None = None) -> Any:
         """The batches that it is bought in, which may cost `most` dollars together. Nothing is bought yet."""
         given = self.call.given
-        return getattr(self.client.batches, self.call.method)(**given, job=self.terms.job, max_total=most)
+        return getattr(self.client.batches, self.call.method)(
+            **given, job=self.terms.job, max_total=most, new_purchase=self.terms.new_purchase
+        )
 
     def agreed(self, price: Any, has_budget: bool, what: str) -> str | None:
         """What it may cost: what was said, or, without a budget, what somebody at the terminal says yes to."""

@@ -45,10 +45,9 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
     if isinstance(error, PaymentUndeliveredError):
         hint = error.hint
         if error.payment is not None:
-            hint = (
-                f"see what came: {program} pay show {error.payment.id}; the same is not paid for again before "
-                f"{program} pay reconcile --mark paid {error.payment.id}"
-            )
+            hint = f"see what came: {program} pay show {error.payment.id}; {_once_more(error.payment, program)}"
+            if error.code == "taken_elsewhere":
+                hint = f"its answer is where it was paid for; {_once_more(error.payment, program)}"
         return _problem(error, OUTCOME_UNKNOWN, message, hint)
     if isinstance(error, PaymentRejectedError):
         return _problem(error, REJECTED, message, _rejected(error, program))
@@ -57,6 +56,13 @@ def payment_problem(error: PaymentError, program: str) -> Problem:
         message = _over_total(error.details) or message
         return _problem(error, code, message, _refused(error, program), retryable=error.code in _RETRYABLE)
     return _problem(error, OTHER, message, error.hint)
+
+
+def _once_more(payment: Payment, program: str) -> str:
+    """How to buy again what was paid for and did not arrive. A named purchase that is marked as paid stays closed."""
+    if payment.purchase is not None:
+        return f"the same command with --new-purchase {payment.id} buys it once more"
+    return f"the same is not paid for again before {program} pay reconcile --mark paid {payment.id}"
 
 
 def with_payment(problem: Problem, error: APIError, program: str) -> Problem:
@@ -139,10 +145,20 @@ def _refused(error: PaymentError, program: str) -> str:
     if code == "not_unresolved":
         return f"{program} pay {'resume' if payment.live else 'show'} {payment.id}"
     if code == "unresolved_payment":
+        show = f"look at it: {program} pay show {payment.id}"
+        if payment.purchase is not None:
+            return f"{show}; {_once_more(payment, program)}"
         return (
-            f"look at it: {program} pay show {payment.id}; say what it was: {program} pay reconcile --mark paid|unpaid "
-            f"{payment.id}; after that it can be bought again"
+            f"{show}; say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}; after that it can be "
+            "bought again"
         )
+    if code == "purchase_secret_changed":
+        return (
+            "take the same wallet or TRADE_PURCHASE_SECRET as before; or go on with this one: "
+            f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
+        )
+    if code == "already_delivered" and payment.purchase is not None:
+        return f"look at it: {program} pay show {payment.id}; {_once_more(payment, program)}"
     if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
         return f"look at it: {program} pay show {payment.id}; what it was for can be bought again"
     return error.hint

@@ -41,7 +41,7 @@ def maybe_dollars(micro: int | None) -> str | None:
 
 IN_BRIEF = (
     *("id", "state", "charged", "amount_usd", "endpoint", "created_at", "submissions", "reason", "transaction"),
-    *("payer", "job"),
+    *("payer", "purchase"),
 )
 """What `brief` has."""
 IN_RECEIPT = ("success", "transaction", "network", "payer", "amount_usd", "error_reason")
@@ -62,7 +62,7 @@ def brief(payment: Payment) -> dict[str, Any]:
         "reason": payment.reason,
         "transaction": receipt.transaction if receipt is not None and receipt.transaction else None,
         "payer": payment.payer,
-        "job": payment.job,
+        "purchase": payment.purchase,
     }
 
 

@@ -262,8 +262,12 @@ def _say_how_to_go_on(till: Till, bought: str, ended: BaseException) -> None:
     again = (
         "the same command goes on from there" if till.terms.job else "with --job NAME such a run can be gone on with"
     )
+    lost = getattr(ended, "payment", None)
     if isinstance(ended, PaymentUndeliveredError) or getattr(ended, "code", "") == "unresolved_payment":
-        again = f"once that payment is marked, {again}"
+        if lost is not None and lost.purchase is not None:
+            again = f"with --new-purchase {lost.id} {again}"
+        else:
+            again = f"once that payment is marked, {again}"
     where = "printed" if till.run.out.on_stdout else "kept"
     interrupted = isinstance(ended, KeyboardInterrupt)
     begin = "interrupted: " if interrupted else ""

@@ -23,7 +23,9 @@ def rehearse(till: Till) -> None:
     if terms.batches:
         shown = request | _of_batches(till)
     else:
-        found = getattr(till.client.dry_run, call.method)(**call.given, max_price=terms.max_price)
+        found = getattr(till.client.dry_run, call.method)(
+            **call.given, max_price=terms.max_price, purchase=terms.purchase
+        )
         asked = found.authorization
         shown = request | {
             "body": call.body(),

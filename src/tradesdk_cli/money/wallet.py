@@ -61,6 +61,10 @@ class Wallet:
         self.signatures += 1
         return signer.sign_digest(digest)
 
+    def purchase_secret(self) -> bytes:
+        """The secret for named purchases, as the SDK's signers have it."""
+        return self._open().purchase_secret()
+
     def _open(self) -> LocalSigner:
         from tradesdk import TradeError
 

@@ -1,7 +1,8 @@
 """Buy with the official client, second generation, again and again, until standard input ends.
 
 Each line of it is a JSON object: `url`, `key`, `flavour` (`requests` or `httpx`), `buy`, a list of `[path, body]`, and
-perhaps `identifier`, an id for the extension payment-identifier. The answer to it is one line of JSON too.
+perhaps `identifier`, an id for the extension payment-identifier, and `ahead`, seconds by which the computer's clock is
+wrong. The answer to it is one line of JSON too: what came of each purchase, or the error that ended them.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped"
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from typing import Any
 
 from eth_account import Account
@@ -21,6 +23,10 @@ from x402.http import decode_payment_required_header, decode_payment_response_he
 from x402.http.clients import wrapHttpxWithPayment, x402_requests
 from x402.mechanisms.evm.exact.register import register_exact_evm_client
 from x402.mechanisms.evm.signers import EthAccountSigner
+
+ahead = 0.0
+right_time = time.time
+time.time = lambda: right_time() + ahead
 
 
 def _told(response: Any) -> dict[str, Any]:
@@ -54,9 +60,14 @@ async def _async(asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    global ahead
     for line in sys.stdin:
         asked = json.loads(line)
-        bought = _blocking(asked) if asked["flavour"] == "requests" else asyncio.run(_async(asked))
+        ahead = asked.get("ahead", 0)
+        try:
+            bought = _blocking(asked) if asked["flavour"] == "requests" else asyncio.run(_async(asked))
+        except (Exception, KeyboardInterrupt) as error:
+            bought = [{"raised": type(error).__name__, "said": str(error)}]
         print(json.dumps(bought), flush=True)
 
 

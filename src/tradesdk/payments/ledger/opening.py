@@ -187,6 +187,8 @@ def _migrate(db: sqlite3.Connection, path: str, consequence: str) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
+        for function in sql.FUNCTIONS:
+            db.create_function(function.__name__, -1, function, deterministic=True)
         for step in sql.MIGRATIONS[_version(db, path, consequence) :]:
             for statement in step:
                 db.execute(statement)

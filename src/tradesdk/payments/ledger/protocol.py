@@ -20,11 +20,11 @@ class LedgerStore(Protocol):
     """
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for the same call that is neither closed nor superseded.
+        """The newest payment for the same purchase that is neither closed nor superseded.
 
-        Closed are CANCELLED and MARKED_PAID, and DELIVERED, but for one whose `reply` was not collected:
-        without a job, and `updated` after `now - 60`. One `updated` more than 5 seconds after `now` is ignored: the
-        clock was set back since.
+        With a name, only CANCELLED is closed. Without a name, MARKED_PAID is too, and DELIVERED, but for one whose
+        `reply` was not collected and which was `updated` after `now - 60`. One `updated` more than 5 seconds after
+        `now` is ignored: the clock was set back since.
         """
         ...
 
@@ -40,24 +40,22 @@ class LedgerStore(Protocol):
         expired: float,
         over: float,
         now: float,
-        new_purchase: bool = False,
+        replaces: str | None = None,
     ) -> tuple[Payment, bool]:
         """Reserve the amount of `payment` (state RESERVED), and claim it for `owner` until `until`.
 
-        Returns the payment, and whether it is reserved for `owner`: else it is another one for the same call. In this
-        order:
+        Returns the payment, and whether it is reserved for `owner`: else it is another one for the same purchase. In
+        this order:
 
         1. Payments for `origin` that have expired at `expired` (the service's time in Unix seconds) are closed, as
-           `expire` does.
-        2. If the job of `payment` has the answer for the same fingerprint already, that delivered payment is returned
-           and nothing is reserved. Skipped with `new_purchase`.
-        3. If `find` finds another payment for the same fingerprint, that one is returned and nothing is reserved. But
+           `expire` does. Replies that were collected are deleted after `rules.KEPT` seconds.
+        2. If `find` finds another payment for the same fingerprint, that one is returned and nothing is reserved. But
            if `rules.is_renewable` (by `over`, a time of the service) and no other owner has claimed it, it is reserved
-           again with the terms of `payment`, as `rules.renewed` says: one nonce for one purchase. With `new_purchase`
+           again, as `rules.renewed` says: one nonce for one purchase. One with the id `replaces` is not in the way:
            both stay until `submit`.
-        4. The recipient must be one of `pay_to`. If that is empty, it must be known for `origin`; if none is known, any
+        3. The recipient must be one of `pay_to`. If that is empty, it must be known for `origin`; if none is known, any
            recipient is accepted.
-        5. `budget` and the store's own budget must both leave room for its amount, in all windows. For one that is
+        4. `budget` and the store's own budget must both leave room for its amount, in all windows. For one that is
            reserved again, `rules.spending_before` is what was spent before.
 
         Raises:
@@ -67,32 +65,33 @@ class LedgerStore(Protocol):
 
     def submit(
         self,
-        payment_id: str,
+        payment: Payment,
         header: SignedHeader,
         *,
         pay_to: Sequence[str] = (),
         owner: str | None = None,
         now: float,
     ) -> Payment:
-        """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission and signature.
+        """Write down the signed payment and its terms: RESERVED becomes SUBMITTED, with one more submission and
+        signature.
 
         In this order:
 
         1. It must be RESERVED, and no other owner than `owner` may have claimed it (None: any may).
         2. Without `pay_to` (the value given to `reserve`), the recipient must be known for the origin of its URL. If
            none is known, this one is remembered. Another call may have been faster.
-        3. Older payments for the same fingerprint that would block it are marked as superseded.
+        3. Older payments for the same fingerprint that `find` would find are marked as superseded.
 
         Raises:
             PaymentRefusedError: `reservation_lost` or `recipient_changed`. The payment must not be sent.
         """
         ...
 
-    def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
+    def resubmit(self, payment_id: str, *, signatures: int, now: float) -> Payment:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
-        A payment without a job is assigned to `job`. A payment that is no longer live is returned unchanged and must
-        not be sent.
+        A payment that is no longer live, or has another number of signatures, is returned unchanged and must not be
+        sent.
         """
         ...
 
@@ -106,10 +105,13 @@ class LedgerStore(Protocol):
         reply: bytes | None = None,
         submissions: int | None = None,
         settle_failed: int | None = None,
+        signatures: int | None = None,
         owner: str | None = None,
         now: float,
     ) -> Payment:
         """Move a payment to `state`, as far as `rules.state_after` says. Fields that are None stay as they are.
+
+        `signatures`: how many there were when it was sent; see `rules.is_answer_to_newest`.
 
         CANCELLED ends a reservation: see `rules.state_when_not_signed`. It changes nothing where `rules.may_be_unsent`
         says no, or another owner than `owner` (None: any) has claimed it.
@@ -125,7 +127,7 @@ class LedgerStore(Protocol):
 
         Args:
             payment_id: the payment.
-            paid: whether it was taken.
+            paid: whether it was taken. A DELIVERED one stays that; an unpaid one no longer counts.
             evidence: what the chain says, if that is the reason. A paid one then becomes PAID_UNDELIVERED: its answer
                 is still missing, and only a person can say that it may be bought again.
             signatures: how many there were when that was found out. With others since, nothing changes.
@@ -140,11 +142,11 @@ class LedgerStore(Protocol):
         """Claim a payment; False while another owner has it. `until` is at most 300 seconds after `now`."""
         ...
 
-    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
-        """Note that the caller has the answer of a delivered payment: `find` no longer finds it.
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
+        """Note that the caller has the answer of a delivered payment: without a name, `find` no longer finds it.
 
-        Releases the claim of `owner`. A payment without a job is assigned to `job`. Without a job and without `keep`,
-        the reply is deleted. If the payment is not delivered, or collected already, only the claim changes.
+        Releases the claim of `owner`. Without a name and without `keep`, the reply is deleted. If the payment is not
+        delivered, or collected already, only the claim changes.
         """
         ...
 
@@ -179,8 +181,11 @@ class LedgerStore(Protocol):
         """Payments, newest first; `before` is the id of the last payment of the previous page."""
         ...
 
-    def delivered(self, job: str, fingerprint: str) -> Payment | None:
-        """The newest delivered payment of a job for a call, if its `reply` is kept."""
+    def purchase_secret(self, payer: str, secret_id: str, *, replace: bool = False) -> str:
+        """The id of the secret that nonces of a payer's named purchases are made with.
+
+        Stores `secret_id` if there is none yet, or with `replace`.
+        """
         ...
 
     def spending(self, budget: Budget, *, now: float) -> Spending:

@@ -18,7 +18,9 @@ from ..messages import already_known, still_live
 HOUR = 3600.0
 DAY = 86400
 REPLY_AGE = 60.0
-"""Seconds for which the next equal call gets an answer that was not collected."""
+"""Seconds for which the next equal unnamed call gets an answer that was not collected."""
+KEPT = 30 * 86400.0
+"""Seconds for which answers are kept that were collected."""
 _SLACK = 5.0
 """Seconds by which the clock may have been set back since."""
 
@@ -86,31 +88,37 @@ def is_renewable(payment: Payment, over: float) -> bool:
 
 
 def renewed(payment: Payment, draft: Payment) -> Payment:
-    """The reservation to sign the nonce of `payment` again, with the terms of `draft`. Its old header stays for now."""
+    """The reservation to sign the nonce of `payment` again. Its terms and its header stay until it is signed."""
     expired = state_when_expired(payment) if payment.live else payment.state
     return replace(
         payment,
         state=draft.state,
+        counted=max(payment.counted, draft.amount),
+        valid_before=draft.valid_before,
+        # A service's date may have made the new validity end before the old one.
+        counts_until=max(payment.counts_until, draft.counts_until),
+        updated=draft.updated,
+        earlier=expired,
+    )
+
+
+def with_terms(reserved: Payment, draft: Payment) -> Payment:
+    """A reservation with the terms of `draft`, which are to be signed."""
+    return replace(
+        reserved,
         version=draft.version,
         network=draft.network,
         asset=draft.asset,
         pay_to=draft.pay_to,
         amount=draft.amount,
-        counted=max(payment.counted, draft.amount),
         valid_after=draft.valid_after,
-        valid_before=draft.valid_before,
-        # A service's date may have made the new validity end before the old one.
-        counts_until=max(payment.counts_until, draft.counts_until),
-        updated=draft.updated,
         identified=draft.identified,
-        job=payment.job or draft.job,
-        earlier=expired,
     )
 
 
-def spending_before(again: Payment, earlier: Payment, spending: Spending, now: float) -> Spending:
-    """The spending to which the amount of `again` adds what the nonce counts now, instead of what `earlier` counts."""
-    extra = again.counted - again.amount
+def spending_before(again: Payment, amount: int, earlier: Payment, spending: Spending, now: float) -> Spending:
+    """The spending to which `amount` adds what the nonce of `again` counts now, instead of what `earlier` counts."""
+    extra = again.counted - amount
     is_free = earlier.state in FREE or (earlier.state in RELEASED and spending.budget.release == "service")
     counted = 0 if is_free else earlier.counted
     unproven = 0 if earlier.proven_paid else counted
@@ -126,8 +134,10 @@ def spending_before(again: Payment, earlier: Payment, spending: Spending, now: f
     )
 
 
-def state_when_marked(*, paid: bool, proven: bool) -> PaymentState:
+def state_when_marked(payment: Payment, *, paid: bool, proven: bool) -> PaymentState:
     """The state of a marked payment. `proven`: by the chain, which does not say that it may be bought again."""
+    if payment.state is PaymentState.DELIVERED:
+        return payment.state
     if not paid:
         return PaymentState.MARKED_UNPAID
     return PaymentState.PAID_UNDELIVERED if proven else PaymentState.MARKED_PAID
@@ -140,7 +150,14 @@ def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> 
     """
     if _may_be_taken(payment, now) and (payment.live or not (paid or proven)):
         return False
+    if payment.state is PaymentState.DELIVERED:
+        return payment.charged == "unknown"
     return payment.live or payment.state in WITHOUT_PROOF
+
+
+def is_answer_to_newest(payment: Payment, signatures: int | None, reported: PaymentState) -> bool:
+    """Whether a reported state counts: the outcome of an older signature does not, unless it is proof of payment."""
+    return signatures in (None, payment.signatures) or reported in _PROOF
 
 
 def _may_be_taken(payment: Payment, now: float) -> bool:

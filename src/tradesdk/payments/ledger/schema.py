@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
 from ..._values.payment import FREE, LIVE, RELEASED, RENEWABLE, UNRESOLVED, Payment, PaymentState, Receipt, SignedHeader
 from ..budget import LIMITS, Budget, Release
+from ..purchases import named_fingerprint, stored_item_name
 
 APPLICATION = 0x7452_4C67
 """The `application_id` of a ledger."""
 
 # Files of earlier releases use these names, in indexes and triggers too.
 _STORED_STATES = {PaymentState.SUBMITTED: "presented"}
-_STORED_NAMES = {"submissions": "presentations", "counts_until": "second"}
+_STORED_NAMES = {"submissions": "presentations", "counts_until": "second", "purchase": "job"}
 
 
 def stored_state(state: PaymentState) -> str:
@@ -41,6 +42,7 @@ def _words(states: frozenset[PaymentState]) -> str:
 
 _LIVE = _words(LIVE)
 _OPEN = _words(LIVE | UNRESOLVED | RENEWABLE)
+_OPEN_3 = _words((LIVE | UNRESOLVED | RENEWABLE) - {PaymentState.TAKEN_ELSEWHERE})
 _FREE = _words(FREE)
 
 # What the triggers and indexes of versions 1 and 2 named; version 3 replaces them.
@@ -141,7 +143,7 @@ _VERSION_2 = (
 # minute and day, so that no window needs more than a few hundred rows. Triggers keep them up to date in the transaction
 # that changes a payment. Span 0 is the sum of all payments. The same with a minus, and -2 for all, are the sums of what
 # is held: without proof.
-_UNCOLLECTED = f"(collected = 0 OR state IN {_OPEN})"
+_UNCOLLECTED_3 = f"(collected = 0 OR state IN {_OPEN_3})"
 _SUMS = (
     ("1", "{row}.second"),
     ("60", "{row}.second / 60"),
@@ -185,7 +187,7 @@ _VERSION_3 = (
         signatures = state NOT IN ('reserved', 'cancelled'),
         proven = state = 'marked_paid' OR coalesce(receipt LIKE '{"success": true,%', 0)
     """,
-    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED}",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_UNCOLLECTED_3}",
     f"CREATE INDEX counted ON payments (second) WHERE state NOT IN {_FREE}",
     "DELETE FROM sums",
     *(
@@ -214,7 +216,21 @@ _VERSION_3 = (
     ),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+# Purchases have names. Until now `job` was the name of a batch job; it becomes that of the purchase.
+_STANDING = f"(collected = 0 OR job IS NOT NULL OR state IN {_OPEN})"
+_VERSION_4 = (
+    "DROP INDEX standing",
+    "DROP INDEX by_job",
+    "UPDATE payments SET job = stored_item_name(job, url, body) WHERE job IS NOT NULL",
+    "UPDATE payments SET fingerprint = named_fingerprint(job, payer) WHERE job IS NOT NULL",
+    f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_STANDING}",
+    "CREATE INDEX kept ON payments (updated) WHERE reply IS NOT NULL AND state = 'delivered' AND collected = 1",
+    "CREATE TABLE secrets (payer TEXT PRIMARY KEY COLLATE NOCASE, id TEXT NOT NULL)",
+)
+
+FUNCTIONS: tuple[Callable[..., str], ...] = (stored_item_name, named_fingerprint)
+"""The functions that migrations call, by their names."""
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """The statements that lead from each version to the next. A released step never changes."""
 
 COLUMNS = tuple(field.name for field in fields(Payment))
@@ -225,37 +241,25 @@ ADD = (
     f"VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
 )
 # Reserve a payment again, to be signed again.
-_TERMS = (
-    "state",
-    "version",
-    "network",
-    "asset",
-    "pay_to",
-    "amount",
-    "counted",
-    "valid_after",
-    "valid_before",
-    "counts_until",
-    "updated",
-    "identified",
-    "job",
-    "earlier",
-)
+_RESERVED = ("state", "counted", "valid_before", "counts_until", "updated", "earlier")
 RENEW = (
-    f"UPDATE payments SET {', '.join(f'{_STORED_NAMES.get(name, name)} = ?' for name in _TERMS)}, "  # noqa: S608
+    f"UPDATE payments SET {', '.join(f'{_STORED_NAMES.get(name, name)} = ?' for name in _RESERVED)}, "  # noqa: S608
     "owner = ?, until = ? WHERE id = ?"
 )
+_TERMS = ("version", "network", "asset", "pay_to", "amount", "valid_after", "identified")
+SET_TERMS = f"UPDATE payments SET {', '.join(f'{name} = ?' for name in _TERMS)} WHERE id = ?"  # noqa: S608
 BY_ID = f"SELECT {_ROW} FROM payments WHERE id = ?"  # noqa: S608
-# A payment that blocks another one, or a recent answer that was not collected. Jobs find their answers by name.
+# A payment that blocks another one, or has its answer. Without a name, only a recent one that was not collected.
 BLOCKING = (
-    f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_UNCOLLECTED} AND "  # noqa: S608
-    f"(state IN {_OPEN} OR (job IS NULL AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
+    f"SELECT {_ROW} FROM payments WHERE fingerprint = :fingerprint AND superseded = 0 AND {_STANDING} AND "  # noqa: S608
+    f"(state IN {_OPEN} OR (job IS NOT NULL AND state <> 'cancelled') "
+    "OR (collected = 0 AND reply IS NOT NULL AND updated > :after AND updated <= :until)) "
     "ORDER BY seq DESC LIMIT 1"
 )
 # A reservation is not superseded: it may still be signed, and its outcome be unknown then.
 SUPERSEDE = (
-    f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_UNCOLLECTED} "  # noqa: S608
-    f"AND (state IN {_OPEN} OR job IS NULL) AND state <> 'reserved' "
+    f"UPDATE payments SET superseded = 1 WHERE fingerprint = ? AND superseded = 0 AND {_STANDING} "  # noqa: S608
+    "AND state NOT IN ('reserved', 'cancelled') "
     "AND seq < (SELECT seq FROM payments WHERE id = ?)"
 )
 EXPIRING = f"SELECT {_ROW} FROM payments WHERE state IN {_LIVE} AND valid_before <= ? ORDER BY seq"  # noqa: S608
@@ -266,22 +270,21 @@ EXPIRING_OF = (
     "AND url >= ? || '/' AND url < ? || '0' AND valid_before <= ? ORDER BY seq"
 )
 CHANGE = (
-    "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, job = ?, "
+    "UPDATE payments SET state = ?, reason = ?, receipt = ?, reply = ?, presentations = ?, header = ?, counted = ?, "
     "signatures = ?, settle_failed = ?, witnessed = ?, proven = ?, updated = ? WHERE id = ?"
 )
 KEEP = "UPDATE payments SET collected = 0 WHERE id = ?"
 COLLECT = """
-    UPDATE payments SET collected = 1, job = coalesce(job, :job),
-        reply = CASE WHEN :keep OR coalesce(job, :job) IS NOT NULL THEN reply END
+    UPDATE payments SET collected = 1, reply = CASE WHEN :keep OR job IS NOT NULL THEN reply END
     WHERE id = :id AND state = 'delivered' AND collected = 0
 """
 REOPEN = "UPDATE payments SET collected = 0, reply = coalesce(reply, ?) WHERE id = ? AND state = 'delivered'"
 CLAIMED = "SELECT owner, until FROM payments WHERE id = ?"
 CLAIM = "UPDATE payments SET owner = ?, until = ? WHERE id = ?"
 GIVE_BACK = "UPDATE payments SET owner = NULL, until = 0 WHERE id = ? AND owner = ?"
-DELIVERED = (
-    f"SELECT {_ROW} FROM payments WHERE job = ? AND fingerprint = ? AND state = 'delivered' "  # noqa: S608
-    "AND reply IS NOT NULL ORDER BY seq DESC LIMIT 1"
+FORGET = (
+    "UPDATE payments INDEXED BY kept SET reply = NULL "
+    "WHERE reply IS NOT NULL AND state = 'delivered' AND collected = 1 AND updated < ?"
 )
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
@@ -327,6 +330,8 @@ BUDGET = "SELECT per_call, per_hour, per_day, total, unlimited, release FROM bud
 SET_BUDGET = "INSERT OR REPLACE INTO budget VALUES (1, ?, ?, ?, ?, ?, ?)"
 TRUSTED = "SELECT address FROM recipients WHERE origin = ? ORDER BY since, rowid"
 TRUST = "INSERT OR IGNORE INTO recipients VALUES (?, ?, ?)"
+SECRET_ID = "SELECT id FROM secrets WHERE payer = ?"  # noqa: S105 - a statement
+SET_SECRET_ID = "INSERT OR REPLACE INTO secrets VALUES (?, ?)"  # noqa: S105 - a statement
 
 
 def to_row(payment: Payment) -> list[object]:
@@ -339,10 +344,15 @@ def to_row(payment: Payment) -> list[object]:
     return list(values.values())
 
 
-def to_terms(payment: Payment) -> list[object]:
+def to_reserved(payment: Payment) -> list[object]:
     """The values of a payment that is reserved again, in the order of `RENEW`."""
     values = dict(zip(COLUMNS, to_row(payment), strict=True))
-    return [values[name] for name in _TERMS]
+    return [values[name] for name in _RESERVED]
+
+
+def to_terms(payment: Payment) -> list[object]:
+    """The terms of a payment, in the order of `SET_TERMS`."""
+    return [getattr(payment, name) for name in _TERMS]
 
 
 def to_payment(row: Sequence[Any]) -> Payment:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +17,8 @@ from ..budget import Budget, Spending
 from . import errors, rules
 from . import schema as sql
 from .leases import holds
-from .opening import default_path, mark_signed, open_file, open_memory
+from .opening import default_path
+from .transactions import DamagedRowError, LedgerFile
 
 if TYPE_CHECKING:
     from typing import Self
@@ -53,14 +51,14 @@ class Ledger:
             raise InvalidArgumentError("timeout must be seconds from 0 to 3600")
         self.path: Path | None = (default_path() if path is None else Path(path)).absolute()
         """The file; None for a ledger in memory."""
-        self._file = _LedgerFile(os.fspath(self.path), sync=sync, timeout=timeout)
+        self._file = LedgerFile(os.fspath(self.path), sync=sync, timeout=timeout)
 
     @classmethod
     def memory(cls) -> Ledger:
         """A ledger in memory: for this process only, and gone with the object."""
         ledger = cls.__new__(cls)
         ledger.path = None
-        ledger._file = _LedgerFile(None, sync=False, timeout=10.0)
+        ledger._file = LedgerFile(None, sync=False, timeout=10.0)
         return ledger
 
     def __repr__(self) -> str:
@@ -80,10 +78,10 @@ class Ledger:
         raise TypeError("a ledger cannot be copied or pickled: open its path again")
 
     def find(self, fingerprint: str, *, now: float) -> Payment | None:
-        """The newest payment for the same call that is not closed or superseded.
+        """The newest payment for the same purchase that is not closed or superseded.
 
-        Also a delivered one without a job whose `reply` arrived less than 60 seconds before `now` and was not
-        collected.
+        A named purchase is found for ever; without a name, also a delivered one whose `reply` arrived less than 60
+        seconds before `now` and was not collected.
         """
         with self._file.reading() as db:
             return _blocking(db, fingerprint, now)
@@ -100,14 +98,14 @@ class Ledger:
         expired: float,
         over: float,
         now: float,
-        new_purchase: bool = False,
+        replaces: str | None = None,
     ) -> tuple[Payment, bool]:
-        """Reserve the amount of `payment` and claim it, unless another payment blocks the same call.
+        """Reserve the amount of `payment` and claim it, unless another payment blocks the same purchase.
 
-        Returns the payment, and whether it is reserved for `owner`. An earlier payment for the same call that can be
-        signed again is reserved again: it keeps its id and its nonce. If the same call was paid for by this job, or its
-        answer was not collected, returns that delivered payment with its reply. `LedgerStore.reserve` has the order of
-        the steps. A refusal closes expired payments and changes nothing else.
+        Returns the payment, and whether it is reserved for `owner`. An earlier payment for the same purchase that can
+        be signed again is reserved again: it keeps its id, its nonce, and its terms until `submit`. If the purchase is
+        delivered, returns that payment with its reply. `LedgerStore.reserve` has the order of the steps. A refusal
+        closes expired payments and changes nothing else.
 
         Raises:
             PaymentRefusedError: `recipient_changed`, `no_budget` or `over_budget`.
@@ -119,43 +117,40 @@ class Ledger:
         payment = replace(payment, created=now, updated=now, reason=sql.plain(payment.reason))
         with self._file.writing(errors.NOTHING_SENT) as db:
             _close_expired(db, expired, now, origin)
-            if payment.job is not None and not new_purchase:
-                delivered = _one(db, sql.DELIVERED, (payment.job, payment.fingerprint))
-                if delivered is not None:
-                    return delivered, False
-            spending, again = _spending(db, budget, now), None
-            if not new_purchase and (blocking := _blocking(db, payment.fingerprint, now)) is not None:
+            db.execute(sql.FORGET, (now - rules.KEPT,))
+            spending, reserved, earlier = _spending(db, budget, now), payment, None
+            blocking = _blocking(db, payment.fingerprint, now)
+            if blocking is not None and blocking.id != replaces:
                 if not rules.is_renewable(blocking, over) or _is_claimed(db, blocking.id, owner, now):
                     return blocking, False
-                again, payment = blocking, rules.renewed(blocking, payment)
-                spending = rules.spending_before(payment, again, spending, now)
+                reserved, earlier = rules.renewed(blocking, payment), blocking
+                spending = rules.spending_before(reserved, payment.amount, earlier, spending, now)
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
-                refusal = rules.budget_refusal(
-                    payment.amount, spending, now=now, last_hour=_counted(db, now - rules.HOUR, spending.budget, again)
-                )
-            if refusal is None and again is None:
-                db.execute(sql.ADD, [*sql.to_row(payment), owner, until])
+                last_hour = _counted(db, now - rules.HOUR, spending.budget, earlier)
+                refusal = rules.budget_refusal(payment.amount, spending, now=now, last_hour=last_hour)
+            if refusal is None and earlier is None:
+                db.execute(sql.ADD, [*sql.to_row(reserved), owner, until])
             elif refusal is None:
-                db.execute(sql.RENEW, [*sql.to_terms(payment), owner, until, payment.id])
+                db.execute(sql.RENEW, [*sql.to_reserved(reserved), owner, until, reserved.id])
         if refusal is not None:
             raise refusal
-        return payment, True
+        return reserved, True
 
     def submit(
         self,
-        payment_id: str,
+        payment: Payment,
         header: SignedHeader,
         *,
         pay_to: Sequence[str] = (),
         owner: str | None = None,
         now: float,
     ) -> Payment:
-        """Write down the signed payment: RESERVED becomes SUBMITTED, with one more submission.
+        """Write down the signed payment with its terms: RESERVED becomes SUBMITTED, with one more submission.
 
-        Its recipient is remembered only now, and older payments for the same call are superseded only now: a payment
-        that is never signed changes neither. After an error it must not be sent.
+        Its recipient is remembered only now, and older payments for the same purchase are superseded only now: a
+        payment that is never signed changes neither. After an error it must not be sent.
 
         Raises:
             PaymentRefusedError: `reservation_lost`: it is no longer RESERVED, or no longer claimed by `owner` (None:
@@ -163,14 +158,15 @@ class Ledger:
             LedgerError: the ledger cannot be written.
         """
         with self._file.writing(errors.NOTHING_SENT) as db:
-            payment = _need(db, payment_id, errors.NOTHING_SENT)
-            if payment.state is not PaymentState.RESERVED or not _is_of(db, payment_id, owner):
+            stored = _need(db, payment.id, errors.NOTHING_SENT)
+            if stored.state is not PaymentState.RESERVED or not _is_of(db, payment.id, owner):
                 raise PaymentRefusedError(
                     "its reservation has expired or was canceled, so it was not sent",
                     code="reservation_lost",
                     hint="make the call again",
-                    payment=payment,
+                    payment=stored,
                 )
+            payment = rules.with_terms(stored, payment)
             if not pay_to:
                 origin = payment.origin
                 known = _trusted(db, origin)
@@ -182,6 +178,7 @@ class Ledger:
                     db.execute(sql.TRUST, (origin, payment.pay_to, now))
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             self._file.mark_signed(errors.NOTHING_SENT)
+            db.execute(sql.SET_TERMS, [*sql.to_terms(payment), payment.id])
             return _change(
                 db,
                 payment,
@@ -193,11 +190,11 @@ class Ledger:
                 now=now,
             )
 
-    def resubmit(self, payment_id: str, *, now: float, job: str | None = None) -> Payment:
+    def resubmit(self, payment_id: str, *, signatures: int, now: float) -> Payment:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
-        A payment without a job is assigned to `job`. A payment that is no longer live is returned unchanged and must
-        not be sent.
+        A payment that is no longer live, or has another number of signatures, is returned unchanged and must not be
+        sent.
 
         Raises:
             PaymentRefusedError: `not_submitted`: it was never signed.
@@ -210,13 +207,11 @@ class Ledger:
                 raise PaymentRefusedError(
                     "it was never signed, so it cannot be sent", code="not_submitted", payment=payment
                 )
-            if not payment.live:
+            if not payment.live or payment.signatures != signatures:
                 return payment
             # From now on it may be taken, whatever the service said before.
             state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
-            return _change(
-                db, payment, state=state, submissions=payment.submissions + 1, job=payment.job or job, now=now
-            )
+            return _change(db, payment, state=state, submissions=payment.submissions + 1, now=now)
 
     def settle(
         self,
@@ -228,6 +223,7 @@ class Ledger:
         reply: bytes | None = None,
         submissions: int | None = None,
         settle_failed: int | None = None,
+        signatures: int | None = None,
         owner: str | None = None,
         now: float,
     ) -> Payment:
@@ -236,7 +232,8 @@ class Ledger:
         In a final state nothing changes unless the same state is given again. Two exceptions: DELIVERED and
         PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
         SUSPECT_PAID. CANCELLED ends a reservation that `owner` (None: anyone) has claimed, or its signature that was
-        never sent: one that was signed before gets its earlier state back.
+        never sent: one that was signed before gets its earlier state back. With another number of `signatures` than
+        when it was sent, only DELIVERED and PAID_UNDELIVERED change it.
         The reply of a payment that becomes DELIVERED is kept until it is collected.
 
         Raises:
@@ -251,7 +248,7 @@ class Ledger:
                     return payment  # another caller has gone on with it
                 state = rules.state_when_not_signed(payment)
             after = rules.state_after(payment.state, state)
-            if after is not state:
+            if after is not state or not rules.is_answer_to_newest(payment, signatures, state):
                 return payment
             if state is PaymentState.DELIVERED is not payment.state and reply is not None:
                 db.execute(sql.KEEP, (payment_id,))
@@ -286,12 +283,14 @@ class Ledger:
             may_be = rules.may_be_marked(payment, now, paid=paid, proven=proven)
             if not may_be or signatures not in (None, payment.signatures):
                 raise rules.not_unresolved(payment, now)
+            delivered = payment.state is PaymentState.DELIVERED
             return _change(
                 db,
                 payment,
-                state=rules.state_when_marked(paid=paid, proven=proven),
+                state=rules.state_when_marked(payment, paid=paid, proven=proven),
                 reason=sql.plain(evidence) or payment.reason,
-                witnessed=payment.witnessed or (paid and proven),
+                counted=0 if delivered and not paid else payment.counted,
+                witnessed=payment.witnessed or (paid and (proven or delivered)),
                 now=now,
             )
 
@@ -309,13 +308,13 @@ class Ledger:
             db.execute(sql.CLAIM, (owner, until, payment_id))
             return True
 
-    def collect(self, payment_id: str, *, owner: str, keep: bool = False, job: str | None = None) -> None:
-        """Note that the caller has the answer of a delivered payment: no other call gets it. Releases the claim.
+    def collect(self, payment_id: str, *, owner: str, keep: bool = False) -> None:
+        """Note that the caller has the answer of a delivered payment. Releases the claim.
 
-        The reply is kept only with `keep` or for a job; a payment without a job is assigned to `job`.
+        The reply is kept, for 30 days, only with `keep` or for a named purchase. No other unnamed call gets it.
         """
         with self._file.writing("the answer is not marked as collected, and the claim stays until it expires") as db:
-            db.execute(sql.COLLECT, {"id": payment_id, "keep": keep, "job": job})
+            db.execute(sql.COLLECT, {"id": payment_id, "keep": keep})
             db.execute(sql.GIVE_BACK, (payment_id, owner))
 
     def reopen(self, payment_id: str, *, owner: str, reply: bytes) -> None:
@@ -365,11 +364,6 @@ class Ledger:
             each = [value for state in wanted for value in (state, seq, limit)]
             return _every(db, sql.newest_of(len(wanted)), (*each, limit))
 
-    def delivered(self, job: str, fingerprint: str) -> Payment | None:
-        """The newest delivered payment of a job for a call, if its `reply` is kept."""
-        with self._file.reading() as db:
-            return _one(db, sql.DELIVERED, (job, fingerprint))
-
     def spending(self, budget: Budget, *, now: float) -> Spending:
         """What is spent and held, and what `budget` and the store's own budget leave.
 
@@ -399,6 +393,18 @@ class Ledger:
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             db.execute(sql.TRUST, (origin, address, now))
 
+    def purchase_secret(self, payer: str, secret_id: str, *, replace: bool = False) -> str:
+        """The id of the secret for a payer's named purchases. Stores `secret_id` if there is none or with `replace`."""
+        with self._file.reading() as db:
+            found = db.execute(sql.SECRET_ID, (payer,)).fetchone()
+        if found is not None and not replace:
+            return str(found[0])
+        with self._file.writing(errors.NOTHING_CHANGED) as db:
+            found = db.execute(sql.SECRET_ID, (payer,)).fetchone()  # another process may have been faster
+            if found is None or replace:
+                db.execute(sql.SET_SECRET_ID, (payer, secret_id))
+            return secret_id if found is None or replace else str(found[0])
+
     def check(self) -> None:
         """Read the whole file.
 
@@ -426,10 +432,6 @@ def _need(db: sqlite3.Connection, payment_id: str, consequence: str) -> Payment:
 
 def _no_payment(payment_id: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"no payment {printable(without_keys(payment_id), 60)} is in this ledger")
-
-
-class _DamagedRowError(Exception):
-    """A row that no release writes."""
 
 
 def _one(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> Payment | None:
@@ -469,7 +471,7 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.reply,
             changed.submissions,
             changed.header,
-            changed.job,
+            changed.counted,
             changed.signatures,
             changed.settle_failed,
             changed.witnessed,
@@ -547,7 +549,7 @@ def _payment(row: Sequence[Any]) -> Payment:
     except (ValueError, TypeError) as error:
         problem = str(error)
     del row  # a traceback that shows locals would show the signed payment
-    raise _DamagedRowError(problem)
+    raise DamagedRowError(problem)
 
 
 def _expiry_reason(payment: Payment) -> str:
@@ -559,171 +561,9 @@ def _check(db: sqlite3.Connection) -> None:
     """Have SQLite check the file, and read every row.
 
     Raises:
-        _DamagedRowError: something is wrong.
+        DamagedRowError: something is wrong.
     """
     problems = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
     if problems != ["ok"]:
-        raise _DamagedRowError("; ".join(problems))
+        raise DamagedRowError("; ".join(problems))
     _every(db, sql.NEWEST, (_NEWEST, _NEWEST))
-
-
-class _LedgerFile:
-    """The connection to the file, one per process and opened at first use; one thread uses it at a time.
-
-    Without a path it is in memory.
-    """
-
-    def __init__(self, path: str | None, *, sync: bool, timeout: float) -> None:
-        self._path = path
-        self._shown = path or "in memory"
-        self._sync = sync
-        self._timeout = timeout
-        self._lock = threading.Lock()
-        self._db: sqlite3.Connection | None = None
-        self._opened: tuple[int, int, bool] | None = None
-        self._real = ""
-        self._marked = False
-        self._process = os.getpid()
-        with _FILES_LOCK:
-            _FILES.add(self)
-
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A read transaction: one state of the file, while others may write."""
-        return self._transaction("BEGIN", errors.NOTHING_SENT)
-
-    def writing(self, consequence: str) -> AbstractContextManager[sqlite3.Connection]:
-        """A write transaction, synced at its end. If the block raises, nothing has changed.
-
-        Raises:
-            LedgerError: it failed; `consequence` says what that means for the call.
-        """
-        return self._transaction("BEGIN IMMEDIATE", consequence)
-
-    @contextmanager
-    def _transaction(self, begin: str, consequence: str) -> Iterator[sqlite3.Connection]:
-        if self._process != os.getpid() and (self._path is None or self._db is not None):
-            raise errors.failed(
-                self._shown,
-                "it belongs to the process that forked this one",
-                consequence,
-                "processes can share a file: open its path in each of them",
-            )
-        held: list[threading.Lock] = []
-        try:
-            try:
-                try:
-                    held += [self._lock] if self._lock.acquire(timeout=self._timeout) else []
-                    if not held:
-                        raise errors.locked(self._shown, consequence)
-                    db = self._open(consequence)
-                    self._end(db)  # a signal handler may have prevented the end of the last one
-                    db.execute(begin)
-                    self._same_version(db, consequence)
-                    yield db
-                    db.execute("COMMIT")
-                finally:
-                    if held and self._db is not None:
-                        self._end(self._db)
-            except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
-                    self._close()  # a connection that was opened read-only stays so
-                raise errors.from_sqlite(error, self._shown, consequence) from error
-            except _DamagedRowError as error:
-                raise errors.damaged(self._shown, str(error), consequence) from error
-            except (OverflowError, UnicodeError) as error:
-                raise errors.failed(self._shown, str(error), consequence) from error
-            finally:
-                while held:
-                    held.pop().release()
-        except BaseException:  # a signal handler may have raised before the release
-            while held:
-                held.pop().release()
-            raise
-
-    def _end(self, db: sqlite3.Connection) -> None:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-    def mark_signed(self, consequence: str) -> None:
-        """Before the first signed payment is written: create the mark that reveals a missing ledger."""
-        if self._path is not None and not self._marked:
-            try:
-                mark_signed(self._real, sync=self._sync)
-            except OSError as error:
-                raise errors.from_os(error, self._shown, consequence) from error
-            self._marked = True
-
-    def close(self) -> None:
-        """Close the file. A ledger in memory stays."""
-        with self._lock:
-            self._close()
-            self._opened = None
-
-    def _open(self, consequence: str) -> sqlite3.Connection:
-        if self._path is None:
-            if self._db is None:
-                self._db = open_memory()
-                weakref.finalize(self, self._db.close)
-            return self._db
-        if self._opened is not None and (found := _identity(self._path)) != self._opened:
-            # An empty file in its place, or an older copy, would not know what is spent.
-            what = "removed" if found is None else "replaced" if found[-1] else "emptied"
-            raise errors.failed(
-                self._shown,
-                f"the file was {what} while it was in use",
-                consequence,
-                "restore it, or restart this program",
-            )
-        if self._db is None:
-            self._process = os.getpid()
-            self._real = os.path.realpath(self._path)
-            self._marked = False
-            self._db = open_file(self._real, sync=self._sync, timeout=self._timeout, consequence=consequence)
-            self._db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
-            self._opened = _identity(self._path)
-        return self._db
-
-    def _close(self) -> None:
-        if self._db is not None and self._path is not None:
-            db, self._db = self._db, None
-            db.close()
-
-    def _same_version(self, db: sqlite3.Connection, consequence: str) -> None:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(sql.MIGRATIONS):  # another process with a newer release migrated it
-            raise errors.newer(self._shown, version, len(sql.MIGRATIONS), consequence)
-
-
-def _identity(path: str) -> tuple[int, int, bool] | None:
-    """The identity of a file, and whether it has content; None when it is missing."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size > 0
-
-
-# A connection must not cross a fork: the child would treat the parent's locks as its own and could destroy the parent's
-# writes. So every file is closed before a fork, and each process opens it again when it needs it.
-_FILES_LOCK = threading.Lock()
-_FILES: weakref.WeakSet[_LedgerFile] = weakref.WeakSet()
-_held: list[_LedgerFile] = []
-
-
-def _before_fork() -> None:
-    _FILES_LOCK.acquire()
-    for file in list(_FILES):
-        file._lock.acquire()
-        _held.append(file)
-        file._close()
-
-
-def _after_fork() -> None:
-    while _held:
-        _held.pop()._lock.release()
-    if _FILES_LOCK.locked():  # not locked in the child of a fork that did not run the hook before it
-        _FILES_LOCK.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

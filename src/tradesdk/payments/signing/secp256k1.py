@@ -8,6 +8,7 @@ Errors of the libraries may show a key, so none leaves this module, and none of 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -37,13 +38,15 @@ class Opened:
     Attributes:
         address: the address of the key, checksummed.
         sign: signs 32 bytes. It holds the key, so `repr` leaves it out.
+        purchase_secret: a secret that is derived from the key, for nonces of named purchases.
     """
 
-    __slots__ = ("address", "sign")
+    __slots__ = ("address", "purchase_secret", "sign")
 
-    def __init__(self, address: str, sign: Sign) -> None:
+    def __init__(self, address: str, sign: Sign, purchase_secret: bytes) -> None:
         self.address = address
         self.sign = sign
+        self.purchase_secret = purchase_secret
 
     def __repr__(self) -> str:
         return f"Opened({self.address})"
@@ -136,7 +139,13 @@ def _by_coincurve(key: bytes) -> Opened | None:
         signature: bytes = sign_recoverable(digest, None)
         return signature[:64] + _V[signature[64]]
 
-    return Opened(address, sign)
+    return Opened(address, sign, _purchase_secret(key))
+
+
+def _purchase_secret(key: bytes) -> bytes:
+    """HKDF-SHA256 (RFC 5869) of a key, for one block of 32 bytes."""
+    extracted = hmac.digest(b"tradesdk", key, "sha256")
+    return hmac.digest(extracted, b"purchase secret 1" + b"\x01", "sha256")
 
 
 class _Hidden:
@@ -158,7 +167,7 @@ def _by_eth_keys(key: bytes) -> Opened:
         signature: bytes = hidden.private.sign_msg_hash(digest).to_bytes()
         return signature[:64] + _V[signature[64]]
 
-    return Opened(hidden.private.public_key.to_checksum_address(), sign)
+    return Opened(hidden.private.public_key.to_checksum_address(), sign, _purchase_secret(key))
 
 
 def recovered(digest: bytes, signature: bytes) -> str | None:

@@ -52,7 +52,11 @@ v may be 27, 28, 0 or 1, and s may be in the upper half.
 
 @runtime_checkable
 class DigestSigner(Protocol):
-    """Anything that signs 32 bytes for one address: a key in this process, a key service."""
+    """Anything that signs 32 bytes for one address: a key in this process, a key service.
+
+    For named purchases, a method `purchase_secret()` may return 32 secret bytes, always the same; else
+    TRADE_PURCHASE_SECRET has them.
+    """
 
     @property
     def address(self) -> str:
@@ -200,6 +204,10 @@ class LocalSigner:
         if len(digest) != 32:
             raise ValueError(f"a digest must have 32 bytes, not {len(digest)}")
         return (self.__opened or self.__load()).sign(digest)
+
+    def purchase_secret(self) -> bytes:
+        """The secret for nonces of named purchases: 32 bytes, derived from the key (HKDF-SHA256), always the same."""
+        return (self.__opened or self.__load()).purchase_secret
 
     def __load(self) -> Opened:
         with self.__lock:

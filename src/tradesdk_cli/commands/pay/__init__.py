@@ -14,5 +14,5 @@ VERBS = {
     "resume": "Hand a payment over once more and print what it bought.",
     "reconcile": "Put the ledger in order after payments that did not end well.",
     "trust": "Accept one more address to pay.",
-    "key": "The key of the wallet that pays: new, import, address.",
+    "key": "The key of the wallet that pays: new, import, address, accept-secret.",
 }

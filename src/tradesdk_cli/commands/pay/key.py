@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tradesdk_cli.errors import ConfigProblem, UsageProblem
-from tradesdk_cli.options import DryRun
+from tradesdk_cli.options import DryRun, Yes
 from tradesdk_cli.plumbing import TradeCommand, examples, noun, session
 
 if TYPE_CHECKING:
     from tradesdk_cli.context import Session
 
-app = noun("key", "The key of the wallet that pays: new, import, address.")
+app = noun("key", "The key of the wallet that pays: new, import, address, accept-secret.")
 
 WalletFile = Annotated[
     Path | None,
@@ -86,6 +86,31 @@ def address(ctx: typer.Context, wallet: WalletFile = None) -> None:
         else:
             kept = KEY if wallet is None and os.environ.get(KEY) else str(keystore_path(run.settings, wallet))
         run.out.one({"address": found.address, "kept_in": kept})
+
+
+@app.command(
+    "accept-secret",
+    cls=TradeCommand,
+    epilog=examples("trade --mock pay key accept-secret --yes", "trade pay key accept-secret --dry-run"),
+)
+def accept_secret(ctx: typer.Context, wallet: WalletFile = None, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Go on with another purchase secret than before.
+
+    The nonces of named purchases (--purchase, --job) are made with a secret: that of TRADE_PURCHASE_SECRET, else one
+    that comes from the key. Purchases in this ledger keep their nonces. Names that only other ledgers have paid for
+    can be paid for once more.
+    """
+    from tradesdk_cli.money.paying import market_client
+    from tradesdk_cli.money.wallet import wallet_of
+    from tradesdk_cli.writes.changes import LEDGER, Change
+
+    with session(ctx) as run:
+        found = wallet_of(run, wallet)
+        client = market_client(run, found)
+        body = {"payer": None if found is None else found.address}
+        change = Change("accept another purchase secret", LEDGER, "accept-secret", body)
+        if run.approve(change, yes=yes, dry_run=dry_run):
+            run.out.one({**body, "secret_id": client.payments.accept_purchase_secret()})
 
 
 _LONGEST = 4096

@@ -1,12 +1,20 @@
 // Buy with the official client again and again, until standard input ends.
-// Each line of it is a JSON object: `url`, `key` and `buy`, a list of `[path, body]`. The answer is one line of JSON too.
+// Each line of it is a JSON object: `url`, `key`, `buy`, a list of `[path, body]`, and perhaps `ahead`, seconds by which the
+// computer's clock is wrong. The answer is one line of JSON too: what came of each purchase, or the error that ended them.
+// SIGINT cancels the purchase under way.
 import { createInterface } from "node:readline";
 import { ExactEvmScheme } from "@x402/evm";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { decodePaymentResponseHeader, wrapFetchWithPaymentFromConfig } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 
+const rightTime = Date.now;
+let canceling = new AbortController();
+process.on("SIGINT", () => canceling.abort());
+
 async function buy(asked) {
+  canceling = new AbortController();
+  Date.now = () => rightTime() + 1000 * (asked.ahead ?? 0);
   const client = new ExactEvmScheme(privateKeyToAccount(asked.key));
   const paidFetch = wrapFetchWithPaymentFromConfig(fetch, { schemes: [{ network: "eip155:8453", client }] });
   const bought = [];
@@ -15,6 +23,7 @@ async function buy(asked) {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
+      signal: canceling.signal,
     });
     const offer = response.headers.get("PAYMENT-REQUIRED");
     const receipt = response.headers.get("PAYMENT-RESPONSE");
@@ -29,5 +38,6 @@ async function buy(asked) {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  console.log(JSON.stringify(await buy(JSON.parse(line))));
+  const bought = await buy(JSON.parse(line)).catch((error) => [{ raised: error.name, said: error.message }]);
+  console.log(JSON.stringify(bought));
 }

@@ -1,0 +1,184 @@
+"""Purchases: what identifies one, and the nonce of a named one. A purchase is one paid answer that is wanted once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from .._http.request import comparable, required_text
+from .._values.payment import Payment
+from .._values.text import printable
+from ..errors import InvalidArgumentError, PaymentRefusedError
+
+SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
+_CHAIN = 8453
+_LONGEST_NAME = 500
+_NAMED, _REPLACED = b"\x01", b"\x02"
+_SECRET = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurchaseIntent:
+    """A call that may have to be paid for.
+
+    Attributes:
+        method: the HTTP method.
+        url: the full URL.
+        body: the request's body.
+        path: the endpoint.
+        tokens: the number of tokens.
+        amount: the published price in micro-dollars.
+        max_price: micro-dollars that the caller allows, more or less than the published price.
+        new_purchase: the id of an earlier payment for it that this one replaces, even if that may still be taken.
+        name: the name of the purchase; None for an unnamed one.
+        is_batch: it is one of several batches, so `new_purchase` may be meant for another one.
+    """
+
+    method: str
+    url: str
+    body: bytes
+    path: str
+    tokens: int | None
+    amount: int
+    max_price: int | None = None
+    new_purchase: str | None = None
+    name: str | None = None
+    is_batch: bool = False
+
+    @property
+    def key(self) -> str:
+        """Identifies this purchase among others of the same client."""
+        return call_key(self.method, self.url, self.body) if self.name is None else f"purchase {self.name}"
+
+    def fingerprint(self, payer: str) -> str:
+        """Identifies this purchase in a ledger."""
+        found = self._fingerprints.get(payer)
+        if found is None:
+            if self.name is not None:
+                found = named_fingerprint(self.name, payer)
+            else:
+                found = _hash(self.method.encode(), self.url.encode(), self.body, payer.lower().encode())
+            self._fingerprints[payer] = found
+        return found
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
+        return {}
+
+    def is_for(self, payment: Payment) -> bool:
+        """Whether a payment asks the same service for the same data, in any order of the fields in the body."""
+        same = payment.method == self.method and _place(payment.url) == _place(self.url)
+        return same and (payment.body == self.body or _canonical(payment.body) == _canonical(self.body))
+
+
+def call_key(method: str, url: str, body: bytes) -> str:
+    """Identifies a call among others of the same client."""
+    return f"{method} {url} {body.decode('latin-1')}"
+
+
+def purchase_name(name: str | None) -> str | None:
+    """A name that a caller gave, so that the same text gives the same nonce on every machine.
+
+    Raises:
+        InvalidArgumentError: it cannot be used.
+    """
+    if name is None:
+        return None
+    name = comparable(required_text("purchase", name))
+    if not name.isprintable() or not name:
+        raise InvalidArgumentError(f"purchase must not be blank or have control characters: {printable(name, 60)}")
+    if len(name) > _LONGEST_NAME:
+        raise InvalidArgumentError(f"purchase is {len(name)} characters long; a name has at most {_LONGEST_NAME}")
+    return name
+
+
+def item_name(job: str, path: str, body: bytes) -> str:
+    """The name of the purchase of one item of a batch job: the job's name and the request."""
+    return f"{comparable(job)}: {path} {_canonical(body)}"
+
+
+def stored_item_name(job: str, url: str, body: bytes) -> str:
+    """The same for an item that a ledger of an earlier release has."""
+    path = urlsplit(url).path
+    return item_name(job, path[max(path.rfind("/v1/"), 0) :], body)
+
+
+def named_fingerprint(name: str, payer: str) -> str:
+    """Identifies a named purchase in a ledger."""
+    return _hash(b"purchase", name.encode(), payer.lower().encode())
+
+
+def named_nonce(secret: bytes, name: str, *, payer: str, asset: str, replaced: str | None = None) -> str:
+    """The nonce of a named purchase, as hexadecimal digits after 0x. The same on every machine with the same secret.
+
+    Args:
+        secret: the purchase secret, 32 bytes.
+        name: its name.
+        payer: the paying address.
+        asset: the token's contract.
+        replaced: the nonce of the payment that it replaces.
+    """
+    parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
+    message = _NAMED + parts if replaced is None else _REPLACED + parts + _bytes(replaced)
+    return "0x" + hmac.new(secret, message, hashlib.sha256).hexdigest()
+
+
+def purchase_secret(signer: object) -> bytes:
+    """The secret that nonces of named purchases are made with: that of TRADE_PURCHASE_SECRET, else the signer's.
+
+    Raises:
+        PaymentRefusedError: `no_purchase_secret`. It never shows the secret.
+    """
+    given = os.environ.get(SECRET_VARIABLE, "").strip()
+    if given:
+        digits = _SECRET.fullmatch(given)
+        del given
+        if digits is not None:
+            return bytes.fromhex(digits[1])
+        problem = f"{SECRET_VARIABLE} is not 64 hexadecimal digits"
+    else:
+        own = getattr(signer, "purchase_secret", None)
+        if callable(own):
+            secret: bytes = own()
+            return secret
+        problem = "a named purchase needs a purchase secret, and this signer has none"
+    raise PaymentRefusedError(
+        problem,
+        code="no_purchase_secret",
+        hint=f"set {SECRET_VARIABLE} to 64 random hexadecimal digits (openssl rand -hex 32), the same on every machine "
+        "that pays with this wallet",
+    )
+
+
+def secret_id(secret: bytes) -> str:
+    """Tells purchase secrets apart, without showing them."""
+    return hmac.new(secret, b"tradesdk purchase secret id", hashlib.sha256).hexdigest()[:16]
+
+
+def _place(url: str) -> tuple[str, str | None, int | None, str]:
+    """A URL in the same form for all ways to write it."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme), parts.path
+
+
+def _canonical(body: bytes) -> str:
+    """A body as JSON with sorted keys."""
+    try:
+        return json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return body.decode("latin-1")
+
+
+def _hash(*parts: bytes) -> str:
+    digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(digests).hexdigest()
+
+
+def _bytes(digits: str) -> bytes:
+    return bytes.fromhex(digits.removeprefix("0x"))
