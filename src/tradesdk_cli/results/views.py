@@ -228,6 +228,7 @@ PAYMENTS = (
     Column("created_at", "time", optional=True, title="when"),
     Column("charged", "state", optional=True),
     Column("transaction", "id", optional=True),
+    Column("purchase", optional=True),
     Column("reason", optional=True),
     Column("payer", "id", optional=True),
 )

@@ -150,9 +150,13 @@ def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> 
     """
     if _may_be_taken(payment, now) and (payment.live or not (paid or proven)):
         return False
-    if payment.state is PaymentState.DELIVERED:
-        return payment.charged == "unknown"
-    return payment.live or payment.state in WITHOUT_PROOF
+    return _is_open(payment)
+
+
+def _is_open(payment: Payment) -> bool:
+    """Whether nothing proves what became of it. The service sent no receipt for such a delivered one."""
+    unproven = payment.state is PaymentState.DELIVERED and payment.charged == "unknown"
+    return payment.live or unproven or payment.state in WITHOUT_PROOF
 
 
 def is_answer_to_newest(payment: Payment, signatures: int | None, reported: PaymentState) -> bool:
@@ -166,8 +170,7 @@ def _may_be_taken(payment: Payment, now: float) -> bool:
 
 def not_unresolved(payment: Payment, now: float) -> PaymentRefusedError:
     """The refusal to mark it."""
-    is_open = payment.live or payment.state in WITHOUT_PROOF
-    return still_live(payment) if is_open and _may_be_taken(payment, now) else already_known(payment)
+    return still_live(payment) if _is_open(payment) and _may_be_taken(payment, now) else already_known(payment)
 
 
 def recipient_refusal(
