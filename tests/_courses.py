@@ -80,6 +80,7 @@ def entry(payment: Payment) -> Entry:
         "updated": payment.updated if state is PaymentState.DELIVERED else 0.0,
         "reply": payment.reply if state is PaymentState.DELIVERED else None,
         "reason": "",
+        "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
         "earlier": payment.earlier if state in (PaymentState.RESERVED, PaymentState.SUBMITTED) else None,
         # How many there were counts only while the newest one may not have been sent.
         "submissions": min(payment.submissions, 2 if state is PaymentState.SUBMITTED else 1),
