@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tradesdk import (
+    APIConnectionError,
     AsyncMarketClient,
     Budget,
     InvalidArgumentError,
@@ -128,6 +129,34 @@ async def test_a_service_that_kept_nothing_gets_the_same_nonce_with_another_iden
     assert result.payment is not None
     assert (result.payment.id, result.payment.signatures) == (first.id, 2)
     assert nonces(mock) == [first.nonce]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+async def test_what_was_never_sent_is_not_sent_in_its_last_seconds(resume: bool) -> None:
+    """No answer is kept for it. It could still be taken, and the ledger would say that it was never submitted."""
+
+    def unreachable(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    seller = Seller(offer=offer_2(extensions={"payment-identifier": {"info": {"required": False}}}), sold=unreachable)
+    client = market_of(seller).with_options(max_retries=0)
+    with pytest.raises(APIConnectionError) as caught:
+        await client.token_prices(TWO)
+    first = caught.value.payment
+    assert first is not None
+    assert (first.state, first.submissions, first.identified) == (PaymentState.REJECTED_LIVE, 0, True)
+    seller.sold = None
+    seller.clock.advance(first.valid_before - 3 - seller.clock.now())
+    seller.requests.clear()
+    if resume:
+        with pytest.raises(PaymentOutcomeUnknownError, match="time_is_up"):
+            await client.payments.resume(first.id)
+        assert seller.paid == []
+        return
+    result = await client.token_prices(TWO)
+    assert result.payment is not None
+    assert (result.payment.nonce, result.payment.signatures, result.payment.submissions) == (first.nonce, 2, 1)
+    assert len(seller.paid) == 1
 
 
 async def test_a_receipt_for_an_expired_payment_is_proof(mock: MockService) -> None:

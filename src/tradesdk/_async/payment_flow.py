@@ -351,7 +351,8 @@ class AsyncPaymentFlow:
         )
         if current is None:
             return None
-        if not self.authorizer.is_renewable(current) or current.header is None:
+        # One that was never submitted has no kept answer, and until it expires it could be taken and not be counted.
+        if not self.authorizer.is_renewable(current) or current.header is None or current.submissions == 0:
             await run_uninterrupted(partial(self._release_claim, owner, current))
             return None
         return await AsyncSubmission(self.paid, self.authorizer, context, current, fresh=False).replay()

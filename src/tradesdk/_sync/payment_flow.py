@@ -344,7 +344,8 @@ class PaymentFlow:
         current = in_thread(partial(self.authorizer.claim, payment, owner), undo=partial(self._release_claim, owner))
         if current is None:
             return None
-        if not self.authorizer.is_renewable(current) or current.header is None:
+        # One that was never submitted has no kept answer, and until it expires it could be taken and not be counted.
+        if not self.authorizer.is_renewable(current) or current.header is None or current.submissions == 0:
             run_uninterrupted(partial(self._release_claim, owner, current))
             return None
         return Submission(self.paid, self.authorizer, context, current, fresh=False).replay()

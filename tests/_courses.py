@@ -1,0 +1,905 @@
+"""All courses of a small world: calls that buy, their ledgers, a hostile service, the chain, a person and a clock.
+
+Every decision is a function of the SDK: `PaymentStateMachine`, `ledger.rules`, `leases.holds`. What is written here is
+the order of the steps, and who may take one when. Times are Unix seconds, amounts are micro-dollars.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+from tradesdk import Budget, PaymentState, Receipt
+from tradesdk._http.retry import Failure, FailureCause, RetryPolicy
+from tradesdk._values.payment import (
+    FREE,
+    GRACE,
+    LIVE,
+    RELEASED,
+    RENEWABLE,
+    UNRESOLVED,
+    WITHOUT_PROOF,
+    Payment,
+    SignedHeader,
+    newer_receipt,
+)
+from tradesdk.payments.budget import Spending
+from tradesdk.payments.ledger import rules
+from tradesdk.payments.ledger.leases import LONGEST_CLAIM, holds, owner_name
+from tradesdk.payments.state_machine import MARGIN, Classification, PaymentResponse, PaymentStateMachine
+from tradesdk.payments.witness import AuthorizationQuery
+
+from .unit._ledger import NOW, draft
+
+START = int(NOW)
+VALID = 60
+"""Seconds for which a signature is valid."""
+GONE = f"{owner_name().partition(':')[0]}:{2**31 - 1}:gone"
+"""The owner of the claims of a call whose process was killed."""
+POLICY = RetryPolicy(max_retries=1)
+_CLOSED = frozenset({PaymentState.DELIVERED, PaymentState.MARKED_PAID})
+REPLY = b"prices"
+
+
+class _NoFields(dict[str, Any]):
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
+PAID = Receipt(success=True, transaction="0x1", network="base", raw=_NoFields())
+
+
+class Entry(Payment):
+    """A payment; equal ones are one object, so that states compare fast."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+_NAMES = tuple(field.name for field in fields(Payment))
+_ENTRIES: dict[tuple[object, ...], Entry] = {}
+
+
+def entry(payment: Payment) -> Entry:
+    """The payment without what no rule reads in its state, so that states which differ only in that are one."""
+    state = payment.state
+    closed = state in _CLOSED
+    values = {name: getattr(payment, name) for name in _NAMES}
+    values |= {
+        "created": 0.0,
+        "updated": payment.updated if state is PaymentState.DELIVERED else 0.0,
+        "reply": payment.reply if state is PaymentState.DELIVERED else None,
+        "reason": "",
+        "receipt": PAID if payment.receipt is not None and payment.receipt.success else None,
+        "earlier": payment.earlier if state in (PaymentState.RESERVED, PaymentState.SUBMITTED) else None,
+        # How many there were counts only while the newest one may not have been sent.
+        "submissions": min(payment.submissions, 2 if state is PaymentState.SUBMITTED else 1),
+        "signatures": 0 if closed else payment.signatures,
+        "settle_failed": 0 if closed else _failed(payment),
+        "valid_before": payment.counts_until if closed else payment.valid_before,
+    }
+    return _ENTRIES.setdefault(tuple(values.values()), Entry(**values))
+
+
+def _failed(payment: Payment) -> int:
+    """The newest signature that was not settled; the first one for any older than the newest."""
+    return payment.settle_failed if payment.settle_failed in (0, payment.signatures) else 1
+
+
+class Row(NamedTuple):
+    """A payment in a ledger, its claim, and whether its answer waits for a caller."""
+
+    payment: Entry
+    owner: str | None = None
+    until: float = 0.0
+    waits: bool = False
+
+
+Book = tuple[Row, ...]
+"""A ledger."""
+Result = tuple[Book, Any]
+"""A ledger after a step, and the answer."""
+STEPS: dict[str, dict[tuple[Any, ...], Result]] = {}
+"""Each step of a ledger that was ever taken, by name and arguments, with its result."""
+
+
+def _step(function: Callable[..., Result]) -> Callable[..., Result]:
+    taken = STEPS.setdefault(function.__name__, {})
+
+    @functools.wraps(function)
+    def step(*given: Any) -> Result:
+        found = taken.get(given)
+        if found is None:
+            found = taken[given] = function(*given)
+        return found
+
+    return step
+
+
+def row_of(book: Book, payment_id: str) -> Row:
+    return next(row for row in book if row.payment.id == payment_id)
+
+
+def _put(book: Book, row: Row, **changes: Any) -> Book:
+    return tuple(row._replace(**changes) if one is row else one for one in book)
+
+
+def _change(book: Book, row: Row, now: float, *, waits: bool | None = None, **changes: Any) -> Result:
+    payment = row.payment
+    state = changes.get("state", payment.state)
+    if state is not payment.state:
+        changes["updated"] = now
+    if state not in LIVE and not (payment.identified and state in RENEWABLE):
+        changes["header"] = None
+    changed = entry(replace(payment, **changes))
+    return _put(book, row, payment=changed, waits=row.waits if waits is None else waits), changed
+
+
+def _is_claimed(row: Row, owner: str, now: float) -> bool:
+    return row.owner not in (None, owner) and holds(row.owner or "", row.until, now=now)
+
+
+def _is_of(row: Row, owner: str | None) -> bool:
+    return owner is None or row.owner in (None, owner)
+
+
+def spending(book: Book, budget: Budget, now: float) -> Spending:
+    """What counts."""
+    free = FREE | RELEASED if budget.release == "service" else FREE
+    counted = [row.payment for row in book if row.payment.state not in free]
+    sums = [
+        sum(one.counted for one in payments if window(one.counts_until))
+        for payments in (counted, [one for one in counted if not one.proven_paid])
+        for window in (
+            lambda until: until > now - rules.HOUR,
+            lambda until: until // rules.DAY >= now // rules.DAY,
+            lambda until: True,
+        )
+    ]
+    names = ("last_hour", "today", "total", "held_last_hour", "held_today", "held")
+    return Spending(**dict(zip(names, sums, strict=True)), budget=budget)
+
+
+@_step
+def find(book: Book, call: str, now: float) -> Result:
+    after, until = rules.reply_window(now)
+    for row in reversed(book):
+        one = row.payment
+        named = one.purchase is not None and one.state is not PaymentState.CANCELLED
+        recent = row.waits and one.reply is not None and after < one.updated <= until
+        if (
+            one.fingerprint == call
+            and not one.superseded
+            and (one.state in LIVE | UNRESOLVED | RENEWABLE or named or recent)
+        ):
+            return book, one
+    return book, None
+
+
+@_step
+def reserve(book: Book, wanted: Entry, budget: Budget, owner: str, now: float) -> Result:
+    book, _ = expire(book, now)
+    _, blocking = find(book, wanted.fingerprint, now)
+    before, made, until = spending(book, budget, now), wanted, now + LONGEST_CLAIM
+    if blocking is not None:
+        if not rules.is_renewable(blocking, now + MARGIN) or _is_claimed(row_of(book, blocking.id), owner, now):
+            return book, None
+        made = entry(rules.renewed(blocking, wanted))
+        before = rules.spending_before(made, wanted.amount, blocking, before, now)
+    if rules.budget_refusal(wanted.amount, before, now=now, last_hour=()) is not None:
+        return book, None
+    if blocking is None:
+        return (*book, Row(made, owner, until)), made
+    return _put(book, row_of(book, blocking.id), payment=made, owner=owner, until=until), made
+
+
+@_step
+def submit(book: Book, payment_id: str, amount: int, header: SignedHeader, owner: str, now: float) -> Result:
+    row = row_of(book, payment_id)
+    one = rules.with_terms(row.payment, replace(row.payment, amount=amount))
+    if one.state is not PaymentState.RESERVED or not _is_of(row, owner):
+        return book, None
+    terms = row._replace(payment=entry(one))
+    book = tuple(terms if older is row else older for older in book)
+    book = tuple(_superseded(older, terms) for older in book[: book.index(terms)]) + book[book.index(terms) :]
+    sent, signed = one.submissions + 1, one.signatures + 1
+    return _change(book, terms, now, state=PaymentState.SUBMITTED, header=header, submissions=sent, signatures=signed)
+
+
+def _superseded(older: Row, row: Row) -> Row:
+    one = older.payment
+    stands = older.waits or one.purchase is not None or one.state in LIVE | UNRESOLVED | RENEWABLE
+    if one.state in (PaymentState.RESERVED, PaymentState.CANCELLED) or one.fingerprint != row.payment.fingerprint:
+        return older
+    return older._replace(payment=entry(replace(one, superseded=True))) if stands else older
+
+
+@_step
+def resubmit(book: Book, payment_id: str, signatures: int, now: float) -> Result:
+    row = row_of(book, payment_id)
+    one = row.payment
+    if one.state is PaymentState.RESERVED or not one.live or one.signatures != signatures:
+        return book, None
+    state = PaymentState.SUBMITTED if one.state is PaymentState.REJECTED_LIVE else one.state
+    return _change(book, row, now, state=state, submissions=one.submissions + 1)
+
+
+class Report(NamedTuple):
+    """What a call writes down about its payment."""
+
+    state: PaymentState
+    submissions: int | None = None
+    settle_failed: int | None = None
+    receipt: Receipt | None = None
+    reply: bytes | None = None
+    signatures: int | None = None
+    owner: str | None = None
+
+
+@_step
+def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
+    row = row_of(book, payment_id)
+    one, state = row.payment, report.state
+    if state is PaymentState.CANCELLED:
+        is_own = report.owner is not None and row.owner == report.owner
+        if not (rules.may_be_unsent(one, is_own=is_own) and _is_of(row, report.owner)):
+            return book, one
+        state = rules.state_when_not_signed(one)
+    if rules.state_after(one.state, state) is not state:
+        return book, one
+    if not rules.is_answer_to_newest(one, report.signatures, state):
+        return book, one
+    delivered = state is PaymentState.DELIVERED is not one.state and report.reply is not None
+    return _change(
+        book,
+        row,
+        now,
+        state=state,
+        waits=row.waits or delivered,
+        receipt=newer_receipt(one.receipt, report.receipt),
+        reply=one.reply if report.reply is None else report.reply,
+        submissions=one.submissions if report.submissions is None else report.submissions,
+        settle_failed=one.settle_failed if report.settle_failed is None else report.settle_failed,
+    )
+
+
+@_step
+def mark(book: Book, payment_id: str, paid: bool, proven: bool, signatures: int | None, now: float) -> Result:
+    row = row_of(book, payment_id)
+    one = row.payment
+    allowed = rules.may_be_marked(one, now, paid=paid, proven=proven)
+    if not allowed or signatures not in (None, one.signatures):
+        return book, None
+    delivered = one.state is PaymentState.DELIVERED
+    return _change(
+        book,
+        row,
+        now,
+        state=rules.state_when_marked(one, paid=paid, proven=proven),
+        counted=0 if delivered and not paid else one.counted,
+        witnessed=one.witnessed or (paid and (proven or delivered)),
+    )
+
+
+@_step
+def claim(book: Book, payment_id: str, owner: str, now: float) -> Result:
+    row = row_of(book, payment_id)
+    if _is_claimed(row, owner, now):
+        return book, False
+    return _put(book, row, owner=owner, until=now + LONGEST_CLAIM), True
+
+
+@_step
+def give_back(book: Book, payment_id: str, owner: str) -> Result:
+    row = row_of(book, payment_id)
+    return (_put(book, row, owner=None, until=0.0) if row.owner == owner else book), None
+
+
+@_step
+def collect(book: Book, payment_id: str, owner: str) -> Result:
+    row = row_of(book, payment_id)
+    if row.payment.state is PaymentState.DELIVERED and row.waits:
+        kept = row.payment.reply if row.payment.purchase is not None else None
+        book = _put(book, row, payment=entry(replace(row.payment, reply=kept)), waits=False)
+    return give_back(book, payment_id, owner)
+
+
+@_step
+def reopen(book: Book, payment_id: str, owner: str) -> Result:
+    row = row_of(book, payment_id)
+    if row.payment.state is PaymentState.DELIVERED:
+        book = _put(book, row, payment=entry(replace(row.payment, reply=row.payment.reply or REPLY)), waits=True)
+    return give_back(book, payment_id, owner)
+
+
+@_step
+def expire(book: Book, now: float) -> Result:
+    for row in book:
+        if row.payment.live and row.payment.valid_before <= now - GRACE:
+            book, _ = _change(book, row, now, state=rules.state_when_expired(row.payment))
+    return book, None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small world.
+
+    Attributes:
+        callers: how many calls are made at the same time; with `copied`, each has a ledger of its own.
+        calls: what may be bought, one letter each.
+        budget: of each ledger.
+        clock: seconds after the start at which something may happen.
+        prices: what the service may ask.
+        once: a purchase that is closed is not made again.
+        marks: a person marks payments, and is right unless `wrong`.
+        named: the nonce is a function of the purchase's name.
+        identified: the service may keep answers by identifier, so an expired payment is sent once more.
+        witness: the chain is asked, and its verdict may be used late.
+        receipts: the ledger keeps what the service says in receipts; else they only decide about the call.
+        stalls: a process may stand still for longer than its claim lasts, and then go on.
+        wrong: the person who marks payments may be wrong.
+        lost: the ledger may be emptied once.
+        copied: a second machine may go on with a copy of the ledger.
+    """
+
+    callers: int
+    calls: str
+    budget: Budget
+    clock: tuple[int, ...]
+    prices: tuple[int, ...] = (1,)
+    once: bool = False
+    marks: bool = True
+    named: bool = False
+    identified: bool = False
+    witness: bool = False
+    receipts: bool = False
+    stalls: bool = False
+    wrong: bool = False
+    lost: bool = False
+    copied: bool = False
+
+
+class Caller(NamedTuple):
+    """Where a call is. `machine`, `header` and `signatures` are of its payment as it was claimed or signed."""
+
+    step: str = "idle"
+    payment: str = ""
+    header: str = ""
+    machine: PaymentStateMachine | None = None
+    signatures: int = 0
+
+
+IDLE = Caller()
+
+
+class Cheque(NamedTuple):
+    """A signed payment that the service has, or what the chain took of one, and when."""
+
+    nonce: str
+    amount: int
+    time: int
+
+
+class World(NamedTuple):
+    """One state. `books[1]` is None until the ledger is copied."""
+
+    now: int
+    books: tuple[Book | None, ...]
+    callers: tuple[Caller, ...]
+    cheques: tuple[Cheque, ...] = ()
+    """Those that may still be cashed."""
+    chain: tuple[Cheque, ...] = ()
+    got: tuple[str, ...] = ()
+    """The payments whose answers callers have."""
+    verdict: tuple[str, bool, int] | None = None
+    """What the witness said about a payment and how many signatures it had."""
+    misled: bool = False
+    """The person said that a payment was not taken which was."""
+    lost: bool = False
+
+
+Moves = Iterator[tuple[str, World]]
+
+
+def begin(case: Case) -> World:
+    return World(
+        START + case.clock[0],
+        ((), None) if case.copied else ((),),
+        (IDLE,) * case.callers,
+    )
+
+
+# The machine of a call: never changed, copied before it goes on. Equal ones are one.
+
+_MACHINES: dict[tuple[object, ...], PaymentStateMachine] = {}
+
+
+def _same(machine: PaymentStateMachine, payment: Payment) -> PaymentStateMachine:
+    machine.submissions = min(machine.submissions, 1)
+    told = {name: value for name, value in vars(machine).items() if name not in ("_payment", "_no_reason")}
+    read = (payment.valid_before, payment.signatures, payment.purchase)
+    return _MACHINES.setdefault((*read, *told.values()), machine)
+
+
+def _no_jitter() -> float:
+    return 0.0
+
+
+@functools.cache
+def machine_of(base: Entry, fresh: bool) -> PaymentStateMachine:
+    return _same(PaymentStateMachine(POLICY, base, fresh=fresh, random=_no_jitter), base)
+
+
+def _response(verdict: Classification, receipt: Receipt | None) -> PaymentResponse:
+    lost = verdict is Classification.UNKNOWN
+    failure = Failure(FailureCause.LOST) if lost else Failure(FailureCause.STATUS, 402, {})
+    return PaymentResponse(verdict, "", failure, receipt)
+
+
+ANSWERS = {
+    f"{verdict}{' with a receipt' if receipt else ''}": _response(verdict, receipt)
+    for verdict in Classification
+    for receipt in (None, PAID)
+}
+NOT_SENT = (Classification.NOT_RECEIVED.value,)
+SENT = tuple(name for name, answer in ANSWERS.items() if answer.verdict is not Classification.NOT_RECEIVED)
+
+
+@functools.cache
+def outcomes(
+    machine: PaymentStateMachine, now: int, answers: tuple[str, ...], receipts: bool
+) -> list[tuple[str, PaymentStateMachine | None, Report]]:
+    """What follows each answer: what is written down, and the machine if the same bytes are resent.
+
+    Answers that lead to the same are one.
+    """
+    found: dict[tuple[PaymentStateMachine | None, Report], str] = {}
+    for name, time_left in itertools.product(answers, (1000.0, 0.0)):
+        answer = ANSWERS[name]
+        went_on = copy.copy(machine)
+        step = went_on.next(answer, at=now, now=now, time_left=time_left)
+        again = None if step.wait is None else _same(went_on, machine._payment)
+        receipt = answer.receipt if receipts else None
+        signatures = machine._payment.signatures
+        report = Report(step.state, min(went_on.submissions, 1), went_on.settle_failed, receipt, None, signatures)
+        if step.state is PaymentState.DELIVERED:
+            found.setdefault((None, report._replace(reply=REPLY)), name)
+            report, name = report._replace(state=PaymentState.PAID_UNDELIVERED), f"{name}, not usable"
+        found.setdefault((again, report), name)
+    return [(name, *after) for after, name in found.items()]
+
+
+@functools.cache
+def wanted_of(case: Case, call: str, nonce: str, number: int, amount: int, now: int) -> Entry:
+    return entry(
+        draft(
+            call,
+            id=f"{nonce}#{number}",
+            nonce=nonce,
+            amount=amount,
+            valid_before=now + VALID,
+            counts_until=now + VALID,
+            identified=case.identified,
+            purchase=call if case.named else None,
+        )
+    )
+
+
+def _nonce(case: Case, world: World, book: Book, call: str) -> tuple[str, int]:
+    """The nonce of a new purchase, and the number of payments with it. Unnamed: one that nobody ever had."""
+    if case.named:
+        known = {row.payment.id for row in book} | {one.payment for one in world.callers}
+        return f"{call}0.0", next(number for number in itertools.count() if f"{call}0.0#{number}" not in known)
+    purchase = sum(row.payment.fingerprint == call and row.payment.state in _CLOSED for row in book)
+    had = {one.nonce for one in (*world.cheques, *world.chain)}
+    had |= {row.payment.nonce for row in book} | {one.payment.partition("#")[0] for one in world.callers}
+    return next(nonce for number in itertools.count() if (nonce := f"{call}{purchase}.{number}") not in had), 0
+
+
+# Moves
+
+
+def moves(case: Case, world: World) -> Moves:
+    """All that can happen next."""
+    yield from _clock_and_chain(case, world)
+    for which, book in enumerate(world.books):
+        if book is not None:
+            yield from _person(case, world, which, book)
+    if case.copied and world.books[1] is None:
+        yield "the ledger is copied to a second machine", world._replace(books=world.books[:1] * 2)
+    if case.lost and not world.lost:
+        yield (
+            "the ledger is lost, and its programs end",
+            world._replace(books=((),), callers=(IDLE,) * case.callers, lost=True, verdict=None),
+        )
+    for number, caller in enumerate(world.callers):
+        which = number if case.copied else 0
+        book = world.books[which]
+        if book is not None:
+            yield from _of_call(case, world, number, caller, which, book)
+
+
+def _of_call(case: Case, world: World, number: int, caller: Caller, which: int, book: Book) -> Moves:
+    before, after = world.callers[:number], world.callers[number + 1 :]
+    others, rest = world.books[:which], world.books[which + 1 :]
+    now, _, _, cheques, chain, got, verdict, misled, lost = world
+    fresh = tuple(_nonce(case, world, book, call) for call in case.calls) if caller is IDLE else ()
+    for told, goes_on, changed, cheque, has_answer in _moves_of_call(case, book, number, caller, now, fresh):
+        had = got
+        if has_answer and caller.payment not in got:
+            had = tuple(sorted((*got, caller.payment)))
+        has = cheques
+        if cheque is not None and cheque not in cheques and all(one.nonce != cheque.nonce for one in chain):
+            has = tuple(sorted((*cheques, cheque)))
+        yield (
+            told,
+            World(now, (*others, changed, *rest), (*before, goes_on, *after), has, chain, had, verdict, misled, lost),
+        )
+
+
+def _clock_and_chain(case: Case, world: World) -> Moves:
+    later = next((START + at for at in case.clock if START + at > world.now), None)
+    at_work = {caller.payment for caller in world.callers}
+    claims = [row.until for book in world.books for row in book or () if row.owner and row.payment.id in at_work]
+    if later is not None and (case.stalls or all(until > later for until in claims)):
+        cheques = tuple(one for one in world.cheques if one.time > later)
+        yield f"the clock goes on to {later - START} s", world._replace(now=later, cheques=cheques)
+    for cheque in world.cheques:
+        taken = cheque._replace(time=world.now if case.budget.per_hour else 0)
+        rest = tuple(one for one in world.cheques if one.nonce != cheque.nonce)
+        chain = tuple(sorted((*world.chain, taken)))
+        yield f"the service cashes {cheque.nonce} of {cheque.amount}", world._replace(cheques=rest, chain=chain)
+
+
+def _is_taken(world: World, payment: Payment) -> bool:
+    return any(one.nonce == payment.nonce for one in world.chain)
+
+
+def _with_book(world: World, which: int, book: Book, **changes: Any) -> World:
+    books = tuple(book if number == which else one for number, one in enumerate(world.books))
+    return world._replace(books=books, **changes)
+
+
+def _person(case: Case, world: World, which: int, book: Book) -> Moves:
+    """What a person does: close what has expired, mark what is open, ask the chain."""
+    expired, _ = expire(book, world.now)
+    if expired != book:
+        yield "payments that expired are closed", _with_book(world, which, expired)
+    for row in book:
+        one = row.payment
+        taken = _is_taken(world, one)
+        for paid in (True, False) if case.wrong else (taken,) * case.marks:
+            after, marked = mark(book, one.id, paid, False, None, world.now)
+            if marked is not None:
+                misled = world.misled or (taken and not paid)
+                told = f"a person marks {one.id} as {'paid' if paid else 'unpaid'}"
+                yield told, _with_book(world, which, after, misled=misled)
+        known = taken or world.now >= AuthorizationQuery.of(one).valid_before
+        asked = case.witness and world.verdict is None and one.state in WITHOUT_PROOF and not one.proven_paid
+        if asked and known:
+            verdict = one.id, taken, one.signatures
+            yield f"the witness says about {one.id}: taken: {taken}", world._replace(verdict=verdict)
+    if world.verdict is not None and which == 0:
+        payment_id, taken, signatures = world.verdict
+        if any(row.payment.id == payment_id for row in book):
+            book, _ = mark(book, payment_id, taken, True, signatures, world.now)
+        yield "the witness's verdict is used", _with_book(world, which, book, verdict=None)
+
+
+class Move(NamedTuple):
+    """A step of a call: where it is then, its ledger, what it handed over, and whether its caller has the answer."""
+
+    told: str
+    caller: Caller
+    book: Book
+    cheque: Cheque | None = None
+    has_answer: bool = False
+
+
+@functools.cache
+def _moves_of_call(
+    case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[tuple[str, int], ...]
+) -> list[Move]:
+    return list(_Call(case, book, number, caller, now, fresh).moves())
+
+
+class _Call:
+    """The moves of one call. `fresh` are the nonces for new purchases."""
+
+    def __init__(
+        self, case: Case, book: Book, number: int, caller: Caller, now: int, fresh: tuple[tuple[str, int], ...]
+    ) -> None:
+        self.case, self.book, self.caller, self.now, self.fresh = case, book, caller, now, fresh
+        self.owner, self.name = str(number), f"call {'ABC'[number]}"
+
+    def to(
+        self,
+        told: str,
+        caller: Caller,
+        book: Book | None = None,
+        cheque: Cheque | None = None,
+        has_answer: bool = False,
+    ) -> Move:
+        return Move(f"{self.name}: {told}", caller, self.book if book is None else book, cheque, has_answer)
+
+    def moves(self) -> Iterator[Move]:
+        if self.caller.step == "idle":
+            for call, (nonce, number) in zip(self.case.calls, self.fresh, strict=True):
+                yield from self.starts(call, nonce, number)
+            return
+        yield from getattr(self, self.caller.step)()
+        yield self.killed()
+
+    def killed(self) -> Move:
+        gone = tuple(
+            row._replace(owner=GONE if row.payment.state is PaymentState.RESERVED else None, until=0.0)
+            if row.owner == self.owner
+            else row
+            for row in self.book
+        )
+        return self.to("its process is killed", IDLE, gone, has_answer=self.caller.step == "returns")
+
+    def starts(self, call: str, nonce: str, number: int) -> Iterator[Move]:
+        closed = any(row.payment.fingerprint == call and row.payment.state in _CLOSED for row in self.book)
+        for amount in () if self.case.once and closed else self.case.prices:
+            wanted = wanted_of(self.case, call, nonce, number, amount, self.now)
+            book, made = reserve(self.book, wanted, self.case.budget, self.owner, self.now)
+            if made is not None:
+                yield self.to(f"reserves {amount} for {made.id}", Caller("reserved", made.id, str(amount)), book)
+        _, found = find(self.book, call, self.now)
+        if found is None:
+            return
+        book, is_mine = claim(self.book, found.id, self.owner, self.now)
+        if not is_mine:
+            return
+        if found.state is PaymentState.DELIVERED and found.purchase is not None:
+            yield self.to("returns the kept answer", IDLE)
+        elif found.state is PaymentState.DELIVERED:
+            yield self.to(f"claims the answer of {found.id}", Caller("collects", found.id), book)
+        elif found.state is PaymentState.RESERVED:
+            yield self.to(f"claims the reservation {found.id}", Caller("cancels", found.id), book)
+        elif found.header is not None:
+            at_hand = Caller("resends", found.id, str(found.header), machine_of(found, False), found.signatures)
+            if found.live and self.now + MARGIN < found.valid_before:
+                yield self.to(f"claims {found.id}", at_hand, book)
+            elif rules.is_renewable(found, self.now + MARGIN) and found.identified and found.submissions:
+                yield self.to(f"claims {found.id}", at_hand._replace(step="asks_for_kept"), book)
+
+    def releases(self, told: str, book: Book | None = None) -> Move:
+        """The end of a call that gets no answer."""
+        book, _ = give_back(self.book if book is None else book, self.caller.payment, self.owner)
+        return self.to(told, IDLE, book)
+
+    def reports(self, told: str, report: Report) -> Move:
+        """It writes down a report, and ends."""
+        book, _ = settle(self.book, self.caller.payment, report, self.now)
+        return self.releases(f"{told}: writes down {report.state}", book)
+
+    def reserved(self) -> Iterator[Move]:
+        """It signs, and writes that down. A cancellation meanwhile undoes it."""
+        payment = row_of(self.book, self.caller.payment).payment
+        unsigned = Report(PaymentState.CANCELLED, owner=self.owner)
+        yield self.reports("cannot sign", unsigned)
+        if self.now + MARGIN >= payment.valid_before:
+            return
+        header = SignedHeader(f"{self.caller.header} {payment.valid_before}")
+        book, made = submit(self.book, payment.id, int(self.caller.header), header, self.owner, self.now)
+        if made is not None:
+            signed = Caller("sends", made.id, str(header), machine_of(made, True), made.signatures)
+            yield self.to("writes down its signature", signed, book)
+
+    def cancels(self) -> Iterator[Move]:
+        """It has claimed a reservation of a call that was killed."""
+        yield self.reports("goes on", Report(PaymentState.CANCELLED, owner=self.owner))
+
+    def resends(self) -> Iterator[Move]:
+        """It has claimed a payment, and writes down one more submission."""
+        yield self.releases("is canceled")
+        yield self.one_more()
+
+    def one_more(self) -> Move:
+        book, current = resubmit(self.book, self.caller.payment, self.caller.signatures, self.now)
+        if current is None:
+            return self.releases("finds that it was closed")
+        return self.to("writes down one more submission", self.caller._replace(step="sends"), book)
+
+    def pauses(self) -> Iterator[Move]:
+        """It waits before it resends."""
+        yield self.reports("is canceled while it waits", self.not_sent)
+        yield self.one_more() if self.machine.can_submit(self.now) else self.releases("has waited too long")
+
+    @property
+    def machine(self) -> PaymentStateMachine:
+        assert self.caller.machine is not None
+        return self.caller.machine
+
+    @property
+    def not_sent(self) -> Report:
+        return Report(self.machine.state_if_not_sent, self.machine.submissions, signatures=self.caller.signatures)
+
+    @property
+    def in_doubt(self) -> Report:
+        return Report(PaymentState.UNKNOWN, 1, signatures=self.caller.signatures)
+
+    def sends(self) -> Iterator[Move]:
+        yield self.reports("is canceled before it sends", self.not_sent)
+        yield self.reports("is canceled while it connects", self.in_doubt)
+        yield self.to("hands over the payment", self.caller._replace(step="is_asked"), cheque=self.handed_over())
+        yield from self.told(NOT_SENT)
+
+    def handed_over(self) -> Cheque | None:
+        """The payment, as it was signed when it was claimed; None if it has expired."""
+        amount, until = map(int, self.caller.header.split())
+        return Cheque(self.caller.payment.partition("#")[0], amount, until) if until > self.now else None
+
+    def is_asked(self) -> Iterator[Move]:
+        yield self.reports("is canceled while it waits for the answer", self.in_doubt)
+        yield from self.told(SENT)
+
+    def told(self, answers: tuple[str, ...]) -> Iterator[Move]:
+        """It is told something, and writes that down; a cancellation meanwhile is written down as well."""
+        for told, machine, report in outcomes(self.machine, self.now, answers, self.case.receipts):
+            if report.state is PaymentState.DELIVERED:
+                yield self.delivered(told, report)
+                continue
+            book, _ = settle(self.book, self.caller.payment, report, self.now)
+            told = f"is told: {told}: writes down {report.state}"
+            waits = self.caller._replace(step="pauses", machine=machine)
+            yield self.releases(told, book) if machine is None else self.to(f"{told}, and waits", waits, book)
+            book, _ = settle(book, self.caller.payment, self.in_doubt, self.now)
+            yield self.releases(f"{told}, and is canceled", book)
+
+    def delivered(self, told: str, report: Report) -> Move:
+        book, _ = settle(self.book, self.caller.payment, report, self.now)
+        return self.to(f"is told: {told}: writes down {report.state}", Caller("takes", self.caller.payment), book)
+
+    def takes(self) -> Iterator[Move]:
+        """It has the answer, and notes that."""
+        book, _ = collect(self.book, self.caller.payment, self.owner)
+        yield self.to("collects the answer", self.caller._replace(step="returns"), book)
+
+    def collects(self) -> Iterator[Move]:
+        """It has claimed an answer that waits. Another call may have collected it since."""
+        yield self.releases("is canceled")
+        row = row_of(self.book, self.caller.payment)
+        _, found = find(self.book, row.payment.fingerprint, self.now)
+        yield from self.takes() if found is row.payment and row.waits else [self.releases("finds no answer")]
+
+    def returns(self) -> Iterator[Move]:
+        book, _ = reopen(self.book, self.caller.payment, self.owner)
+        yield self.to("is canceled before it returns: puts the answer back", IDLE, book)
+        yield self.to("returns the answer", IDLE, has_answer=True)
+
+    def asks_for_kept(self) -> Iterator[Move]:
+        """It has claimed an expired payment, and sends it once more for the answer that the service may keep."""
+        yield self.releases("is canceled")
+        yield self.to("sends it once more", self.caller._replace(step="is_asked_for_kept"), cheque=self.handed_over())
+
+    def is_asked_for_kept(self) -> Iterator[Move]:
+        yield self.releases("gets no answer, or is canceled")
+        machine = self.machine
+        signatures = self.caller.signatures
+        report = Report(PaymentState.DELIVERED, machine.submissions, machine.settle_failed, None, REPLY, signatures)
+        yield self.delivered("delivered", report)
+        yield self.reports("gets an answer that is not usable", report._replace(state=PaymentState.PAID_UNDELIVERED))
+
+
+# States
+
+_ORDER: dict[object, int] = {}
+
+
+def tidy(world: World) -> World:
+    """The state without cancelled reservations that no call works on."""
+    for which, book in enumerate(world.books):
+        for row in book or ():
+            if row.payment.state is PaymentState.CANCELLED and all(
+                caller.payment != row.payment.id for caller in world.callers
+            ):
+                assert book is not None
+                return tidy(_with_book(world, which, tuple(one for one in book if one is not row)))
+    return world
+
+
+def same(case: Case, world: World) -> World:
+    """The one of the states that differ in the names of the callers only."""
+    if case.copied or len(world.callers) < 2:
+        return world
+    first, second = world.callers
+    order = _number(first) - _number(second)
+    swapped = tuple(map(_swapped, world.books)) if order >= 0 else world.books
+    if order < 0 or (order == 0 and _number(world.books) <= _number(swapped)):
+        return world
+    return world._replace(callers=(second, first), books=swapped)
+
+
+def _number(part: object) -> int:
+    return _ORDER.setdefault(part, len(_ORDER))
+
+
+@functools.cache
+def _swapped(book: Book | None) -> Book | None:
+    names = {"0": "1", "1": "0"}
+    return book and tuple(row._replace(owner=names.get(row.owner or "", row.owner)) for row in book)
+
+
+@dataclass(frozen=True)
+class Found:
+    """How much a search has seen."""
+
+    states: int
+    moves: int
+    seconds: float
+    """Of the processor."""
+
+    def __str__(self) -> str:
+        return f"{self.states:,} states, {self.moves:,} moves, {self.seconds:.1f} s"
+
+
+def search(case: Case, check: Callable[[Case, World], str | None], most: int = 10_000_000) -> Found:
+    """Walk all courses, breadth first, and check every state.
+
+    Raises:
+        AssertionError: `check` found something wrong. The message is the shortest course to it.
+    """
+    first, began, count = begin(case), time.process_time(), 0
+    seen: dict[World, World | None] = {first: None}
+    todo = deque([first])
+    gc.disable()  # many small tuples, and no circles
+    try:
+        while todo:
+            world = todo.popleft()
+            for _, after in moves(case, world):
+                count += 1
+                after = same(case, tidy(after))
+                if after in seen:
+                    continue
+                seen[after] = world
+                problem = check(case, after)
+                if problem is not None:
+                    raise AssertionError(f"{problem}\n{course(case, seen, after)}")
+                assert len(seen) < most, f"more than {most:,} states"
+                todo.append(after)
+    finally:
+        gc.enable()
+    return Found(len(seen), count, time.process_time() - began)
+
+
+def course(case: Case, seen: dict[World, World | None], last: World) -> str:
+    """The steps to a state."""
+    path: list[World] = []
+    at: World | None = last
+    while at is not None:
+        path.append(at)
+        at = seen[at]
+    world, lines = begin(case), [f"{case}"]
+    for wanted in path[-2::-1]:
+        told, world = next(
+            (told, tidied) for told, after in moves(case, world) if same(case, tidied := tidy(after)) == wanted
+        )
+        lines.append(f"{world.now - START:5} s  {told}")
+    return "\n".join([*lines, "", *told_of(world)])
+
+
+def told_of(world: World) -> Iterator[str]:
+    """A state in words."""
+    yield f"chain: {[f'{one.nonce} of {one.amount}' for one in world.chain]}"
+    yield f"the service has: {[f'{one.nonce} of {one.amount} until {one.time - START} s' for one in world.cheques]}"
+    for book in world.books:
+        for row in book or ():
+            one = row.payment
+            yield (
+                f"ledger: {one.id} {one.state}, counts {one.counted}, valid until {one.valid_before - START} s, "
+                f"{one.submissions} submissions, {one.signatures} signatures, charged {one.charged}, "
+                f"claimed by {row.owner}"
+            )

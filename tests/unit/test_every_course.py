@@ -1,0 +1,312 @@
+"""Every course of small cases: no purchase is paid for twice, no budget overrun, nothing paid for is forgotten."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tradesdk import Budget, Ledger, Payment, PaymentRefusedError, PaymentState
+from tradesdk._values.payment import FREE, UNRESOLVED, SignedHeader
+from tradesdk.payments.ledger import schema
+from tradesdk.payments.ledger.leases import LONGEST_CLAIM
+from tradesdk.payments.state_machine import MARGIN
+
+from .. import _courses as courses
+from .._courses import REPLY, START, Book, Case, Cheque, Report, Row, World, entry, search
+from ._ledger import ADDRESS
+
+PLENTY = Budget.unlimited()
+_LATER = 10_000
+_PATIENCE = 6
+
+
+def check(case: Case, world: World) -> str | None:
+    """What is wrong with a state."""
+    problem = _handed_over(world.cheques, world.chain)
+    if problem is None and not world.misled:
+        problem = _money(case, world.chain, 1 + world.lost + (case.copied and world.books[1] is not None))
+        if problem is None and not world.lost:
+            problem = _records(world.books, world.cheques, world.chain)
+    if problem is None:
+        problem = _claims_and_answers(case, world)
+    if problem is None:
+        used = frozenset(one.nonce for one in world.chain)
+        for book in world.books:
+            problem = problem or (None if book is None else _stuck(case, _killed(book), used))
+    return problem
+
+
+@functools.cache
+def _handed_over(cheques: tuple[Cheque, ...], chain: tuple[Cheque, ...]) -> str | None:
+    """One purchase, one nonce. The number of a purchase is the part of its nonce before the point."""
+    nonces = defaultdict(set)
+    for one in (*cheques, *chain):
+        nonces[one.nonce.partition(".")[0]].add(one.nonce)
+    twice = [sorted(several) for several in nonces.values() if len(several) > 1]
+    if len({one.nonce.partition(".")[0] for one in chain}) < len(chain):
+        return f"one purchase was paid for twice: {twice}"
+    return f"two nonces were handed over for one purchase: {twice}" if twice else None
+
+
+@functools.cache
+def _money(case: Case, chain: tuple[Cheque, ...], ledgers: int) -> str | None:
+    """Each ledger has a budget of its own."""
+    total, hour = case.budget.total, case.budget.per_hour
+    taken = sum(one.amount for one in chain)
+    if total is not None and taken > total * ledgers:
+        return f"{taken} taken of a budget of {total} for each of {ledgers} ledgers"
+    for last in chain if hour is not None else ():
+        taken = sum(one.amount for one in chain if last.time - 3600 < one.time <= last.time)
+        if hour is not None and taken > hour * ledgers:
+            return f"{taken} taken within an hour, of a budget of {hour} for each of {ledgers} ledgers"
+    return None
+
+
+@functools.cache
+def _records(books: tuple[Book | None, ...], cheques: tuple[Cheque, ...], chain: tuple[Cheque, ...]) -> str | None:
+    """What was taken, or may be, is in a ledger, counts there, and is not said to be free."""
+    payments = [row.payment for book in books for row in book or ()]
+    for cheque in (*cheques, *chain):
+        known = [one for one in payments if one.nonce == cheque.nonce]
+        if not any(one.counted >= cheque.amount and one.state not in FREE for one in known):
+            return f"{cheque.nonce} was handed over, and does not count with {cheque.amount}"
+        if all(one.charged is False for one in known):
+            return f"{cheque.nonce} was handed over, and charged is False"
+    return None
+
+
+def _claims_and_answers(case: Case, world: World) -> str | None:
+    had = {*world.got, *(caller.payment for caller in world.callers if caller.step == "returns")}
+    had |= {row.payment.id for book in world.books for row in book or () if row.payment.reply is not None}
+    for which, book in enumerate(world.books):
+        for row in book or ():
+            one = row.payment
+            if one.state is PaymentState.DELIVERED and one.id not in had:
+                return f"the answer of {one.id} is in no ledger, and no caller has it"
+            is_own = row.owner in ("0", "1") and which == (int(row.owner) if case.copied else 0)
+            if is_own and world.callers[int(row.owner or 0)].payment != one.id:
+                return f"a call that has ended has claimed {one.id}"
+    return None
+
+
+def _killed(book: Book) -> Book:
+    return tuple(row._replace(owner=None, until=0.0) for row in book)
+
+
+@functools.cache
+def _stuck(case: Case, book: Book, used: frozenset[str]) -> str | None:
+    """What is without a way out: all programs end, time passes, the service is honest, a person marks what is open.
+
+    Then each call gets an answer. A name that was paid for without one is for a person.
+    """
+    for call in case.calls:
+        end = _way_out(case, call, book, used)
+        if end is not None:
+            return f"there is no way out for call {call}: {end}"
+    return None
+
+
+def _way_out(case: Case, call: str, book: Book, used: frozenset[str]) -> str | None:
+    now = START + case.clock[-1]
+    for number in range(_PATIENCE):
+        now += _LATER
+        nonce = f"{call}0.0" if case.named else f"{call}9.{number}"
+        wanted = courses.wanted_of(case, call, nonce, 9 + number, 1, now)
+        book, made = courses.reserve(book, wanted, PLENTY, "2", now)
+        if made is not None:
+            header = SignedHeader(f"1 {made.valid_before}")
+            book, made = courses.submit(book, made.id, 1, header, "2", now)
+            if made is None:
+                return "it cannot be signed"
+            machine = courses.machine_of(made, True)
+            honest = "already_used" if made.nonce in used else "delivered"
+            _, _, report = courses.outcomes(machine, now, (honest,), False)[0]
+            book, made = courses.settle(book, made.id, report, now)
+            book, _ = courses.give_back(book, made.id, "2")
+            if made.state is PaymentState.DELIVERED:
+                return None
+            continue
+        _, found = courses.find(book, call, now)
+        if found.state in (PaymentState.DELIVERED, PaymentState.MARKED_PAID):
+            return None
+        if found.state is PaymentState.RESERVED:
+            book, _ = courses.settle(book, found.id, Report(PaymentState.CANCELLED, owner="2"), now)
+        elif found.state in UNRESOLVED:
+            book, marked = courses.mark(book, found.id, found.nonce in used, False, None, now)
+            if marked is None:
+                return f"{found.state} cannot be marked"
+        else:
+            return f"{found.state} is not signed again"
+    return f"no answer after {_PATIENCE} calls"
+
+
+def budget(total: int) -> Budget:
+    return Budget.from_micro({"total": total})
+
+
+HOUR = Budget.from_micro({"per_hour": 1})
+SHORT, MARGINAL = (0, 500), (0, 56, 500)
+"""Within a validity and after it; `MARGINAL` also in its last seconds, in which it is not sent any more."""
+QUICK = {
+    "one call": (Case(1, "a", budget(2), MARGINAL, (1, 2), once=True), 5_630),
+    "two calls": (Case(2, "a", budget(1), MARGINAL), 3_640),
+    "two purchases": (Case(1, "ab", budget(1), SHORT), 4_698),
+    "a name, and the ledger is lost": (Case(1, "a", budget(1), SHORT, named=True, lost=True), 2_413),
+}
+LONG = {
+    "two calls, two purchases, programs that stand still": (
+        Case(2, "ab", budget(1), MARGINAL, stalls=True),
+        139_449,
+    ),
+    "two purchases and room for both": (
+        Case(1, "ab", budget(2), SHORT, once=True, marks=False),
+        131_584,
+    ),
+    "two prices": (Case(1, "a", budget(2), MARGINAL, (1, 2)), 52_560),
+    "an hour": (Case(1, "a", HOUR, (0, 56, 3650, 3700)), 12_791),
+    "answers by identifier": (Case(2, "a", budget(1), MARGINAL, identified=True, stalls=True), 55_259),
+    "a witness": (Case(2, "a", budget(1), MARGINAL, witness=True, receipts=True), 8_262),
+    "a person who is wrong": (Case(1, "a", budget(2), MARGINAL, wrong=True), 116_283),
+    "a name, and the ledger is lost": (Case(2, "a", budget(1), MARGINAL, named=True, lost=True), 6_887),
+    "a name, and two copies": (Case(2, "a", budget(1), (0,), named=True, copied=True), 35_390),
+}
+"""Worlds, and how many states each has: a change of these numbers is a change of what can happen."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_every_course_of_small_cases(name: str) -> None:
+    case, states = QUICK[name]
+    found = search(case, check)
+    print(f"{name}: {found}")
+    assert found.states == states
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG)
+def test_every_course(name: str) -> None:
+    case, states = LONG[name]
+    found = search(case, check)
+    print(f"{name}: {found}")
+    assert found.states == states
+
+
+class Real:
+    """The steps of the model, taken by a `Ledger`."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger.memory()
+
+    def load(self, book: Book) -> None:
+        with self.ledger._file.writing("") as db:
+            db.execute("DELETE FROM payments")
+            db.execute("DELETE FROM sums")
+            for row in book:
+                db.execute(schema.ADD, [*schema.to_row(row.payment), row.owner, row.until])
+                db.execute("UPDATE payments SET collected = ? WHERE id = ?", (not row.waits, row.payment.id))
+            db.execute("DELETE FROM sums")
+            for statement in schema.MIGRATIONS[2]:
+                if statement.startswith("INSERT INTO sums SELECT"):
+                    db.execute(statement)
+
+    def book(self) -> Book:
+        with self.ledger._file.reading() as db:
+            told = db.execute("SELECT id, owner, until, collected FROM payments ORDER BY seq").fetchall()
+        rows = []
+        for payment_id, owner, until, collected in told:
+            payment = self.ledger.get(payment_id)
+            assert payment is not None
+            rows.append(Row(entry(payment), owner, until, not collected))
+        return tuple(rows)
+
+    def take(self, name: str, given: tuple[Any, ...]) -> Any:
+        ledger = self.ledger
+        match name:
+            case "find":
+                call, now = given
+                return ledger.find(call, now=now)
+            case "reserve":
+                wanted, limits, owner, now = given
+                try:
+                    found, is_reserved = ledger.reserve(
+                        wanted,
+                        limits,
+                        origin=wanted.origin,
+                        pay_to=(wanted.pay_to,),
+                        owner=owner,
+                        until=now + LONGEST_CLAIM,
+                        expired=now,
+                        over=now + MARGIN,
+                        now=now,
+                    )
+                except PaymentRefusedError:
+                    return None
+                return found if is_reserved else None
+            case "submit":
+                payment_id, amount, header, owner, now = given
+                stored = ledger.get(payment_id)
+                assert stored is not None
+                to_sign = replace(stored, amount=amount)
+                try:
+                    return ledger.submit(to_sign, header, pay_to=(ADDRESS,), owner=owner, now=now)
+                except PaymentRefusedError:
+                    return None
+            case "resubmit":
+                payment_id, signatures, now = given
+                try:
+                    found = ledger.resubmit(payment_id, signatures=signatures, now=now)
+                except PaymentRefusedError:
+                    return None
+                return found if found.live and found.signatures == signatures else None
+            case "settle":
+                payment_id, report, now = given
+                return ledger.settle(payment_id, now=now, **report._asdict())
+            case "mark":
+                payment_id, paid, proven, signatures, now = given
+                evidence = "chain" * proven
+                try:
+                    return ledger.mark(payment_id, paid=paid, evidence=evidence, signatures=signatures, now=now)
+                except PaymentRefusedError:
+                    return None
+            case "claim":
+                payment_id, owner, now = given
+                return ledger.claim(payment_id, owner=owner, until=now + LONGEST_CLAIM, now=now)
+            case "give_back":
+                return ledger.give_back(given[0], owner=given[1])
+            case "collect":
+                return ledger.collect(given[0], owner=given[1])
+            case "reopen":
+                return ledger.reopen(given[0], owner=given[1], reply=REPLY)
+            case "expire":
+                ledger.expire(given[0], now=given[0])
+                return None
+        raise AssertionError(name)
+
+
+def compare(most: int) -> int:
+    """Take steps of the model with a real ledger, at most so many of each. Returns how many."""
+    real, count = Real(), 0
+    for name, taken in courses.STEPS.items():
+        for (book, *given), (after, answer) in list(taken.items())[:: 1 + len(taken) // most]:
+            real.load(book)
+            found = real.take(name, tuple(given))
+            found = entry(found) if isinstance(found, Payment) else found
+            assert (real.book(), found) == (after, answer), (name, book, given)
+            count += 1
+    return count
+
+
+def test_the_model_takes_the_steps_of_a_ledger() -> None:
+    for case, _ in QUICK.values():
+        search(replace(case, clock=(0, 56)), lambda case, world: None)
+    assert compare(60) > 400
+
+
+@pytest.mark.long
+def test_the_model_takes_most_steps_of_a_ledger() -> None:
+    for name in ("two prices", "answers by identifier", "a witness", "a name, and two copies"):
+        search(LONG[name][0], lambda case, world: None)
+    assert compare(3000) > 8000
