@@ -34,6 +34,10 @@ settings.register_profile("anew", deadline=None, print_blob=True, max_examples=2
 settings.load_profile("anew" if SEED else "the same")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite tests/cli/sessions/*.txt to what comes out now")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Write the tests of the blocking flavour from those of the async one, before workers look for tests."""
     if hasattr(config, "workerinput"):
