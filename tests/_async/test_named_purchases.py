@@ -331,7 +331,7 @@ async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:
     assert first.payment is not None
     assert first.charged == "unknown"
     assert (await client.payments.spending()).held == PRICE
-    with pytest.raises(PaymentRefusedError, match="not_unresolved: .* may still be taken until"):
+    with pytest.raises(PaymentRefusedError, match=r"not_unresolved: .* may still be taken until"):
         await client.payments.mark(first.payment.id, paid=False)
     seller.clock.advance(EXPIRED)
     unpaid = await client.payments.mark(first.payment.id, paid=False)
