@@ -8,6 +8,8 @@ import json
 import os
 import random
 import shutil
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from tradesdk_mock import MockService
 from .._clock import VirtualClock
 from .._hostilepayee import PUBLISHED, HostilePayee
 from .._paidservice import CountingSigner
-from .._seller import BASE, PRICE, TWO, Seller
+from .._seller import BASE, PRICE, TWO, Seller, asks_2
 from ._client import collected
 from ._market import buyer_of, market_of
 
@@ -106,7 +108,12 @@ async def test_a_name_for_other_data_is_refused(mock: MockService, path: str, bo
     with pytest.raises(PaymentRefusedError, match="purchase_changed") as caught:
         await client.request(path, json=body, purchase=NAME)
     assert "/v1/token-prices" in caught.value.message
-    assert caught.value.payment == first.payment
+    assert first.payment is not None
+    assert first.payment.id in caught.value.message
+    assert caught.value.charged is False
+    with pytest.raises(PaymentRefusedError, match="purchase_changed"):
+        await client.request(path, json=body, purchase=NAME, new_purchase=first.payment.id)
+    assert (await client.dry_run.request(path, json=body, purchase=NAME)).refusal is not None
     mock.payments.assert_charged(times=1)
 
 
@@ -208,7 +215,7 @@ async def test_the_nonce_of_a_name_never_changes(mock: MockService) -> None:
 class OutsideSigner(CountingSigner):
     """A key service: it signs, and has no secret for names."""
 
-    purchase_secret = None  # type: ignore[assignment]
+    purchase_secret: Any = None
 
 
 async def test_a_signer_without_a_secret_needs_one(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,6 +351,113 @@ async def test_an_answer_without_a_receipt_is_held_until_it_is_marked() -> None:
     assert (paid.state, paid.charged) == (PaymentState.DELIVERED, True)
     spending = await client.payments.spending()
     assert (spending.spent, spending.held) == (PRICE, 0)
+
+
+class Waiting(httpx.AsyncBaseTransport):
+    """Lets another call be faster: it runs before the first request without a payment."""
+
+    def __init__(self, inside: httpx.AsyncBaseTransport, first: Callable[[], Any]) -> None:
+        self.inside, self.first = inside, [first]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.first:
+            await self.first.pop()()
+        return await self.inside.handle_async_request(request)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_faster_call_under_the_same_name_for_other_data(mock: MockService, lost: bool) -> None:
+    """Neither its answer nor its payment is for this call."""
+    ledger = Ledger.memory()
+    faster = buyer_of(mock, ledger=ledger)
+
+    async def first() -> None:
+        if lost:
+            await in_doubt(faster, mock)
+        else:
+            await faster.token_prices(TWO, purchase=NAME)
+
+    http = httpx.AsyncClient(transport=Waiting(mock.transport(), first))
+    slower = buyer_of(mock, ledger=ledger, http_client=http, check_tokens=False)
+    with pytest.raises(PaymentRefusedError, match="purchase_changed"):
+        await slower.token_win_rate(["AERO"], purchase=NAME)
+    assert {one.path for one in mock.requests() if one.payment} == {"/v1/token-prices"}
+    mock.payments.assert_charged(times=int(not lost))
+
+
+@pytest.mark.parametrize("purchase", [None, NAME])
+async def test_a_replacement_that_was_never_sent_replaces_nothing(mock: MockService, purchase: str | None) -> None:
+    client = buyer_of(mock)
+    mock.add_fault("reset", paid="only", executed=True, count=1)
+    with pytest.raises(PaymentOutcomeUnknownError) as caught:
+        await client.with_options(max_retries=0).token_prices(TWO, purchase=purchase)
+    lost = caught.value.payment
+    assert lost is not None
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        if "PAYMENT-SIGNATURE" in request.headers:
+            raise httpx.ConnectError("refused")
+        return asks_2()
+
+    unreachable = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+    other = buyer_of(
+        mock, ledger=client._paying.authorizer.store, http_client=unreachable, base_url=mock.url, check_tokens=False
+    )
+    with pytest.raises(TradeError):
+        await other.with_options(max_retries=0).token_prices(TWO, purchase=purchase, new_purchase=lost.id)
+    mock.clock.advance(EXPIRED)
+    with pytest.raises(PaymentUndeliveredError) as again:
+        await client.token_prices(TWO, purchase=purchase)
+    assert again.value.payment is not None
+    assert (again.value.payment.id, again.value.code) == (lost.id, "paid_undelivered")
+    mock.payments.assert_charged(times=1)
+
+
+async def test_a_replacement_is_not_replaced_by_itself(mock: MockService) -> None:
+    """Whoever answers without anything usable for ever is paid twice at most."""
+    client = buyer_of(mock, lost="buy_again")
+    mock.add_fault("malformed_json", paid="only")
+    for _ in range(2):
+        with pytest.raises(PaymentUndeliveredError):
+            await client.token_prices(TWO, purchase=NAME)
+    await failed(client, "unresolved_payment")
+    mock.payments.assert_charged(times=2)
+
+
+@pytest.mark.parametrize(
+    "secret", [lambda: b"x", lambda: "short", lambda: [][1], lambda: None], ids=["size", "text", "error", "none"]
+)
+async def test_a_signer_with_a_bad_secret(mock: MockService, secret: Any) -> None:
+    signer = OutsideSigner()
+    signer.purchase_secret = secret
+    client = buyer_of(mock, signer=signer)
+    error = await failed(client, "signer_failed")
+    assert "purchase secret" in error.message
+    assert await client.payments.list() == []
+
+
+async def test_a_refused_call_does_not_fix_the_secret(mock: MockService, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = buyer_of(mock, budget=Budget(total="0.01"))
+    wrong = "cd" * 32
+    monkeypatch.setenv("TRADE_PURCHASE_SECRET", wrong)
+    error = await failed(client, "over_budget")
+    seen = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    assert wrong not in seen
+    assert str(bytes.fromhex(wrong)) not in seen
+    monkeypatch.delenv("TRADE_PURCHASE_SECRET")
+    await failed(client, "over_budget")  # and not purchase_secret_changed
+
+
+async def test_a_payment_with_a_receipt_cannot_be_marked_unpaid(mock: MockService) -> None:
+    client = buyer_of(mock)
+    mock.add_fault("malformed_json", paid="only", count=1)
+    lost = (await failed(client, "paid_undelivered")).payment
+    assert lost is not None
+    assert lost.charged is True
+    mock.clock.advance(EXPIRED)
+    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
+        await client.payments.mark(lost.id, paid=False)
+    assert (await client.payments.spending()).spent == PRICE
 
 
 # Machines with one wallet and no common ledger

@@ -266,7 +266,7 @@ from tradesdk_mock import MockClock
 url, path, after, tokens, now = json.loads(sys.argv[1])
 wallet = {"signer": LocalSigner.from_key("0x" + "01" * 32), "budget": Budget(total="0.36"), "ledger": Ledger(path)}
 client = MarketClient(base_url=url, clock=MockClock(now), **wallet)
-run = client.batches.token_prices(tokens, job="prices")
+run = client.batches.token_prices(tokens, job=f"prices {after}")
 for _ in range(after):
     next(run)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -285,7 +285,7 @@ def test_a_job_goes_on_after_its_process_was_killed(clean: MockServer, tmp_path:
     assert len(clean.payments.settlements()) - before == after
     more = settings(clean, ledger=Ledger(path), budget=Budget(total="0.36"))
     with more["ledger"], MarketClient(**more) as client:
-        batches = list(client.batches.token_prices(tokens, job="prices"))
+        batches = list(client.batches.token_prices(tokens, job=f"prices {after}"))
         assert client.payments.spending().total == 360_000
     assert [batch.again for batch in batches] == [number < after for number in range(3)]
     assert [one.symbol for batch in batches for one in batch.data.results] == tokens

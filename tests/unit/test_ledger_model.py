@@ -117,7 +117,18 @@ class Course(RuleBasedStateMachine):
         if changed.state is not payment.state:
             changed = replace(changed, updated=self.now)
         self.payments[self.payments.index(payment)] = changed
+        if changed.state is PaymentState.CANCELLED is not payment.state:
+            self.restore(changed)
         return changed
+
+    def restore(self, canceled: Payment) -> None:
+        """What it replaced stands again; if that was canceled too, what that one replaced."""
+        while canceled.replaces and not canceled.superseded:
+            [before] = [one for one in self.payments if one.id == canceled.replaces]
+            canceled = replace(before, superseded=False)
+            self.payments[self.payments.index(before)] = canceled
+            if canceled.state is not PaymentState.CANCELLED:
+                return
 
     def close_expired(self, origin: str | None = None) -> list[Payment]:
         closed = []
@@ -209,7 +220,9 @@ class Course(RuleBasedStateMachine):
         call = wanted.fingerprint
         self.close_expired(origin)
         for payment in list(self.payments):
-            collected = payment.state is PaymentState.DELIVERED and payment.id not in self.uncollected
+            collected = payment.state is PaymentState.DELIVERED and (
+                payment.id not in self.uncollected or payment.purchase is not None
+            )
             if collected and payment.updated < self.now - 30 * 86400:
                 self.put(payment, reply=None)
         expected: str | tuple[Payment, bool]
@@ -245,7 +258,7 @@ class Course(RuleBasedStateMachine):
             self.terms[again.id] = {name: getattr(wanted, name) for name in TERMS}
             expected = (again, True)
         else:
-            made = replace(wanted, created=self.now, updated=self.now)
+            made = replace(wanted, created=self.now, updated=self.now, replaces=replaced)
             self.payments.append(made)
             self.claims[wanted.id] = (owner, self.now + claim)
             expected = (made, True)
@@ -430,6 +443,11 @@ class Course(RuleBasedStateMachine):
             changed = self.put(payment, reason=evidence or payment.reason, witnessed=paid, counted=counted)
             assert marked == changed
             return
+        proven = payment.charged is True or (payment.receipt is not None and payment.receipt.success)
+        proven = proven or payment.witnessed
+        if payment.state in markable and proven and not paid:
+            late = False
+            evidence = ""
         if (payment.state in markable and (paid or evidence or late)) or (payment.live and late):
             taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
             state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason

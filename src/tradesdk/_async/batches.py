@@ -84,12 +84,12 @@ class AsyncBatchRun(Generic[T]):
         if number > self.count:
             raise StopAsyncIteration
         part = self._plan.parts[number - 1]
-        delivered = partial(self._plan.delivered, number)
+        delivered, replaces = partial(self._plan.delivered, number), self._plan.options.new_purchase
         try:
             had = None if self.job is None else await self._recall(part.call, self.job)
-            if had is not None:
+            if had is not None and (had.payment is None or had.payment.id != replaces):
                 return delivered(had)
-            most, replaces = self._plan.most(part), self._plan.options.new_purchase
+            most = self._plan.most(part)
             return await self._buy(
                 part.call, delivered, max_price=most, new_purchase=replaces, job=self.job, is_batch=True
             )

@@ -286,7 +286,7 @@ class PaymentFlow:
                 earlier = self._collect(context, existing)
             elif not authorizer.is_renewable(existing):  # else another call is about to sign it again
                 if not existing.live:
-                    if not (self._buy_again and existing.state in UNRESOLVED):
+                    if not (self._buy_again and existing.state in UNRESOLVED and existing.replaces is None):
                         raise blocking_error(existing)
                     purchase, existing = replace(purchase, new_purchase=existing.id), None
                     continue

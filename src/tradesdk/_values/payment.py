@@ -178,6 +178,7 @@ class Payment:
         signatures: how many times it was signed, each time with the same nonce.
         settle_failed: the number of the newest signature that the service failed to settle; 0: none.
         earlier: its state before it was reserved to be signed again; None if it never was.
+        replaces: the id of the payment that it was bought to replace, with `new_purchase=`.
         witnessed: the chain says that it was taken, and `reason` has the transaction; or a person says so of a
             delivered one.
         reason: why it is in this state; the service's reason if it gave one.
@@ -220,6 +221,7 @@ class Payment:
     settle_failed: int = 0
     earlier: PaymentState | None = None
     witnessed: bool = False
+    replaces: str | None = None
 
     @property
     def amount_usd(self) -> Decimal:

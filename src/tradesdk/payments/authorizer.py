@@ -34,7 +34,7 @@ from .ledger.leases import LONGEST_CLAIM, ended
 from .ledger.rules import budget_refusal, is_renewable, renewed, spending_before, with_terms
 from .messages import blocking_error, purchase_changed, purchase_secret_changed
 from .protocol import Authorization, Offer, Requirement, encode_payment
-from .purchases import PurchaseIntent, named_nonce, purchase_secret, secret_id
+from .purchases import PurchaseIntent, PurchaseSecret, purchase_secret
 from .results import DryRun, Quote
 from .service_clock import REPORTED, ServiceClock
 from .signing.secp256k1 import checksummed
@@ -183,6 +183,8 @@ class PaymentAuthorizer:
             why = "is not in this ledger" if found is None else "pays for something else"
             shown = printable(without_keys(purchase.new_purchase), 60)
             raise InvalidArgumentError(f"new_purchase: payment {shown} {why}; name the one that this call replaces")
+        if found is not None and not purchase.is_for(found):
+            raise purchase_changed(found)
         return found
 
     def expire(self, origin: str) -> list[Payment]:
@@ -348,7 +350,9 @@ class PaymentAuthorizer:
             PaymentRefusedError: a guard, a budget or the signer refused.
             LedgerError: it could not be written.
         """
-        secret = None if purchase.name is None else self._checked_secret()  # first: a person may type a password
+        secret: PurchaseSecret | None = None
+        if purchase.name is not None and self.existing(purchase) is None:  # else the nonce is in the ledger
+            secret = self._checked_secret()  # before the validity begins: a person may type a password
         requirement, draft = self._draft(purchase, offer)
         if secret is not None:
             draft = replace(draft, nonce=self._named_nonce(purchase, secret, draft))
@@ -373,12 +377,27 @@ class PaymentAuthorizer:
             )
             if not is_reserved:
                 earlier, payment = payment, None
+                if not purchase.is_for(earlier):  # another process was faster
+                    raise purchase_changed(earlier)
                 return Prepared(earlier, fresh=False)
             if not purchase.is_for(payment):
                 raise purchase_changed(payment)
+            if purchase.name is not None and secret is None and payment.id == draft.id:
+                raise PaymentRefusedError(
+                    "another process has closed the earlier payment meanwhile, so nothing was signed",
+                    code="reservation_lost",
+                    hint="make the call again",
+                )
             to_sign = with_terms(payment, draft)
             header = self._signed(offer, requirement, to_sign)
-            submitted = self.store.submit(to_sign, header, pay_to=self._pay_to, owner=owner, now=self.clock.now())
+            submitted = self.store.submit(
+                to_sign,
+                header,
+                pay_to=self._pay_to,
+                owner=owner,
+                secret_id=None if secret is None else secret.id,
+                now=self.clock.now(),
+            )
             return Prepared(submitted, fresh=True)
         except BaseException as error:
             if payment is not None or not isinstance(error, PaymentRefusedError):  # else nothing was reserved
@@ -413,8 +432,11 @@ class PaymentAuthorizer:
             requirement, draft = self._draft(purchase, offer)
         except PaymentRefusedError as error:
             return DryRun(quote=quote, refusal=error.with_traceback(None))
-        existing = self.existing(purchase)
-        if existing is not None and existing.state is PaymentState.DELIVERED:
+        try:
+            existing = self.existing(purchase)
+        except PaymentRefusedError as error:
+            return DryRun(quote=quote, refusal=error.with_traceback(None))
+        if existing is not None and existing.state is PaymentState.DELIVERED and existing.reply is not None:
             return DryRun(quote=quote, standing=existing)
         now, spending = self.clock.now(), quote.spending
         if existing is None or self.is_renewable(existing):
@@ -479,22 +501,24 @@ class PaymentAuthorizer:
         )
         return requirement, payment
 
-    def _checked_secret(self) -> bytes:
+    def _checked_secret(self) -> PurchaseSecret:
         """The purchase secret. With another one, names that only other ledgers have would be paid for again."""
         secret = purchase_secret(self.signer)
-        given = secret_id(secret)
-        if (known := self.store.purchase_secret(self.payer, given)) != given:
-            raise purchase_secret_changed(self.payer, known, given)
+        known = self.store.purchase_secret(self.payer)
+        if known not in (None, secret.id):
+            raise purchase_secret_changed(self.payer, known or "", secret.id)
         return secret
 
-    def _named_nonce(self, purchase: PurchaseIntent, secret: bytes, draft: Payment) -> str:
+    def _named_nonce(self, purchase: PurchaseIntent, secret: PurchaseSecret, draft: Payment) -> str:
         replaced, name = self.replaced(purchase), purchase.name or ""
         before = None if replaced is None else replaced.nonce
-        return named_nonce(secret, name, payer=draft.payer, asset=draft.asset, replaced=before)
+        return secret.nonce(name, payer=draft.payer, asset=draft.asset, replaced=before)
 
     def accept_secret(self) -> str:
         """Replace the id of the purchase secret in the ledger. Returns the new one."""
-        return self.store.purchase_secret(self.payer, secret_id(purchase_secret(self.signer)), replace=True)
+        secret = purchase_secret(self.signer)
+        self.store.set_purchase_secret(self.payer, secret.id)
+        return secret.id
 
     def _signed(self, offer: Offer, requirement: Requirement, payment: Payment) -> SignedHeader:
         signer = self.signer

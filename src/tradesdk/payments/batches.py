@@ -13,6 +13,7 @@ from .._values.money import shown_usd, usd
 from .._values.payment import Payment
 from ..errors import APIError, BudgetDetails, InvalidArgumentError, PaymentError, PaymentRefusedError
 from .money import Usd, micro_usd
+from .purchases import purchase_name
 from .results import MarketResult
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class BatchOptions:
             raise InvalidArgumentError(f"size must be a whole number from 1 to {MAX_BATCH}")
         return cls(
             size=size,
-            job=optional_text("job", job),
+            job=purchase_name(job, "job"),
             max_price=None if max_price is None else micro_usd("max_price", max_price),
             max_total=None if max_total is None else micro_usd("max_total", max_total),
             new_purchase=optional_text("new_purchase", new_purchase),

@@ -118,10 +118,10 @@ def purchase_changed(payment: Payment) -> PaymentRefusedError:
     """The name of a purchase was used for other data."""
     body = printable(payment.body.decode("utf-8", "replace"), 200)
     return PaymentRefusedError(
-        f"purchase {shown_name(payment)} is for {payment.method} {printable(payment.url, 200)} {body}",
+        f"purchase {shown_name(payment)} is for {payment.method} {printable(payment.url, 200)} {body} (payment "
+        f"{payment.id}); nothing was paid now",
         code="purchase_changed",
         hint="ask for the same data as then, or give this purchase another name",
-        payment=payment,
     )
 
 
@@ -173,7 +173,9 @@ def still_live(payment: Payment) -> PaymentRefusedError:
         f"payment {payment.id} may still be taken until {payment.expires_at:%H:%M:%S} UTC, so it cannot be "
         f"marked before {_expired_from(payment)}",
         code="not_unresolved",
-        hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})",
+        hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})"
+        if payment.live
+        else "wait until then",
         payment=payment,
     )
 

@@ -7,6 +7,7 @@ import hmac
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from .._http.request import comparable, required_text
 from .._values.payment import Payment
 from .._values.text import printable
-from ..errors import InvalidArgumentError, PaymentRefusedError
+from ..errors import InvalidArgumentError, PaymentRefusedError, TradeError
 
 SECRET_VARIABLE = "TRADE_PURCHASE_SECRET"  # noqa: S105 - its name
 _CHAIN = 8453
@@ -82,7 +83,7 @@ def call_key(method: str, url: str, body: bytes) -> str:
     return f"{method} {url} {body.decode('latin-1')}"
 
 
-def purchase_name(name: str | None) -> str | None:
+def purchase_name(name: str | None, argument: str = "purchase") -> str | None:
     """A name that a caller gave, so that the same text gives the same nonce on every machine.
 
     Raises:
@@ -90,11 +91,11 @@ def purchase_name(name: str | None) -> str | None:
     """
     if name is None:
         return None
-    name = comparable(required_text("purchase", name))
+    name = comparable(required_text(argument, name))
     if not name.isprintable() or not name:
-        raise InvalidArgumentError(f"purchase must not be blank or have control characters: {printable(name, 60)}")
+        raise InvalidArgumentError(f"{argument} must not be blank or have control characters: {printable(name, 60)}")
     if len(name) > _LONGEST_NAME:
-        raise InvalidArgumentError(f"purchase is {len(name)} characters long; a name has at most {_LONGEST_NAME}")
+        raise InvalidArgumentError(f"{argument} is {len(name)} characters long; a name has at most {_LONGEST_NAME}")
     return name
 
 
@@ -114,39 +115,53 @@ def named_fingerprint(name: str, payer: str) -> str:
     return _hash(b"purchase", name.encode(), payer.lower().encode())
 
 
-def named_nonce(secret: bytes, name: str, *, payer: str, asset: str, replaced: str | None = None) -> str:
-    """The nonce of a named purchase, as hexadecimal digits after 0x. The same on every machine with the same secret.
+class PurchaseSecret:
+    """The secret that nonces of named purchases are made with. Its `repr` hides it, in tracebacks too.
 
-    Args:
-        secret: the purchase secret, 32 bytes.
-        name: its name.
-        payer: the paying address.
-        asset: the token's contract.
-        replaced: the nonce of the payment that it replaces.
+    Attributes:
+        id: tells secrets apart.
     """
-    parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
-    message = _NAMED + parts if replaced is None else _REPLACED + parts + _bytes(replaced)
-    return "0x" + hmac.new(secret, message, hashlib.sha256).hexdigest()
+
+    __slots__ = ("__value", "id")
+
+    def __init__(self, value: bytes) -> None:
+        self.__value = value
+        self.id = hmac.digest(value, b"tradesdk purchase secret id", "sha256").hex()[:16]
+
+    def nonce(self, name: str, *, payer: str, asset: str, replaced: str | None) -> str:
+        """The nonce of a name, as hexadecimal digits after 0x. The same on every machine with the same secret.
+
+        Args:
+            name: the name.
+            payer: the paying address.
+            asset: the token's contract.
+            replaced: the nonce of the payment that is replaced, if one is.
+        """
+        parts = _CHAIN.to_bytes(32, "big") + _bytes(asset) + _bytes(payer) + hashlib.sha256(name.encode()).digest()
+        message = _NAMED + parts if replaced is None else _REPLACED + parts + _bytes(replaced)
+        return "0x" + hmac.digest(self.__value, message, "sha256").hex()
+
+    def __repr__(self) -> str:
+        return f"PurchaseSecret({self.id})"
 
 
-def purchase_secret(signer: object) -> bytes:
-    """The secret that nonces of named purchases are made with: that of TRADE_PURCHASE_SECRET, else the signer's.
+def purchase_secret(signer: object) -> PurchaseSecret:
+    """The secret of TRADE_PURCHASE_SECRET, else the signer's.
 
     Raises:
-        PaymentRefusedError: `no_purchase_secret`. It never shows the secret.
+        PaymentRefusedError: `no_purchase_secret`; `signer_failed`. It never shows the secret.
     """
     given = os.environ.get(SECRET_VARIABLE, "").strip()
     if given:
         digits = _SECRET.fullmatch(given)
         del given
         if digits is not None:
-            return bytes.fromhex(digits[1])
+            return PurchaseSecret(bytes.fromhex(digits[1]))
         problem = f"{SECRET_VARIABLE} is not 64 hexadecimal digits"
     else:
         own = getattr(signer, "purchase_secret", None)
         if callable(own):
-            secret: bytes = own()
-            return secret
+            return _of_signer(own)
         problem = "a named purchase needs a purchase secret, and this signer has none"
     raise PaymentRefusedError(
         problem,
@@ -156,9 +171,21 @@ def purchase_secret(signer: object) -> bytes:
     )
 
 
-def secret_id(secret: bytes) -> str:
-    """Tells purchase secrets apart, without showing them."""
-    return hmac.new(secret, b"tradesdk purchase secret id", hashlib.sha256).hexdigest()[:16]
+def _of_signer(own: Callable[[], object]) -> PurchaseSecret:
+    problem = "its purchase_secret() did not return 32 bytes"
+    try:
+        found = own()
+        if isinstance(found, bytes) and len(found) == 32:
+            return PurchaseSecret(found)
+        del found
+    except Exception as error:
+        # Not the text of other errors: it may show the key.
+        problem = error.message if isinstance(error, TradeError) else f"it failed with {type(error).__name__}"
+    raise PaymentRefusedError(
+        f"the signer gave no purchase secret: {problem}",
+        code="signer_failed",
+        hint="check the signer; nothing was signed",
+    )
 
 
 def _place(url: str) -> tuple[str, str | None, int | None, str]:

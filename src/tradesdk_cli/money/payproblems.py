@@ -140,6 +140,11 @@ def _refused(error: PaymentError, program: str) -> str:
         return "run the command again"
     if code == "in_progress":
         return "wait for that call to end, then look again" + (f": {program} pay show {payment.id}" if payment else "")
+    if code == "purchase_secret_changed":
+        return (
+            "take the same wallet or TRADE_PURCHASE_SECRET as before; or go on with this one: "
+            f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
+        )
     if payment is None:
         return error.hint
     if code == "not_unresolved":
@@ -151,11 +156,6 @@ def _refused(error: PaymentError, program: str) -> str:
         return (
             f"{show}; say what it was: {program} pay reconcile --mark paid|unpaid {payment.id}; after that it can be "
             "bought again"
-        )
-    if code == "purchase_secret_changed":
-        return (
-            "take the same wallet or TRADE_PURCHASE_SECRET as before; or go on with this one: "
-            f"{program} pay key accept-secret; names that only another ledger has can then be paid for once more"
         )
     if code == "already_delivered" and payment.purchase is not None:
         return f"look at it: {program} pay show {payment.id}; {_once_more(payment, program)}"

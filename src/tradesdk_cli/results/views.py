@@ -228,8 +228,8 @@ PAYMENTS = (
     Column("created_at", "time", optional=True, title="when"),
     Column("charged", "state", optional=True),
     Column("transaction", "id", optional=True),
-    Column("purchase", optional=True),
     Column("reason", optional=True),
+    Column("purchase", optional=True),
     Column("payer", "id", optional=True),
 )
 

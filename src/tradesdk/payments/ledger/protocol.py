@@ -70,6 +70,7 @@ class LedgerStore(Protocol):
         *,
         pay_to: Sequence[str] = (),
         owner: str | None = None,
+        secret_id: str | None = None,
         now: float,
     ) -> Payment:
         """Write down the signed payment and its terms: RESERVED becomes SUBMITTED, with one more submission and
@@ -80,7 +81,9 @@ class LedgerStore(Protocol):
         1. It must be RESERVED, and no other owner than `owner` may have claimed it (None: any may).
         2. Without `pay_to` (the value given to `reserve`), the recipient must be known for the origin of its URL. If
            none is known, this one is remembered. Another call may have been faster.
-        3. Older payments for the same fingerprint that `find` would find are marked as superseded.
+        3. Older payments for the same fingerprint that `find` would find are marked as superseded. If this one is
+           CANCELLED later, as it was never sent, the one that it `replaces` stands again.
+        4. `secret_id` is stored for its payer, if there is none yet.
 
         Raises:
             PaymentRefusedError: `reservation_lost` or `recipient_changed`. The payment must not be sent.
@@ -181,11 +184,12 @@ class LedgerStore(Protocol):
         """Payments, newest first; `before` is the id of the last payment of the previous page."""
         ...
 
-    def purchase_secret(self, payer: str, secret_id: str, *, replace: bool = False) -> str:
-        """The id of the secret that nonces of a payer's named purchases are made with.
+    def purchase_secret(self, payer: str) -> str | None:
+        """The id of the secret that nonces of a payer's named purchases are made with, if there are any."""
+        ...
 
-        Stores `secret_id` if there is none yet, or with `replace`.
-        """
+    def set_purchase_secret(self, payer: str, secret_id: str) -> None:
+        """Replace that id."""
         ...
 
     def spending(self, budget: Budget, *, now: float) -> Spending:

@@ -217,14 +217,19 @@ _VERSION_3 = (
 )
 
 # Purchases have names. Until now `job` was the name of a batch job; it becomes that of the purchase.
+_COLLECTED = "reply IS NOT NULL AND state = 'delivered' AND (collected = 1 OR job IS NOT NULL)"
 _STANDING = f"(collected = 0 OR job IS NOT NULL OR state IN {_OPEN})"
 _VERSION_4 = (
     "DROP INDEX standing",
     "DROP INDEX by_job",
+    "ALTER TABLE payments ADD COLUMN replaces TEXT",
     "UPDATE payments SET job = stored_item_name(job, url, body) WHERE job IS NOT NULL",
     "UPDATE payments SET fingerprint = named_fingerprint(job, payer) WHERE job IS NOT NULL",
+    # Until now a job found its answers even if an unnamed call had replaced them.
+    "UPDATE payments SET superseded = 0 WHERE seq IN "
+    "(SELECT max(seq) FROM payments WHERE job IS NOT NULL AND state <> 'cancelled' GROUP BY fingerprint)",
     f"CREATE INDEX standing ON payments (fingerprint) WHERE superseded = 0 AND {_STANDING}",
-    "CREATE INDEX kept ON payments (updated) WHERE reply IS NOT NULL AND state = 'delivered' AND collected = 1",
+    f"CREATE INDEX kept ON payments (updated) WHERE {_COLLECTED}",
     "CREATE TABLE secrets (payer TEXT PRIMARY KEY COLLATE NOCASE, id TEXT NOT NULL)",
 )
 
@@ -282,10 +287,8 @@ REOPEN = "UPDATE payments SET collected = 0, reply = coalesce(reply, ?) WHERE id
 CLAIMED = "SELECT owner, until FROM payments WHERE id = ?"
 CLAIM = "UPDATE payments SET owner = ?, until = ? WHERE id = ?"
 GIVE_BACK = "UPDATE payments SET owner = NULL, until = 0 WHERE id = ? AND owner = ?"
-FORGET = (
-    "UPDATE payments INDEXED BY kept SET reply = NULL "
-    "WHERE reply IS NOT NULL AND state = 'delivered' AND collected = 1 AND updated < ?"
-)
+FORGET = f"UPDATE payments INDEXED BY kept SET reply = NULL WHERE {_COLLECTED} AND updated < ?"  # noqa: S608
+RESTORE = "UPDATE payments SET superseded = 0 WHERE id = ?"
 SEQ = "SELECT seq FROM payments WHERE id = ?"
 NEWEST = f"SELECT {_ROW} FROM payments WHERE seq < ? ORDER BY seq DESC LIMIT ?"  # noqa: S608
 
@@ -331,6 +334,7 @@ SET_BUDGET = "INSERT OR REPLACE INTO budget VALUES (1, ?, ?, ?, ?, ?, ?)"
 TRUSTED = "SELECT address FROM recipients WHERE origin = ? ORDER BY since, rowid"
 TRUST = "INSERT OR IGNORE INTO recipients VALUES (?, ?, ?)"
 SECRET_ID = "SELECT id FROM secrets WHERE payer = ?"  # noqa: S105 - a statement
+ADD_SECRET_ID = "INSERT OR IGNORE INTO secrets VALUES (?, ?)"  # noqa: S105 - a statement
 SET_SECRET_ID = "INSERT OR REPLACE INTO secrets VALUES (?, ?)"  # noqa: S105 - a statement
 
 

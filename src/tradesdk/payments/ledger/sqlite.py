@@ -120,7 +120,9 @@ class Ledger:
             db.execute(sql.FORGET, (now - rules.KEPT,))
             spending, reserved, earlier = _spending(db, budget, now), payment, None
             blocking = _blocking(db, payment.fingerprint, now)
-            if blocking is not None and blocking.id != replaces:
+            if blocking is not None and blocking.id == replaces:
+                reserved = replace(payment, replaces=replaces)
+            elif blocking is not None:
                 if not rules.is_renewable(blocking, over) or _is_claimed(db, blocking.id, owner, now):
                     return blocking, False
                 reserved, earlier = rules.renewed(blocking, payment), blocking
@@ -145,6 +147,7 @@ class Ledger:
         *,
         pay_to: Sequence[str] = (),
         owner: str | None = None,
+        secret_id: str | None = None,
         now: float,
     ) -> Payment:
         """Write down the signed payment with its terms: RESERVED becomes SUBMITTED, with one more submission.
@@ -178,6 +181,8 @@ class Ledger:
                     db.execute(sql.TRUST, (origin, payment.pay_to, now))
             db.execute(sql.SUPERSEDE, (payment.fingerprint, payment.id))
             self._file.mark_signed(errors.NOTHING_SENT)
+            if secret_id is not None:
+                db.execute(sql.ADD_SECRET_ID, (payment.payer, secret_id))
             db.execute(sql.SET_TERMS, [*sql.to_terms(payment), payment.id])
             return _change(
                 db,
@@ -393,17 +398,16 @@ class Ledger:
         with self._file.writing(errors.NOTHING_CHANGED) as db:
             db.execute(sql.TRUST, (origin, address, now))
 
-    def purchase_secret(self, payer: str, secret_id: str, *, replace: bool = False) -> str:
-        """The id of the secret for a payer's named purchases. Stores `secret_id` if there is none or with `replace`."""
+    def purchase_secret(self, payer: str) -> str | None:
+        """The id of the secret for a payer's named purchases, if there are any."""
         with self._file.reading() as db:
             found = db.execute(sql.SECRET_ID, (payer,)).fetchone()
-        if found is not None and not replace:
-            return str(found[0])
+        return None if found is None else str(found[0])
+
+    def set_purchase_secret(self, payer: str, secret_id: str) -> None:
+        """Replace that id."""
         with self._file.writing(errors.NOTHING_CHANGED) as db:
-            found = db.execute(sql.SECRET_ID, (payer,)).fetchone()  # another process may have been faster
-            if found is None or replace:
-                db.execute(sql.SET_SECRET_ID, (payer, secret_id))
-            return secret_id if found is None or replace else str(found[0])
+            db.execute(sql.SET_SECRET_ID, (payer, secret_id))
 
     def check(self) -> None:
         """Read the whole file.
@@ -480,7 +484,19 @@ def _change(db: sqlite3.Connection, payment: Payment, *, now: float, **changes: 
             changed.id,
         ),
     )
+    if changed.state is PaymentState.CANCELLED is not payment.state:
+        _restore(db, changed)
     return changed
+
+
+def _restore(db: sqlite3.Connection, canceled: Payment) -> None:
+    """What was never sent replaces nothing: the payment before it stands again."""
+    while canceled.replaces is not None and not canceled.superseded:
+        db.execute(sql.RESTORE, (canceled.replaces,))
+        before = _one(db, sql.BY_ID, (canceled.replaces,))
+        if before is None or before.state is not PaymentState.CANCELLED:
+            return
+        canceled = before
 
 
 def _close_expired(db: sqlite3.Connection, at: float, now: float, origin: str | None) -> list[Payment]:
