@@ -25,12 +25,13 @@ def test_the_hints_of_an_undelivered_batch_can_be_followed(
     assert [one.problem["code"] for one in (first, again, resumed)] == ["paid_undelivered", *["unresolved_payment"] * 2]
     told = {command for one in (first, again, resumed) for command in commands(one.problem["hint"])}
     name = first.problem["payment"]["id"]
-    assert told == {f"pay show {name}", f"pay reconcile --mark paid {name}", f"pay reconcile --mark unpaid {name}"}
+    assert told == {f"pay show {name}", *(() if job else (f"pay reconcile --mark paid {name}",))}
     for command in sorted(told, reverse=True):
-        if "--mark unpaid" not in command:  # only one of the two is the answer
-            assert buyer(*command.split()).code == 0, command
-    assert buyer(*line).code == 0
+        assert buyer(*command.split()).code == 0, command
+    assert buyer(*line, *(("--new-purchase", name) if job else ())).code == 0
     shop.payments.assert_charged(times=3)
+    if job:
+        return
     marked = buyer("pay", "resume", name)
     assert marked.problem["code"] == "not_live"
     assert [buyer(*command.split()).code for command in commands(marked.problem["hint"])] == [0]

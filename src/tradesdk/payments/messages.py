@@ -66,6 +66,8 @@ def _maybe_paid(payment: Payment, reason: str) -> str:
 
 
 def _how_to_mark(payment: Payment) -> str:
+    if payment.proven_paid:
+        return f"client.payments.mark({payment.id!r}, paid=True) (trade pay reconcile --mark paid {payment.id})"
     return (
         f"check the wallet and mark the payment: client.payments.mark({payment.id!r}, paid=…) "
         f"(trade pay reconcile --mark paid|unpaid {payment.id})"
@@ -175,7 +177,7 @@ def still_live(payment: Payment) -> PaymentRefusedError:
         code="not_unresolved",
         hint=f"try client.payments.resume({payment.id!r}) (trade pay resume {payment.id})"
         if payment.live
-        else "wait until then",
+        else f"wait until then; see client.payments.get({payment.id!r}) (trade pay show {payment.id})",
         payment=payment,
     )
 
