@@ -153,8 +153,8 @@ def _refused(error: PaymentError, program: str) -> str:
         show = f"look at it: {program} pay show {payment.id}"
         if payment.purchase is not None:
             return f"{show}; {_once_more(payment, program)}"
-        was = "paid" if payment.charged is True else "paid|unpaid"
-        return f"{show}; say what it was: {program} pay reconcile --mark {was} {payment.id}; after that it can be bought again"
+        mark = f"{program} pay reconcile --mark {'paid' if payment.charged is True else 'paid|unpaid'} {payment.id}"
+        return f"{show}; say what it was: {mark}; after that it can be bought again"
     if code == "already_delivered" and payment.purchase is not None:
         return f"look at it: {program} pay show {payment.id}; {_once_more(payment, program)}"
     if code in ("already_delivered", "not_live", "not_submitted"):  # of trade pay resume
