@@ -448,16 +448,18 @@ async def test_a_refused_call_does_not_fix_the_secret(mock: MockService, monkeyp
     await failed(client, "over_budget")  # and not purchase_secret_changed
 
 
-async def test_a_payment_with_a_receipt_cannot_be_marked_unpaid(mock: MockService) -> None:
+async def test_a_person_knows_better_than_a_receipt(mock: MockService) -> None:
+    """A receipt is the service's word; the wallet shows whether it is true. The same nonce is signed again."""
     client = buyer_of(mock)
     mock.add_fault("malformed_json", paid="only", count=1)
     lost = (await failed(client, "paid_undelivered")).payment
     assert lost is not None
     assert lost.charged is True
     mock.clock.advance(EXPIRED)
-    with pytest.raises(PaymentRefusedError, match="not_unresolved"):
-        await client.payments.mark(lost.id, paid=False)
-    assert (await client.payments.spending()).spent == PRICE
+    assert (await client.payments.mark(lost.id, paid=False)).charged is False
+    await failed(client, "paid_undelivered")
+    mock.payments.assert_charged(times=1)
+    assert (await client.payments.spending()).total == PRICE
 
 
 # Machines with one wallet and no common ledger

@@ -443,11 +443,6 @@ class Course(RuleBasedStateMachine):
             changed = self.put(payment, reason=evidence or payment.reason, witnessed=paid, counted=counted)
             assert marked == changed
             return
-        proven = payment.charged is True or (payment.receipt is not None and payment.receipt.success)
-        proven = proven or payment.witnessed
-        if payment.state in markable and proven and not paid:
-            late = False
-            evidence = ""
         if (payment.state in markable and (paid or evidence or late)) or (payment.live and late):
             taken = PaymentState.PAID_UNDELIVERED if evidence else PaymentState.MARKED_PAID
             state, reason = taken if paid else PaymentState.MARKED_UNPAID, evidence or payment.reason

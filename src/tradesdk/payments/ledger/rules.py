@@ -150,8 +150,6 @@ def may_be_marked(payment: Payment, now: float, *, paid: bool, proven: bool) -> 
     """
     if _may_be_taken(payment, now) and (payment.live or not (paid or proven)):
         return False
-    if payment.proven_paid and not paid:
-        return False
     return _is_open(payment)
 
 
