@@ -177,20 +177,16 @@ LONG = {
 """Worlds, and how many states each has: a change of these numbers is a change of what can happen."""
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_every_course_of_small_cases(name: str) -> None:
-    case, states = QUICK[name]
+@pytest.mark.parametrize(
+    ("case", "states"),
+    [
+        *(pytest.param(*world, id=name) for name, world in QUICK.items()),
+        *(pytest.param(*world, id=name, marks=pytest.mark.long) for name, world in LONG.items()),
+    ],
+)
+def test_every_course(case: Case, states: int) -> None:
     found = search(case, check)
-    print(f"{name}: {found}")
-    assert found.states == states
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LONG)
-def test_every_course(name: str) -> None:
-    case, states = LONG[name]
-    found = search(case, check)
-    print(f"{name}: {found}")
+    print(found)
     assert found.states == states
 
 
