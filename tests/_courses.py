@@ -225,10 +225,10 @@ def _superseded(older: Row, row: Row) -> Row:
 
 
 @_step
-def resubmit(book: Book, payment_id: str, signatures: int, now: float) -> Result:
+def resubmit(book: Book, payment_id: str, signatures: int, owner: str, now: float) -> Result:
     row = row_of(book, payment_id)
     one = row.payment
-    if one.state is PaymentState.RESERVED or not one.live or one.signatures != signatures:
+    if one.state is PaymentState.RESERVED or not one.live or one.signatures != signatures or row.owner != owner:
         return book, None
     state = PaymentState.SUBMITTED if one.state is PaymentState.REJECTED_LIVE else one.state
     return _change(book, row, now, state=state, submissions=one.submissions + 1)
@@ -250,14 +250,14 @@ class Report(NamedTuple):
 def settle(book: Book, payment_id: str, report: Report, now: float) -> Result:
     row = row_of(book, payment_id)
     one, state = row.payment, report.state
+    is_own = report.owner is not None and row.owner == report.owner
     if state is PaymentState.CANCELLED:
-        is_own = report.owner is not None and row.owner == report.owner
         if not (rules.may_be_unsent(one, is_own=is_own) and _is_of(row, report.owner)):
             return book, one
         state = rules.state_when_not_signed(one)
     if rules.state_after(one.state, state) is not state:
         return book, one
-    if not rules.is_answer_to_newest(one, report.signatures, state):
+    if not rules.report_counts(one, state, signatures=report.signatures, is_own=is_own or report.owner is None):
         return book, one
     delivered = state is PaymentState.DELIVERED is not one.state and report.reply is not None
     return _change(
@@ -347,6 +347,7 @@ class Case:
         witness: the chain is asked, and its verdict may be used late.
         receipts: the ledger keeps what the service says in receipts; else they only decide about the call.
         stalls: a process may stand still for longer than its claim lasts, and then go on.
+        void: the clock may be set back so far that no claim counts any more, while its call goes on.
         wrong: the person who marks payments may be wrong.
         lost: the ledger may be emptied once.
         copied: a second machine may go on with a copy of the ledger.
@@ -364,6 +365,7 @@ class Case:
     witness: bool = False
     receipts: bool = False
     stalls: bool = False
+    void: bool = False
     wrong: bool = False
     lost: bool = False
     copied: bool = False
@@ -554,6 +556,9 @@ def _clock_and_chain(case: Case, world: World) -> Moves:
     if later is not None and (case.stalls or all(until > later for until in claims)):
         cheques = tuple(one for one in world.cheques if one.time > later)
         yield f"the clock goes on to {later - START} s", world._replace(now=later, cheques=cheques)
+    if case.void and claims:
+        books = tuple(book and tuple(row._replace(until=0.0) for row in book) for book in world.books)
+        yield "the clock is set back, and no claim counts any more", world._replace(books=books)
     for cheque in world.cheques:
         taken = cheque._replace(time=world.now if case.budget.per_hour else 0)
         rest = tuple(one for one in world.cheques if one.nonce != cheque.nonce)
@@ -680,16 +685,18 @@ class _Call:
         book, _ = give_back(self.book if book is None else book, self.caller.payment, self.owner)
         return self.to(told, IDLE, book)
 
+    def settled(self, book: Book, report: Report) -> Result:
+        return settle(book, self.caller.payment, report._replace(owner=self.owner), self.now)
+
     def reports(self, told: str, report: Report) -> Move:
         """It writes down a report, and ends."""
-        book, _ = settle(self.book, self.caller.payment, report, self.now)
+        book, _ = self.settled(self.book, report)
         return self.releases(f"{told}: writes down {report.state}", book)
 
     def reserved(self) -> Iterator[Move]:
         """It signs, and writes that down. A cancellation meanwhile undoes it."""
         payment = row_of(self.book, self.caller.payment).payment
-        unsigned = Report(PaymentState.CANCELLED, owner=self.owner)
-        yield self.reports("cannot sign", unsigned)
+        yield self.reports("cannot sign", Report(PaymentState.CANCELLED))
         if self.now + MARGIN >= payment.valid_before:
             return
         header = SignedHeader(f"{self.caller.header} {payment.valid_before}")
@@ -700,7 +707,7 @@ class _Call:
 
     def cancels(self) -> Iterator[Move]:
         """It has claimed a reservation of a call that was killed."""
-        yield self.reports("goes on", Report(PaymentState.CANCELLED, owner=self.owner))
+        yield self.reports("goes on", Report(PaymentState.CANCELLED))
 
     def resends(self) -> Iterator[Move]:
         """It has claimed a payment, and writes down one more submission."""
@@ -708,7 +715,7 @@ class _Call:
         yield self.one_more()
 
     def one_more(self) -> Move:
-        book, current = resubmit(self.book, self.caller.payment, self.caller.signatures, self.now)
+        book, current = resubmit(self.book, self.caller.payment, self.caller.signatures, self.owner, self.now)
         if current is None:
             return self.releases("finds that it was closed")
         return self.to("writes down one more submission", self.caller._replace(step="sends"), book)
@@ -752,15 +759,15 @@ class _Call:
             if report.state is PaymentState.DELIVERED:
                 yield self.delivered(told, report)
                 continue
-            book, _ = settle(self.book, self.caller.payment, report, self.now)
+            book, _ = self.settled(self.book, report)
             told = f"is told: {told}: writes down {report.state}"
             waits = self.caller._replace(step="pauses", machine=machine)
             yield self.releases(told, book) if machine is None else self.to(f"{told}, and waits", waits, book)
-            book, _ = settle(book, self.caller.payment, self.in_doubt, self.now)
+            book, _ = self.settled(book, self.in_doubt)
             yield self.releases(f"{told}, and is canceled", book)
 
     def delivered(self, told: str, report: Report) -> Move:
-        book, _ = settle(self.book, self.caller.payment, report, self.now)
+        book, _ = self.settled(self.book, report)
         return self.to(f"is told: {told}: writes down {report.state}", Caller("takes", self.caller.payment), book)
 
     def takes(self) -> Iterator[Move]:

@@ -292,7 +292,8 @@ def test_a_reservation_closes_what_its_own_service_says(ledger: Ledger) -> None:
 @pytest.mark.parametrize("state", sorted(LIVE - {PaymentState.RESERVED}))
 def test_what_is_resubmitted_may_be_taken(ledger: Ledger, state: PaymentState) -> None:
     payment = in_state(ledger, state)
-    again = ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW + 1)
+    again, may_be_sent = ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW + 1)
+    assert may_be_sent
     assert again.state is (PaymentState.SUBMITTED if state is PaymentState.REJECTED_LIVE else state)
     assert (again.submissions, again.header) == (payment.submissions + 1, HEADER)
     assert ledger.get(payment.id) == again

@@ -336,7 +336,7 @@ def test_an_interrupted_step_changes_nothing(ledger: Ledger, kept: Payment) -> N
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert ledger.get(kept.id) == kept
-    assert ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW).header == HEADER
+    assert ledger.resubmit(kept.id, signatures=kept.signatures, now=NOW)[0].header == HEADER
 
 
 def test_one_that_is_whole(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from tradesdk import ConfigError, InvalidArgumentError
 from tradesdk._values.payment import PaymentState, SignedHeader
-from tradesdk.errors import LedgerError
+from tradesdk.errors import LedgerError, PaymentRefusedError
+from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger import schema
 from tradesdk.payments.ledger.schema import to_row
 from tradesdk.payments.ledger.sqlite import Ledger
@@ -181,7 +182,8 @@ THAWED = """
 import os, sys, tempfile
 from pathlib import Path
 from tests.unit._ledger import reserve
-from tradesdk.errors import LedgerError
+from tradesdk.errors import LedgerError, PaymentRefusedError
+from tradesdk.payments.budget import Budget
 from tradesdk.payments.ledger.sqlite import Ledger
 from tradesdk.payments.purchases import item_name, named_fingerprint
 from tradesdk.payments.ledger.schema import to_row
@@ -366,6 +368,20 @@ def test_many_threads_may_open_it_at_once(path: Path) -> None:
     assert len(ledgers[0].history()) == 8
     for ledger in ledgers:
         ledger.close()
+
+
+def test_a_refusal_that_is_kept_holds_nothing_open(path: Path) -> None:
+    """An open SELECT would keep an old state of the file, and this process could no longer write."""
+    budget = Budget(per_hour="0.05")
+    with Ledger(path, timeout=0) as ledger, Ledger(path, timeout=0) as other:
+        for _ in range(3):  # more than the refusal has to read
+            reserve(ledger, draft(amount=10_000))
+        with pytest.raises(PaymentRefusedError) as kept:
+            reserve(ledger, budget=budget)
+        reserve(other)
+        reserve(ledger)
+        assert kept.value.code == "over_budget"
+        assert len(other.history()) == 5
 
 
 def test_importing_it_imports_neither_platformdirs_nor_pydantic() -> None:

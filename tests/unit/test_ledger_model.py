@@ -171,6 +171,9 @@ class Course(RuleBasedStateMachine):
     def is_of_another(self, payment: Payment, owner: str | None) -> bool:
         return owner is not None and self.claims.get(payment.id, (owner, 0.0))[0] != owner
 
+    def is_own(self, payment: Payment, owner: str | None) -> bool:
+        return owner is None or self.claims.get(payment.id, ("", 0.0))[0] == owner
+
     def give_up(self, payment: Payment, owner: str) -> None:
         if self.claims.get(payment.id, ("", 0.0))[0] == owner:
             del self.claims[payment.id]
@@ -318,18 +321,20 @@ class Course(RuleBasedStateMachine):
         assert found == expected
 
     @precondition(lambda self: self.payments)
-    @rule(data=st.data(), older=st.sampled_from([0, 0, 0, 1]))
-    def resubmit(self, data: st.DataObject, older: int) -> None:
+    @rule(data=st.data(), older=st.sampled_from([0, 0, 0, 1]), owner=st.sampled_from([None, *OWNERS]))
+    def resubmit(self, data: st.DataObject, older: int, owner: str | None) -> None:
         payment = self.any_payment(data)
         signatures = payment.signatures - older
         if payment.state in (PaymentState.RESERVED, PaymentState.CANCELLED):
             with pytest.raises(PaymentRefusedError, match="not_submitted"):
                 self.ledger.resubmit(payment.id, signatures=signatures, now=self.now)
             return
-        if payment.live and not older:
+        may_be_sent = payment.live and not older and self.is_own(payment, owner)
+        if may_be_sent:
             state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
             payment = self.put(payment, state=state, submissions=payment.submissions + 1)
-        assert self.ledger.resubmit(payment.id, signatures=signatures, now=self.now) == payment
+        found = self.ledger.resubmit(payment.id, signatures=signatures, owner=owner, now=self.now)
+        assert found == (payment, may_be_sent)
 
     @precondition(lambda self: self.payments)
     @rule(
@@ -357,7 +362,7 @@ class Course(RuleBasedStateMachine):
         signatures = None if older is None else payment.signatures - older
         asked, owner = reported, data.draw(st.sampled_from([None, *OWNERS]))
         if reported is PaymentState.CANCELLED:
-            own = owner is not None and self.claims.get(payment.id, ("", 0.0))[0] == owner
+            own = owner is not None and self.is_own(payment, owner)
             unsent = payment.state is PaymentState.RESERVED or (own and payment.state is PaymentState.SUBMITTED)
             if not unsent or self.is_of_another(payment, owner):
                 assert self.ledger.settle(payment.id, asked, owner=owner, now=self.now) == payment
@@ -366,7 +371,8 @@ class Course(RuleBasedStateMachine):
         moves = payment.live or (reported in PAID and payment.state in RENEWABLE)
         moves = moves or (reported is PaymentState.DELIVERED and payment.state in UNRESOLVED)
         expected = payment
-        if (moves or reported is payment.state) and (not older or reported in PAID):
+        counts = not older and (reported is not PaymentState.REJECTED_LIVE or self.is_own(payment, owner))
+        if (moves or reported is payment.state) and (counts or reported in PAID):
             if reported is PaymentState.DELIVERED is not payment.state and reply is not None:
                 self.uncollected.add(payment.id)
             before = payment.receipt

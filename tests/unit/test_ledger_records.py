@@ -38,7 +38,7 @@ def test_the_ledger_gives_it_back_as_one() -> None:
             payment,
             ledger.get(payment.id),
             *ledger.history(),
-            ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW),
+            ledger.resubmit(payment.id, signatures=payment.signatures, now=NOW)[0],
         ]
         for one in found:
             assert one is not None

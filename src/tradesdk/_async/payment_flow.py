@@ -422,6 +422,7 @@ class AsyncPaymentFlow:
                         reason="cancelled before it was sent",
                         submissions=before.submissions,
                         signatures=prepared.payment.signatures,
+                        owner=owner,
                         now=authorizer.clock.now(),
                     )
                 finally:

@@ -415,6 +415,7 @@ class PaymentFlow:
                         reason="cancelled before it was sent",
                         submissions=before.submissions,
                         signatures=prepared.payment.signatures,
+                        owner=owner,
                         now=authorizer.clock.now(),
                     )
                 finally:

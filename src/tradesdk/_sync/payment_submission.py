@@ -215,7 +215,7 @@ class Submission(Generic[T]):
         context.answered = replace(payment, reply=response.content)
 
         def record() -> MarketResult[T]:
-            self._payment, problem = self._authorizer.record(payment, outcome, now=now)
+            self._payment, problem = self._authorizer.record(payment, outcome, context.owner, now=now)
             result = self._result(data, answer, problem)
             context.paid(result)
             self._authorizer.close(self._payment, context.owner, keep=context.keep)
@@ -251,7 +251,9 @@ class Submission(Generic[T]):
         payment, now = self._payment, self._authorizer.clock.now()
         machine = self._machine
         outcome = Outcome(state, reason, answer.receipt, reply, machine.submissions, machine.settle_failed)
-        self._payment, problem = in_thread(partial(self._authorizer.record, payment, outcome, now=now))
+        self._payment, problem = in_thread(
+            partial(self._authorizer.record, payment, outcome, self._context.owner, now=now)
+        )
         if problem is not None and raises:
             raise self._ledger_failed(problem, f"{reason}; and the ledger failed: {problem.message}") from problem
 
@@ -260,12 +262,18 @@ class Submission(Generic[T]):
         authorizer, payment = self._authorizer, self._payment
         try:
             resubmit = partial(
-                authorizer.store.resubmit, payment.id, signatures=payment.signatures, now=authorizer.clock.now()
+                authorizer.store.resubmit,
+                payment.id,
+                signatures=payment.signatures,
+                owner=self._context.owner,
+                now=authorizer.clock.now(),
             )
-            current = in_thread(resubmit)
+            current, may_be_sent = in_thread(resubmit)
         except LedgerError as problem:
             raise self._ledger_failed(problem, f"the ledger cannot be written: {problem.message}") from problem
-        if not current.live or current.signatures != payment.signatures:  # another process closed it, or signed again
+        if current.live and not may_be_sent:
+            raise in_doubt(current, "another call has gone on with it")
+        if not may_be_sent:
             raise in_doubt(current, "it was closed meanwhile") if self._machine.in_doubt else blocking_error(current)
         self._payment = current
 
@@ -287,6 +295,7 @@ class Submission(Generic[T]):
                     reason="interrupted",
                     submissions=submissions,
                     signatures=payment.signatures,
+                    owner=self._context.owner,
                     now=authorizer.clock.now(),
                 )
             )

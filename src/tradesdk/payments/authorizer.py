@@ -275,10 +275,13 @@ class PaymentAuthorizer:
             ended(owner)
             raise
 
-    def record(self, payment: Payment, outcome: Outcome, *, now: float) -> tuple[Payment, LedgerError | None]:
-        """Write down the outcome of a payment. Returns the payment, and the error if it could not be written.
+    def record(
+        self, payment: Payment, outcome: Outcome, owner: str, *, now: float
+    ) -> tuple[Payment, LedgerError | None]:
+        """Write down the outcome of a payment that `owner` sent.
 
-        The caller must get the outcome even if the ledger fails, so that error is not raised.
+        Returns the payment, and the error if it could not be written. The caller must get the outcome
+        even if the ledger fails, so that error is not raised.
         """
         problem: LedgerError | None = None
         try:
@@ -291,6 +294,7 @@ class PaymentAuthorizer:
                 submissions=outcome.submissions,
                 settle_failed=outcome.settle_failed,
                 signatures=payment.signatures,
+                owner=owner,
                 now=now,
             )
         except LedgerError as error:

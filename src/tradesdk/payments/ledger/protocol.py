@@ -90,11 +90,13 @@ class LedgerStore(Protocol):
         """
         ...
 
-    def resubmit(self, payment_id: str, *, signatures: int, now: float) -> Payment:
+    def resubmit(
+        self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
+    ) -> tuple[Payment, bool]:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
-        A payment that is no longer live, or has another number of signatures, is returned unchanged and must not be
-        sent.
+        Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
+        has another number of signatures, or is not claimed by `owner` (None: any).
         """
         ...
 
@@ -114,7 +116,7 @@ class LedgerStore(Protocol):
     ) -> Payment:
         """Move a payment to `state`, as far as `rules.state_after` says. Fields that are None stay as they are.
 
-        `signatures`: how many there were when it was sent; see `rules.is_answer_to_newest`.
+        `signatures`: how many there were when it was sent, and `owner`: the call; see `rules.report_counts`.
 
         CANCELLED ends a reservation: see `rules.state_when_not_signed`. It changes nothing where `rules.may_be_unsent`
         says no, or another owner than `owner` (None: any) has claimed it.

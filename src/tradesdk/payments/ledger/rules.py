@@ -159,9 +159,15 @@ def _is_open(payment: Payment) -> bool:
     return payment.live or unproven or payment.state in WITHOUT_PROOF
 
 
-def is_answer_to_newest(payment: Payment, signatures: int | None, reported: PaymentState) -> bool:
-    """Whether a reported state counts: the outcome of an older signature does not, unless it is proof of payment."""
-    return signatures in (None, payment.signatures) or reported in _PROOF
+def report_counts(payment: Payment, reported: PaymentState, *, signatures: int | None, is_own: bool) -> bool:
+    """Whether a reported state counts.
+
+    Proof of payment does. The outcome of an older signature does not. That it was not taken says only the call that
+    has claimed it: another one may have sent it since.
+    """
+    if reported in _PROOF:
+        return True
+    return signatures in (None, payment.signatures) and (is_own or reported is not PaymentState.REJECTED_LIVE)
 
 
 def _may_be_taken(payment: Payment, now: float) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -130,8 +131,9 @@ class Ledger:
             known = [] if pay_to else _trusted(db, origin)
             refusal = rules.recipient_refusal(payment.pay_to, origin=origin, configured=pay_to, known=known)
             if refusal is None:
-                last_hour = _counted(db, now - rules.HOUR, spending.budget, earlier)
-                refusal = rules.budget_refusal(payment.amount, spending, now=now, last_hour=last_hour)
+                # Closed here: the raised refusal would keep its SELECT open, and with it an old state of the file.
+                with closing(_counted(db, now - rules.HOUR, spending.budget, earlier)) as last_hour:
+                    refusal = rules.budget_refusal(payment.amount, spending, now=now, last_hour=last_hour)
             if refusal is None and earlier is None:
                 db.execute(sql.ADD, [*sql.to_row(reserved), owner, until])
             elif refusal is None:
@@ -195,11 +197,13 @@ class Ledger:
                 now=now,
             )
 
-    def resubmit(self, payment_id: str, *, signatures: int, now: float) -> Payment:
+    def resubmit(
+        self, payment_id: str, *, signatures: int, owner: str | None = None, now: float
+    ) -> tuple[Payment, bool]:
         """Count one more submission before it is sent: REJECTED_LIVE becomes SUBMITTED again.
 
-        A payment that is no longer live, or has another number of signatures, is returned unchanged and must not be
-        sent.
+        Returns the payment, and whether it may be sent. It may not, and nothing is counted, if it is no longer live,
+        has another number of signatures, or is not claimed by `owner` (None: any).
 
         Raises:
             PaymentRefusedError: `not_submitted`: it was never signed.
@@ -212,11 +216,12 @@ class Ledger:
                 raise PaymentRefusedError(
                     "it was never signed, so it cannot be sent", code="not_submitted", payment=payment
                 )
-            if not payment.live or payment.signatures != signatures:
-                return payment
+            is_own = owner is None or _holder(db, payment_id) == owner
+            if not (is_own and payment.live and payment.signatures == signatures):
+                return payment, False
             # From now on it may be taken, whatever the service said before.
             state = PaymentState.SUBMITTED if payment.state is PaymentState.REJECTED_LIVE else payment.state
-            return _change(db, payment, state=state, submissions=payment.submissions + 1, now=now)
+            return _change(db, payment, state=state, submissions=payment.submissions + 1, now=now), True
 
     def settle(
         self,
@@ -238,7 +243,7 @@ class Ledger:
         PAID_UNDELIVERED overrule states of expiry and MARKED_UNPAID, and DELIVERED overrules PAID_UNDELIVERED and
         SUSPECT_PAID. CANCELLED ends a reservation that `owner` (None: anyone) has claimed, or its signature that was
         never sent: one that was signed before gets its earlier state back. With another number of `signatures` than
-        when it was sent, only DELIVERED and PAID_UNDELIVERED change it.
+        when it was sent, only DELIVERED and PAID_UNDELIVERED change it; REJECTED_LIVE only while `owner` has it.
         The reply of a payment that becomes DELIVERED is kept until it is collected.
 
         Raises:
@@ -247,13 +252,14 @@ class Ledger:
         consequence = "the outcome of the payment is not written down"
         with self._file.writing(consequence) as db:
             payment = _need(db, payment_id, consequence)
+            is_own = owner is not None and _holder(db, payment_id) == owner
             if state is PaymentState.CANCELLED:
-                unsent = rules.may_be_unsent(payment, is_own=owner is not None and _holder(db, payment_id) == owner)
-                if not (unsent and _is_of(db, payment_id, owner)):
+                if not (rules.may_be_unsent(payment, is_own=is_own) and _is_of(db, payment_id, owner)):
                     return payment  # another caller has gone on with it
                 state = rules.state_when_not_signed(payment)
-            after = rules.state_after(payment.state, state)
-            if after is not state or not rules.is_answer_to_newest(payment, signatures, state):
+            if rules.state_after(payment.state, state) is not state:
+                return payment
+            if not rules.report_counts(payment, state, signatures=signatures, is_own=is_own or owner is None):
                 return payment
             if state is PaymentState.DELIVERED is not payment.state and reply is not None:
                 db.execute(sql.KEEP, (payment_id,))
@@ -529,7 +535,7 @@ def _spending(db: sqlite3.Connection, budget: Budget, now: float) -> Spending:
 
 def _counted(
     db: sqlite3.Connection, since: float, limits: Budget, without: Payment | None
-) -> Iterator[tuple[float, int]]:
+) -> Generator[tuple[float, int], None, None]:
     """Until when the payments that count since `since` may be taken, and their amounts, in order, without one."""
     for payment_id, until, amount in db.execute(
         sql.COUNTED_SERVICE if limits.release == "service" else sql.COUNTED, (since,)
